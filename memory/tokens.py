@@ -1,0 +1,193 @@
+"""Counting tokens: one function, used wherever a token is counted (o200k_base, seed 000 section 8.1).
+
+The ranks are carried in the package, so nothing is downloaded, and their hash is checked when they are loaded.
+Counting never raises, whatever the text: special tokens count as text, and what the tokenizer cannot digest is cut
+into pieces. Clipping lives here too, because a cut is only right if this count says so. Nothing here knows what a
+text is for.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from threading import Lock
+
+import tiktoken
+
+MESSAGE_OVERHEAD = 4
+"""Tokens that a message costs besides its text where it is sent as a message (role and separators)."""
+
+RANKS_FILE = Path(__file__).parent / "data" / "o200k_base.tiktoken"
+RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+"""As published with tiktoken (`tiktoken_ext/openai_public.py`)."""
+
+PIECE_CHARS = 250_000
+"""Longer texts are counted piece by piece: exact for any message, off by a token or two per piece beyond."""
+
+BORDER_CHARS = 40
+"""How far a cut in the middle moves to reach a word border."""
+
+_SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+_UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_PATTERN = "|".join(
+    (
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}*{_LOWER}+{_CONTRACTIONS}",
+        rf"[^\r\n\p{{L}}\p{{N}}]?{_UPPER}+{_LOWER}*{_CONTRACTIONS}",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    )
+)
+"""The split pattern of o200k_base, as published with tiktoken."""
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]?(?=\s)|[。！？]|\n")
+_WHITESPACE = re.compile(r"\s")
+
+_lock = Lock()
+_encoding: tiktoken.Encoding | None = None
+
+
+class RanksError(RuntimeError):
+    """The carried token ranks are missing or not what was published. The message names the file."""
+
+
+def load() -> None:
+    """Load the tokenizer (about 0.3 s, 60 MB); later calls do nothing. Raises `RanksError`."""
+    global _encoding
+    with _lock:
+        if _encoding is None:
+            _encoding = _build()
+
+
+def count_tokens(text: str) -> int:
+    """Tokens of `text` in o200k_base. Never raises for any text; lone surrogates count as U+FFFD."""
+    return len(_encode(text))
+
+
+def clip_middle(text: str, max_tokens: int) -> str:
+    """Head and tail of `text` with a note between, at most `max_tokens` by `count_tokens`.
+
+    A text that fits comes back as it is; "" when not even the note has room. The number in the note is that of
+    the tokens left out before the cuts moved to word borders.
+    """
+    tokens = _encode(text)
+    if len(tokens) <= max_tokens:
+        return text
+    room = max_tokens - count_tokens(_left_out(len(tokens)))
+    while room >= 0:
+        clipped = _around_the_middle(tokens, room)
+        excess = count_tokens(clipped) - max_tokens
+        if excess <= 0:
+            return clipped
+        room -= excess
+    return ""
+
+
+def clip_end(text: str, max_tokens: int) -> str:
+    """The beginning of `text`, at most `max_tokens` by `count_tokens`.
+
+    Cut after a sentence if one ends in the last third, else after a word, else anywhere. A text that fits comes
+    back as it is.
+    """
+    tokens = _encode(text)
+    if len(tokens) <= max_tokens:
+        return text
+    room = max_tokens
+    while room > 0:
+        clipped = _to_a_stop(_decode(tokens[: room + 1]), _decode(tokens[:room]))
+        excess = count_tokens(clipped) - max_tokens
+        if excess <= 0:
+            return clipped
+        room -= excess
+    return ""
+
+
+def _build() -> tiktoken.Encoding:
+    return tiktoken.Encoding(
+        "o200k_base",
+        pat_str=_PATTERN,
+        mergeable_ranks=_read_ranks(RANKS_FILE),
+        special_tokens=_SPECIAL_TOKENS,
+        explicit_n_vocab=None,
+    )
+
+
+def _read_ranks(path: Path) -> dict[bytes, int]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise RanksError(f"cannot read the token ranks in {path}: {error.strerror}") from error
+    found = hashlib.sha256(raw).hexdigest()
+    if found != RANKS_SHA256:
+        raise RanksError(f"the token ranks in {path} are damaged: SHA-256 is {found}, not {RANKS_SHA256}")
+    lines = (line.split() for line in raw.splitlines())
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+
+def _tokenizer() -> tiktoken.Encoding:
+    if _encoding is None:
+        load()
+    assert _encoding is not None
+    return _encoding
+
+
+def _encode(text: str) -> list[int]:
+    if len(text) > PIECE_CHARS:
+        starts = range(0, len(text), PIECE_CHARS)
+        return [token for at in starts for token in _encode(text[at : at + PIECE_CHARS])]
+    try:
+        return _tokenizer().encode_ordinary(text)
+    except ValueError:
+        # The pattern engine ran out of stack. Half of the text needs half of it; one character always passes.
+        if len(text) < 2:
+            raise
+        middle = len(text) // 2
+        return _encode(text[:middle]) + _encode(text[middle:])
+
+
+def _decode(tokens: list[int]) -> str:
+    """The text of `tokens`; a character cut in two at either end is left out."""
+    return _tokenizer().decode_bytes(tokens).decode("utf-8", "ignore")
+
+
+def _left_out(tokens: int) -> str:
+    return f"[… {tokens} tokens left out …]"
+
+
+def _around_the_middle(tokens: list[int], room: int) -> str:
+    head = (room + 1) // 2
+    tail = room - head
+    note = _left_out(len(tokens) - room)
+    parts = (
+        _end_at_word(_decode(tokens[:head])),
+        note,
+        _start_at_word(_decode(tokens[len(tokens) - tail :])),
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _end_at_word(text: str) -> str:
+    cut = max(text.rfind(" ", -BORDER_CHARS), text.rfind("\n", -BORDER_CHARS))
+    return text[:cut].rstrip() if cut > 0 else text
+
+
+def _start_at_word(text: str) -> str:
+    border = _WHITESPACE.search(text, 0, BORDER_CHARS)
+    return text[border.end() :].lstrip() if border else text
+
+
+def _to_a_stop(longer: str, text: str) -> str:
+    """`text` cut after its last full sentence, or word; `longer` goes on where `text` ends."""
+    third = len(text) * 2 // 3
+    ends = [match.end() for match in _SENTENCE_END.finditer(longer, third) if match.end() <= len(text)]
+    if ends:
+        return text[: ends[-1]].rstrip()
+    if longer[len(text) : len(text) + 1].isspace():
+        return text.rstrip()
+    word = max(text.rfind(" ", third), text.rfind("\n", third))
+    return text[:word].rstrip() if word > 0 else text
