@@ -1,0 +1,39 @@
+"""Events as `text/event-stream` bytes: values in, wire text out.
+
+Knows the format of server-sent events and nothing of what the events mean. Every `data` is one line of
+compact JSON. Line separators of Unicode are escaped, because some readers split lines at them although the
+standard does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json import JSONEncoder
+
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def event(name: str, data: Mapping[str, object], id: int | None = None) -> bytes:  # noqa: A002 (the wire's own word)
+    """One event, ready to send; without an `id:` line when `id` is None.
+
+    `name` is one of our constants and is not checked. `data` must be JSON values: raises `TypeError` for
+    others and `ValueError` for a NaN. A lone surrogate becomes U+FFFD.
+    """
+    line = "" if id is None else f"id: {id}\n"
+    return f"event: {name}\n{line}data: {_one_line(dict(data))}\n\n".encode()
+
+
+def comment(text: str = "keep-alive") -> bytes:
+    """A line that readers ignore; it keeps a silent connection open. `text` is one line."""
+    return f": {text}\n\n".encode()
+
+
+def _one_line(data: dict[str, object]) -> str:
+    text = _encode(data)
+    return text if text.isascii() else _safe(text)
+
+
+def _safe(text: str) -> str:
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.translate(_SEPARATORS)

@@ -1,0 +1,89 @@
+"""The wire text of events, read back the way the standard says and the way sloppy readers do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conversations import sse
+
+texts = st.text(st.characters(exclude_categories=()))
+
+
+def read(wire: bytes) -> list[dict[str, Any]]:
+    """Events of a stream; splits lines at everything that any reader might take for a line's end."""
+    events: list[dict[str, Any]] = []
+    fields: dict[str, Any] = {}
+    for line in wire.decode().splitlines():
+        if not line:
+            events += [fields] if fields else []
+            fields = {}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            assert name not in fields
+            fields[name] = value
+    assert not fields, "the last event was not ended"
+    return events
+
+
+def test_an_event_to_the_letter() -> None:
+    wire = sse.event("content.delta", {"delta": "Grüße"}, 5)
+    assert wire == 'event: content.delta\nid: 5\ndata: {"delta":"Grüße"}\n\n'.encode()
+
+
+def test_an_event_without_id_has_no_id_line() -> None:
+    assert sse.event("reconnect", {"retry_ms": 100}) == b'event: reconnect\ndata: {"retry_ms":100}\n\n'
+
+
+def test_id_zero_is_an_id() -> None:
+    assert b"\nid: 0\n" in sse.event("message.failed", {}, 0)
+
+
+def test_a_comment_is_no_event() -> None:
+    wire = sse.event("a", {}) + sse.comment() + sse.event("b", {})
+    assert sse.comment() == b": keep-alive\n\n"
+    assert [event["event"] for event in read(wire)] == ["a", "b"]
+
+
+@given(st.lists(texts))
+def test_any_text_comes_through_as_one_line(deltas: list[str]) -> None:
+    wire = b"".join(sse.event("content.delta", {"delta": text}, number) for number, text in enumerate(deltas))
+    events = read(wire)
+    assert [event["id"] for event in events] == [str(number) for number in range(len(deltas))]
+    for event, text in zip(events, deltas, strict=True):
+        assert json.loads(event["data"]) == {"delta": storable(text)}
+
+
+def storable(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+@given(
+    st.dictionaries(
+        texts.map(storable), st.recursive(st.none() | st.integers() | texts.map(storable), st.lists)
+    )
+)
+def test_any_json_object_comes_through(data: dict[str, Any]) -> None:
+    assert json.loads(read(sse.event("message.completed", data))[0]["data"]) == data
+
+
+@pytest.mark.parametrize("separator", ["\r", "\n", "\r\n", "\x0b", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_a_separator_cannot_end_the_line(separator: str) -> None:
+    wire = sse.event("content.delta", {"delta": f"é{separator}event: forged{separator}{separator}"})
+    assert [event["event"] for event in read(wire)] == ["content.delta"]
+
+
+def test_halves_of_a_pair_are_joined_and_a_lone_half_is_replaced() -> None:
+    wire = sse.event("content.delta", {"delta": "\ud83d\ude00 \ud83d"})
+    assert json.loads(read(wire)[0]["data"]) == {"delta": "😀 \ufffd"}
+
+
+def test_what_is_not_json_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        sse.event("message.completed", {"share": float("nan")})
+    with pytest.raises(TypeError):
+        sse.event("message.completed", {"id": object()})
