@@ -1,0 +1,69 @@
+"""A conversation as it travels in a file: values, and the one error of reading them.
+
+They know nothing of rows, ids or users. A message's place is its index in the chat, counted from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+Role = Literal["user", "assistant"]
+Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
+
+
+OWN_FORMAT = "chatmemory/1"
+"""What `export_chat` writes in `format`."""
+
+
+class FormatError(ValueError):
+    """The file cannot be read as conversations. The message names the place and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedUsage:
+    """Tokens that a reply was billed for, and USD where the price was known."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedMessage:
+    """One message. Its text is clean: no NUL, no lone surrogate."""
+
+    role: Role
+    content: str
+    status: Status = "complete"
+    created_at: datetime | None = None
+    completed_at: datetime | None = None
+    edited_at: datetime | None = None
+    model_variant: str = ""
+    model: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    usage: ImportedUsage | None = None
+    error: Mapping[str, object] | None = None
+    """`code` and `message`."""
+    reply_to: int | None = None
+    """Index of the user message that this one answers."""
+    superseded_by: int | None = None
+    """Index of the later reply that took this one's place."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedChat:
+    """One conversation with what belongs to all of it."""
+
+    title: str = ""
+    instructions: str = ""
+    metadata: Mapping[str, object] = field(default_factory=dict)
+    policy: str | None = None
+    """Name of a memory policy as the file has it, unchecked. None: the server's default."""
+    options: Mapping[str, object] = field(default_factory=dict)
+    created_at: datetime | None = None
+    messages: Sequence[ImportedMessage] = ()

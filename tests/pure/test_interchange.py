@@ -1,0 +1,388 @@
+"""Files of every format → values, and values → our own format → the same values."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conversations.formats.values import Status
+from conversations.interchange import (
+    FormatError,
+    FormatName,
+    ImportedChat,
+    ImportedMessage,
+    ImportedUsage,
+    export_chat_json,
+    export_chat_text,
+    read_chats,
+)
+
+HELLO = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi there"}]
+
+
+def read_one(value: object, name: FormatName = "auto") -> ImportedChat:
+    [chat] = read_chats(json.dumps(value), name)
+    return chat
+
+
+def openai(*messages: dict[str, Any]) -> ImportedChat:
+    return read_one({"messages": list(messages)})
+
+
+def said(chat: ImportedChat) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in chat.messages]
+
+
+SAID = [("user", "Hello"), ("assistant", "Hi there")]
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"messages": HELLO}, "openai"),
+        (
+            {"conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi there"}]},
+            "sharegpt",
+        ),
+        (
+            {"chats": [{"id": "a", "messages": [{"role": m["role"], "text": m["content"]} for m in HELLO]}]},
+            "chats",
+        ),
+    ],
+)
+def test_each_format_named_or_guessed(value: object, name: FormatName) -> None:
+    assert said(read_one(value, name)) == SAID
+    assert said(read_one(value)) == SAID
+
+
+@pytest.mark.parametrize("name", ["openai", "sharegpt", "chats"])
+def test_a_named_format_reads_no_other(name: FormatName) -> None:
+    other: dict[str, list[object]] = {"conversations": []} if name != "sharegpt" else {"messages": []}
+    with pytest.raises(FormatError, match="conversation 1: it is in none of the formats"):
+        read_one(other, name)
+
+
+def test_lists_and_lines_of_any_format() -> None:
+    values = [
+        {"messages": HELLO},
+        {"chats": [{"messages": HELLO}, {"messages": HELLO}]},
+        {"conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi there"}]},
+    ]
+    lines = "\n\n".join(json.dumps(value) for value in values) + "\n"
+    for text in (json.dumps(values), lines, lines.replace("\n", "\r\n"), "\ufeff" + lines):
+        assert [said(chat) for chat in read_chats(text)] == [SAID] * 4
+
+
+def test_replies_answer_the_user_message_before() -> None:
+    chat = openai(
+        *HELLO, {"role": "assistant", "content": "Still there?"}, {"role": "user", "content": "Yes"}
+    )
+    assert [message.reply_to for message in chat.messages] == [None, 0, 0, None]
+    greeting = openai({"role": "assistant", "content": "Welcome"}, *HELLO)
+    assert [message.reply_to for message in greeting.messages] == [None, None, 1]
+
+
+def test_leading_system_messages_become_instructions() -> None:
+    chat = openai(
+        {"role": "system", "content": "Be brief."}, {"role": "developer", "content": "No lists."}, *HELLO
+    )
+    assert chat.instructions == "Be brief.\n\nNo lists."
+    assert said(chat) == SAID
+    sharegpt = {"system": "Be brief.", "conversations": [{"from": "human", "value": "Hello"}]}
+    assert read_one(sharegpt).instructions == "Be brief."
+
+
+def test_a_later_system_message_is_kept_and_is_not_an_instruction() -> None:
+    later = {"role": "system", "content": "The user is now signed in."}
+    chat = openai(HELLO[0], later, HELLO[1])
+    assert (chat.instructions, said(chat)) == ("", SAID)
+    assert chat.messages[1].metadata == {"system_messages": [later]}
+
+
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "find"}}]}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
+
+
+def test_tool_messages_stay_with_the_reply_they_led_to() -> None:
+    chat = openai(HELLO[0], CALL, RESULT, HELLO[1], {"role": "user", "content": "Thanks"})
+    assert said(chat) == [*SAID, ("user", "Thanks")]
+    assert [message.metadata for message in chat.messages] == [{}, {"tool_messages": [CALL, RESULT]}, {}]
+
+
+def test_tool_messages_that_led_nowhere_stay_with_the_message_before() -> None:
+    chat = openai(*HELLO, CALL, RESULT, *HELLO, HELLO[0], CALL)
+    kept = [message.metadata.get("tool_messages") for message in chat.messages]
+    assert kept == [None, [CALL, RESULT], None, None, [CALL]]
+
+
+def test_tool_messages_before_anything_was_said_go_to_the_first_message() -> None:
+    chat = openai(CALL, RESULT, *HELLO)
+    assert chat.messages[0].metadata == {"tool_messages": [CALL, RESULT]}
+    assert openai(CALL).metadata == {"tool_messages": [CALL]}
+
+
+def test_a_reply_that_also_calls_a_tool_is_a_reply() -> None:
+    chat = openai(HELLO[0], {**CALL, "content": "Let me look."}, RESULT, HELLO[1])
+    assert said(chat) == [SAID[0], ("assistant", "Let me look."), SAID[1]]
+    assert chat.messages[1].metadata == {"tool_calls": CALL["tool_calls"]}
+    assert chat.messages[2].metadata == {"tool_messages": [RESULT]}
+
+
+@pytest.mark.parametrize("role", ["tool", "function", "assistant_tool_call"])
+def test_tool_roles_of_chats(role: str) -> None:
+    tool = {"role": role, "text": "find {}"}
+    value = {"chats": [{"messages": [HELLO[0] | {"text": "Hello"}, tool, HELLO[1]]}]}
+    assert read_one(value).messages[1].metadata == {"tool_messages": [tool]}
+
+
+@pytest.mark.parametrize("role", ["function_call", "observation", "tool"])
+def test_tool_roles_of_sharegpt(role: str) -> None:
+    tool = {"from": role, "value": "{}"}
+    turns = [{"from": "human", "value": "Hello"}, tool, {"from": "gpt", "value": "Hi there"}]
+    assert read_one({"conversations": turns}).messages[1].metadata == {"tool_messages": [tool]}
+
+
+def test_content_in_parts() -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    parts = [{"type": "text", "text": "What is"}, image, {"type": "input_text", "text": "this?"}]
+    [message] = openai({"role": "user", "content": parts, "name": "Ada"}).messages
+    assert message.content == "What is\nthis?"
+    assert message.metadata == {"content_parts": [image], "name": "Ada"}
+
+
+def test_a_refusal_is_what_was_said() -> None:
+    chat = openai(HELLO[0], {"role": "assistant", "content": None, "refusal": "I can't."})
+    assert said(chat)[1] == ("assistant", "I can't.")
+
+
+def test_empty_texts_keep_their_rows_and_text_is_not_trimmed() -> None:
+    chat = openai(
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": " \n"},
+    )
+    assert said(chat) == [("user", ""), ("assistant", ""), ("user", " \n")]
+
+
+def test_nuls_and_lone_surrogates_are_cleaned_away_everywhere() -> None:
+    message_text = (
+        r'{"role": "user", "content": "a\u0000b\ud83d\ude00\ud83d", "metadata": {"k\u0000": ["\udc00"]}}'
+    )
+    [message] = read_chats('{"messages": [' + message_text + "]}")[0].messages
+    assert message.content == "ab😀\ufffd"
+    assert message.metadata == {"k": ["\ufffd"]}
+
+
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("2026-03-01T10:00:00Z", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        ("2026-03-01T10:00:00+02:00", datetime(2026, 3, 1, 8, tzinfo=UTC)),
+        ("2026-03-01T10:00:00", datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        (1772359200, datetime(2026, 3, 1, 10, tzinfo=UTC)),
+        (None, None),
+    ],
+)
+def test_times(value: object, time: datetime | None) -> None:
+    [message] = openai({"role": "user", "content": "Hello", "created_at": value}).messages
+    assert (message.created_at, message.completed_at) == (time, time)
+
+
+def test_a_stranger_s_status_means_nothing() -> None:
+    [message] = openai({"role": "user", "content": "Hello", "status": "finished_successfully"}).messages
+    assert message.status == "complete"
+
+
+OWN = {"format": "chatmemory/1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "the file is empty"),
+        ("{", "not JSON: .* at line 1"),
+        ('{"messages": []}\n{"messages": [}', "line 2: not JSON"),
+        (
+            '{"messages": []}\n{"messages": [{"role": "user"}]}',
+            r'conversation 2 \(line 2\): message 1: "content" is missing',
+        ),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"messages": ' + "[" * 200 + "]" * 200 + "}", "nested too deeply"),
+        ('{"messages": [], "metadata": {"a": NaN}}', "NaN is not a JSON value"),
+        ('{"messages": [], "metadata": {"a": 1e999}}', "a number is too large"),
+        ('{"messages": [], "metadata": {"a": ' + "1" * 5000 + "}}", "a number is too large"),
+        ("17", "conversation 1: it is not an object"),
+        ('[{"messages": []}, {"text": "Hello"}]', "conversation 2: it is in none"),
+        ('{"chats": [{"messages": []}, {"id": 1}]}', 'conversation 2: "messages" is not a list'),
+        ('{"messages": "Hello"}', 'conversation 1: "messages" is not a list'),
+        ('{"messages": ["Hello"]}', "conversation 1: message 1: it is not an object"),
+        ('{"messages": [{"content": "a"}]}', 'message 1: "role" is missing'),
+        (
+            '{"messages": [{"role": "ghost", "content": "a"}]}',
+            'message 1: "role" is "ghost", which is not a known role',
+        ),
+        ('{"messages": [{"role": "user", "content": 7}]}', '"content" is neither a string nor a list'),
+        ('{"messages": [{"role": "user", "content": [7]}]}', "a part of its content"),
+        (
+            '{"messages": [{"role": "user", "content": "a", "created_at": "soon"}]}',
+            "created_at is not a time",
+        ),
+        ('{"messages": [{"role": "user", "content": "a", "created_at": 1e300}]}', "created_at is not a time"),
+        ('{"messages": [{"role": "user", "content": "a", "metadata": []}]}', "metadata is not an object"),
+        ('{"messages": [], "title": 7}', "title is not a string"),
+        ('{"messages": [], "format": "chatmemory/2"}', "it is written in chatmemory/2"),
+    ],
+)
+def test_an_error_names_the_place(text: str, sentence: str) -> None:
+    with pytest.raises(FormatError, match=sentence):
+        read_chats(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"status": "streaming"}, 'status "streaming" is not one'),
+        ({"role": "user", "status": "failed"}, "a message of user"),
+        ({"role": "user", "reply_to": 1}, "a user message replies to nothing"),
+        ({"reply_to": 9}, "reply_to names message 9, which is not there"),
+        ({"reply_to": 2}, "reply_to names a message that cannot be meant"),
+        ({"superseded_by": 1}, "superseded_by names a message that cannot be meant"),
+        ({"seq": 1}, "seq 1 is there twice"),
+        ({"seq": 0}, "seq is not a whole number"),
+        ({"usage": {"input_tokens": -1}}, "input_tokens is not a whole number"),
+        ({"usage": {"cost_usd": True}}, "cost_usd is not a number"),
+        ({"model": "m" * 129}, "model is longer than 128"),
+    ],
+)
+def test_an_error_in_our_own_format_names_the_message(fields: dict[str, Any], sentence: str) -> None:
+    second = {"role": "assistant", "content": "b", **fields}
+    with pytest.raises(FormatError, match=f"conversation 1: message 2: .*{sentence}"):
+        read_one({**OWN, "messages": [{"role": "user", "content": "a"}, second]})
+
+
+def test_an_export_with_messages_taken_out_still_links() -> None:
+    messages = [
+        {"seq": 5, "role": "user", "content": "a"},
+        {"seq": 7, "role": "assistant", "content": "b", "reply_to": 5, "superseded_by": 9},
+        {"seq": 9, "role": "assistant", "content": "c", "reply_to": 5, "superseded_by": None},
+    ]
+    links = [(m.reply_to, m.superseded_by) for m in read_one({**OWN, "messages": messages}).messages]
+    assert links == [(None, None), (0, 2), (0, None)]
+
+
+# --- values → export → import → the same values
+
+clean = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | clean,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(clean, inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(clean, json_values, max_size=3)
+times = st.none() | st.datetimes(timezones=st.just(UTC))
+counts = st.integers(0, 2**31 - 1)
+costs = st.none() | st.decimals(0, 999_999, places=9)
+usages = st.none() | st.builds(ImportedUsage, counts, counts, counts, costs)
+statuses: st.SearchStrategy[Status] = st.sampled_from(
+    ["complete", "incomplete", "failed", "cancelled", "deleted"]
+)
+user_statuses: st.SearchStrategy[Status] = st.sampled_from(["complete", "deleted"])
+errors = st.none() | st.fixed_dictionaries({"code": clean, "message": clean})
+
+
+@st.composite
+def imported_messages(draw: st.DrawFn, roles: list[str], index: int) -> ImportedMessage:
+    user = roles[index] == "user"
+    questions = [place for place in range(index) if roles[place] == "user"]
+    heirs = [place for place in range(index + 1, len(roles)) if roles[place] == "assistant"]
+    return ImportedMessage(
+        role="user" if user else "assistant",
+        content=draw(clean),
+        status=draw(user_statuses if user else statuses),
+        created_at=draw(times),
+        completed_at=draw(times),
+        edited_at=draw(times),
+        model_variant=draw(st.text("abc-", max_size=64)),
+        model=draw(st.text("abc-", max_size=128)),
+        metadata=draw(objects),
+        usage=draw(usages),
+        error=draw(errors),
+        reply_to=None if user or not questions else draw(st.none() | st.sampled_from(questions)),
+        superseded_by=None if user or not heirs else draw(st.none() | st.sampled_from(heirs)),
+    )
+
+
+@st.composite
+def imported_chats(draw: st.DrawFn) -> ImportedChat:
+    roles = draw(st.lists(st.sampled_from(["user", "assistant"]), max_size=6))
+    return ImportedChat(
+        title=draw(st.text("abc é", max_size=200)),
+        instructions=draw(clean),
+        metadata=draw(objects),
+        policy=draw(st.none() | st.just("chunked")),
+        options=draw(objects),
+        created_at=draw(times),
+        messages=tuple(draw(imported_messages(roles, index)) for index in range(len(roles))),
+    )
+
+
+@given(imported_chats())
+@settings(max_examples=40)
+def test_an_export_imports_again_to_the_same(chat: ImportedChat) -> None:
+    assert read_chats(json.dumps(export_chat_json(chat))) == [chat]
+
+
+@given(imported_chats())
+@settings(max_examples=40)
+def test_the_streamed_text_is_the_same_export(chat: ImportedChat) -> None:
+    text = "".join(export_chat_text(chat, chat.messages))
+    assert json.loads(text) == export_chat_json(chat)
+    assert read_chats(text, "openai") == [chat]
+
+
+@given(st.text(st.characters(exclude_categories=[])) | json_values.map(json.dumps))
+def test_any_text_is_read_or_refused_with_a_sentence(text: str) -> None:
+    try:
+        chats = read_chats(text)
+    except FormatError as exc:
+        refusal = str(exc)
+    else:
+        refusal = ""
+        assert all(read_chats(json.dumps(export_chat_json(chat))) == [chat] for chat in chats)
+    assert refusal or text.strip()
+
+
+def test_an_export_is_in_the_openai_format() -> None:
+    reply = ImportedMessage(
+        "assistant", "Hi", usage=ImportedUsage(3, 0, 1, Decimal("0.000000001")), reply_to=0
+    )
+    chat = ImportedChat(title="T", messages=(ImportedMessage("user", "Hello"), reply))
+    exported = export_chat_json(chat)
+    assert exported["format"] == "chatmemory/1"
+    messages: Any = exported["messages"]
+    assert [(m["role"], m["content"]) for m in messages] == [("user", "Hello"), ("assistant", "Hi")]
+    assert messages[1]["usage"] == {
+        "input_tokens": 3,
+        "cached_tokens": 0,
+        "output_tokens": 1,
+        "cost_usd": 1e-9,
+    }
+    assert messages[1]["reply_to"] == 1
+
+
+@pytest.mark.skipif("SAMPLES" not in os.environ, reason="needs SAMPLES, a folder of recorded conversations")
+def test_recorded_conversations_keep_every_user_message() -> None:
+    for path in Path(os.environ["SAMPLES"]).glob("*.json"):
+        text = path.read_text()
+        chats = read_chats(text)
+        for chat, raw in zip(chats, json.loads(text)["chats"], strict=True):
+            kept = [message.content for message in chat.messages if message.role == "user"]
+            assert kept == [message["text"] for message in raw["messages"] if message["role"] == "user"]
