@@ -1,7 +1,7 @@
-"""Keeping what people typed from posing as the structure of a prompt: headings, quoting, the summarizer's input.
+"""Keeping what people typed from posing as the structure of a prompt: markers, quoting, summarizer input.
 
-A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor open one.
-Everything else stays as it was typed. Nothing here knows which model reads the prompt.
+A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor
+open one. Everything else stays as it was typed. Nothing here knows which model reads the prompt.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def quote_markers(text: str) -> str:
 
 
 def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
-    """What the summarizer is asked, to the letter of seed 000 section 5.2.4. Turns without any text are left out."""
+    """What the summarizer is asked, to the letter of seed 000 section 5.2.4. Turns without text are left out."""
     spoken = [turn for turn in turns if turn.user or turn.assistant]
     blocks = [f"Turn {number}:\n{_sides(turn)}" for number, turn in enumerate(spoken, start=1)]
     return "\n".join(

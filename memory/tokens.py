@@ -1,9 +1,9 @@
 """Counting tokens: one function, used wherever a token is counted (o200k_base, seed 000 section 8.1).
 
-The ranks are carried in the package, so nothing is downloaded, and their hash is checked when they are loaded.
-Counting never raises, whatever the text: special tokens count as text, and what the tokenizer cannot digest is cut
-into pieces. Clipping lives here too, because a cut is only right if this count says so. Nothing here knows what a
-text is for.
+The ranks are carried in the package, so nothing is downloaded, and their hash is checked when they are
+loaded. Counting never raises, whatever the text: special tokens count as text, and what the tokenizer cannot
+digest is cut into pieces. Clipping lives here too, because a cut is only right if this count says so. Nothing
+here knows what a text is for.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def count_tokens(text: str) -> int:
 def clip_middle(text: str, max_tokens: int) -> str:
     """Head and tail of `text` with a note between, at most `max_tokens` by `count_tokens`.
 
-    A text that fits comes back as it is; "" when not even the note has room. The number in the note is that of
-    the tokens left out before the cuts moved to word borders.
+    A text that fits comes back as it is; "" when not even the note has room. The number in the note is that
+    of the tokens left out before the cuts moved to word borders.
     """
     tokens = _encode(text)
     if len(tokens) <= max_tokens:
@@ -91,8 +91,8 @@ def clip_middle(text: str, max_tokens: int) -> str:
 def clip_end(text: str, max_tokens: int) -> str:
     """The beginning of `text`, at most `max_tokens` by `count_tokens`.
 
-    Cut after a sentence if one ends in the last third, else after a word, else anywhere. A text that fits comes
-    back as it is.
+    Cut after a sentence if one ends in the last third, else after a word, else anywhere. A text that fits
+    comes back as it is.
     """
     tokens = _encode(text)
     if len(tokens) <= max_tokens:

@@ -53,7 +53,7 @@ class Turn:
 
     @property
     def tokens(self) -> int:
-        """Tokens of both texts as counted when written, plus `MESSAGE_OVERHEAD` for each side that is there."""
+        """Tokens of both texts as counted when written, plus `MESSAGE_OVERHEAD` for each side there is."""
         sides = (self.user_tokens > 0) + (self.assistant_tokens > 0)
         return self.user_tokens + self.assistant_tokens + sides * MESSAGE_OVERHEAD
 
@@ -61,9 +61,9 @@ class Turn:
 def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
     """Group messages (in order of seq) into turns.
 
-    A turn begins at a user message, whatever became of it, and reaches to the next. What stands before the first
-    user message (a greeting) is a turn without a user side. Texts that are failed, superseded or deleted are left
-    out but stay in the span; a turn in which no text is left has 0 tokens.
+    A turn begins at a user message, whatever became of it, and reaches to the next. What stands before the
+    first user message (a greeting) is a turn without a user side. Texts that are failed, superseded or
+    deleted are left out but stay in the span; a turn in which no text is left has 0 tokens.
     """
     starts = [i for i, row in enumerate(messages) if i == 0 or row.role == "user"]
     ends = [*starts[1:], len(messages)]
@@ -83,8 +83,8 @@ def assistant_text(turn: Turn) -> str:
 def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
     """The oldest turns that fit into `max_tokens` together, at least one if there is any.
 
-    If not even the first that has text fits, it comes clipped in the middle so that it does. The turns' texts must
-    have been loaded.
+    If not even the first that has text fits, it comes clipped in the middle so that it does. The turns' texts
+    must have been loaded.
     """
     bite: list[Turn] = []
     total = 0

@@ -1,0 +1,203 @@
+"""Spotting spans: one pass over the words of a text that picks out numbers, ids, addresses and names.
+
+A rule of thumb, not a parser. Its time is in proportion to the text, whatever the text: words are split once,
+each is looked at a fixed number of times, and no pattern here can backtrack over more than one word. It knows
+a few English words, and nothing of what spans are used for.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_WORD = 100
+"""Longer words (lists without spaces, encoded data) are cut at their punctuation; addresses are not."""
+
+LONGEST_ADDRESS = 500
+LONGEST_NAME = 6
+LONGEST_NUMBER = 5
+"""Words of one name, and of one number with its unit or date."""
+
+_TOKEN = re.compile(r"\n|[^\s()\[\]{}<>|;=*`\"“”„«»…—•、。，！？：；（）「」『』《》]+|[^\s]")
+_BREAKS = frozenset('\n()[]{}<>|;=*`"“”„«»…—•、。，！？：；（）「」『』《》')
+_OPENS_SENTENCE = frozenset('\n*•"“„«。！？')
+_TRIM = "'‘’.,:!?~-–"
+_HARD = re.compile(r"[\d@_/\\#]|[^\W\d_]{2}\.[^\W\d_]{2}")
+_DIGIT = re.compile(r"\d")
+_FILE = re.compile(r"\w[\w-]*(?:\.[\w-]+)*\.[a-z]{2,6}")
+CUTS = re.compile(r"[,:/\\|&?.!]+")
+CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LATIN_RUN = re.compile(r"[A-Za-z0-9$€£¥][A-Za-z0-9.,:/_@%+-]*")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_LETTER = re.compile(r"\w")
+POSSESSIVE = re.compile(r"['’]s\b")
+
+_CURRENCIES = "$ € £ ¥ ₹ usd eur gbp chf jpy inr cad aud"
+_MONTH_NAMES = """
+january february march april may june july august september october november december
+jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_MEASURES = """
+% percent dollars dollar euros euro pounds cents am pm a.m p.m kg g mg lb lbs oz km m cm mm mi mile miles ml l
+liter liters litre litres ms s sec seconds second min mins minute minutes h hr hrs hour hours day days night
+nights week weeks month months year years kb mb gb tb tokens times people points degrees °c °f
+"""
+_LINKS = "of de del della di da do dos das du des van von der den la le al bin ibn ter y"
+_EVERYDAY = """
+i i'm i'll i've i'd i’m i’ll i’ve i’d a about additionally after all also although an and another any anyway
+are as at based because before both but by can could dear despite did do does during each either else every
+finally first for from given good great had has have he hello her here hey hi his how however if in instead is
+it it's it’s its just last lastly let let's like may maybe me might more moreover most my next no none not
+note now of oh ok okay on once one only or other otherwise our perfect please regarding right second see
+several shall she should since so some sorry still such sure thank thanks that that's the their them then
+there therefore these they third this those though thus to today together tomorrow unfortunately until upon us
+was we we'll well were what what's when where whether which while who whose why will with would yes yesterday
+yet you you're you'll you've your yours
+"""
+
+_MONTHS = frozenset(_MONTH_NAMES.split())
+_BEFORE_NUMBER = frozenset(_CURRENCIES.split()) | _MONTHS
+_UNITS = frozenset(_CURRENCIES.split()) | frozenset(_MEASURES.split())
+_CONNECTORS = frozenset(_LINKS.split())
+_COMMON = frozenset(_EVERYDAY.split())
+"""Words that are no name on their own, wherever they stand."""
+
+
+def scan(text: str) -> list[tuple[str, bool]]:
+    """Spans of `text` in order, each once (case aside), and whether each is hard: a number, id or address."""
+    finder = _Finder(text)
+    finder.run()
+    return finder.result()
+
+
+class _Finder:
+    """One pass over the words of a text."""
+
+    def __init__(self, text: str) -> None:
+        self.words: list[str] = _TOKEN.findall(text)
+        self.at = 0
+        self.opening = True
+        """Whether the next word opens a sentence or a line, where a capital says nothing."""
+        self.found: dict[str, tuple[str, bool]] = {}
+        self.doubtful: set[str] = set()
+        """Keys of names seen only where any word has a capital."""
+
+    def run(self) -> None:
+        words, count = self.words, len(self.words)
+        while self.at < count:
+            word = words[self.at]
+            if word.islower() and word.isalpha():
+                self.opening = False
+                self.at += 1
+            elif word in _BREAKS:
+                self.opening = self.opening or word in _OPENS_SENTENCE
+                self.at += 1
+            else:
+                self._look(word)
+
+    def result(self) -> list[tuple[str, bool]]:
+        firm = [key for key in self.found if key not in self.doubtful]
+        parts = {part for key in firm for part in key.split()}
+        return [span for key, span in self.found.items() if key not in self.doubtful or key in parts]
+
+    def _look(self, word: str) -> None:
+        core = word.strip(_TRIM)
+        if len(core) > LONGEST_WORD or CJK.search(core):
+            self._take_pieces(core)
+        elif _DIGIT.search(core):
+            self._take_number(word, core)
+        elif _HARD.search(core):
+            self._take_address(core)
+        elif core != core.lower():
+            self._take_name(core)
+        else:
+            self.at += 1
+        if core.strip("#"):
+            self.opening = self.words[self.at - 1][-1] in ".!?"
+
+    def _take_pieces(self, core: str) -> None:
+        """Words without spaces between: what holds a digit or an address counts, the rest is left alone."""
+        self.at += 1
+        if "://" in core and len(core) <= LONGEST_ADDRESS:
+            self._add(core, hard=True)
+            return
+        pieces = _LATIN_RUN.findall(core) if CJK.search(core) else CUTS.split(core)
+        for piece in pieces:
+            trimmed = piece.strip(_TRIM)
+            if len(trimmed) <= LONGEST_WORD and _HARD.search(trimmed):
+                self._add(trimmed, hard=True)
+
+    def _take_number(self, word: str, core: str) -> None:
+        if self.opening and word[-1] == "." and len(core) <= 2:
+            self.at += 1  # The number of a list item.
+            return
+        before = self.words[self.at - 1] if self.at else ""
+        parts = [before, core] if before.casefold() in _BEFORE_NUMBER else [core]
+        self.at += 1
+        while self.at < len(self.words) and len(parts) < LONGEST_NUMBER:
+            after = self.words[self.at].rstrip(_TRIM)
+            if not _joins(parts, self.words[self.at - 1][-1], after.casefold()):
+                break
+            parts.append(after)
+            self.at += 1
+        self._add(" ".join(parts), hard=True)
+
+    def _take_address(self, core: str) -> None:
+        self.at += 1
+        path = core[0] in "/\\" or core.count("/") > 1 or "\\" in core
+        if path or "@" in core or "_" in core.strip("_") or _FILE.fullmatch(core):
+            self._add(core, hard=True)
+        elif "/" in core:
+            for piece in core.split("/"):
+                if piece[:1].isupper() and piece.casefold() not in _COMMON:
+                    self._add(piece, hard=False)
+
+    def _take_name(self, core: str) -> None:
+        opening, words = self.opening, self.words
+        self.at += 1
+        if core.casefold() in _COMMON:
+            return
+        parts = [POSSESSIVE.sub("", core)]
+        while (
+            len(parts) < LONGEST_NAME and words[self.at - 1] == parts[-1] and (more := self._name_goes_on())
+        ):
+            parts += [POSSESSIVE.sub("", part) for part in more]
+            self.at += len(more)
+        if (
+            len(parts) == 1
+            and core.casefold() in _MONTHS
+            and self.at < len(words)
+            and words[self.at][0].isdigit()
+        ):
+            return  # The number will take it.
+        label = words[self.at - 1][-1] == ":"
+        plain = len(parts) == 1 and core[1:] == core[1:].lower()
+        self._add(" ".join(parts), hard=False, doubtful=opening and (plain or label))
+
+    def _name_goes_on(self) -> list[str]:
+        """The next words that belong to a name just begun: one with a capital, or a connector and one."""
+        ahead = [word.strip(_TRIM) for word in self.words[self.at : self.at + 2]]
+        if ahead and _is_name(ahead[0]):
+            return ahead[:1]
+        joined = len(ahead) == 2 and self.words[self.at] in _CONNECTORS and _is_name(ahead[1])
+        return ahead if joined else []
+
+    def _add(self, span: str, *, hard: bool, doubtful: bool = False) -> None:
+        key = span.casefold()
+        if key not in self.found and _LETTER.search(span):
+            self.found[key] = (span, hard)
+            if doubtful:
+                self.doubtful.add(key)
+        elif not doubtful:
+            self.doubtful.discard(key)
+
+
+def _is_name(core: str) -> bool:
+    return core[:1].isupper() and core.casefold() not in _COMMON and not _HARD.search(core)
+
+
+def _joins(parts: list[str], stop: str, after: str) -> bool:
+    """Whether the word `after` belongs to the number before it: a unit, a month, the year of a date."""
+    year = _YEAR.fullmatch(after) is not None and any(part.casefold() in _MONTHS for part in parts)
+    if stop in ".!?:":
+        return False
+    return year or (stop != "," and (after in _UNITS or after in _MONTHS))
