@@ -1,0 +1,172 @@
+"""What the model is sent for one question: memory within its budget, and what stands around it.
+
+`memory.plan` chooses by stored counts; here the plan is rendered and the assembled text counted once more,
+because joined text can cost more than its parts. While that is over budget, a smaller plan is made: only
+from turns whose text is already there. So no text at all breaks the budget, and nothing needs to be loaded
+twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from chatmemory.llm.protocol import Prompt
+from memory.limits import MemoryLimits
+from memory.plan import Material, choose_within, gather
+from memory.planned import Plan
+from memory.policies.protocol import StateSection
+from memory.rendering import Count, Rendered, Section, render_memory, render_part
+from memory.sources import Source, fit_sources, render_sources
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What stands around memory in one prompt."""
+
+    question: str = ""
+    instructions: str = ""
+    sources: tuple[Source, ...] = ()
+    cache_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A prompt, and everything there is to say about it. `tokens` are those of memory alone, as rendered."""
+
+    tokens: int
+    budget: int
+    sections: tuple[Section, ...]
+    unrepresented: int
+    """Finished turns that neither text nor line stands for: left to recall."""
+    clipped: int
+    """Things that are not whole: a turn, a section of state, a source."""
+    dropped: int
+    """Turns of the window that are not verbatim."""
+    prompt: Prompt
+    plan: Plan
+    prompt_hash: str
+
+
+def assemble(
+    plan: Plan,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    asked: Asked,
+    *,
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+) -> Context:
+    """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
+    whatever the text.
+
+    `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
+    shows verbatim. The context's own plan is the one to store.
+    """
+    count = _remembering(count_tokens)
+    memory = render_memory(plan, state, turns, count)
+    if _tokens(memory) > limits.prompt_budget:
+        material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
+        plan, memory = _smaller(plan, memory, material, state, turns, count)
+    plan = replace(plan, sources=fit_sources(asked.sources, limits.sources_budget))
+    return _finish(plan, memory, asked, count)
+
+
+def _smaller(
+    plan: Plan,
+    memory: list[Rendered],
+    material: Material,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    count: Count,
+) -> tuple[Plan, list[Rendered]]:
+    """The first plan that fits as rendered, and its rendering. What it shows verbatim, `plan` showed, too."""
+    budget = allowance = material.limits.prompt_budget
+    material = replace(material, may_show=frozenset(shown.from_seq for shown in plan.verbatim))
+    step = 1
+    while (over := _tokens(memory) - budget) > 0:
+        # Doubled, so that a text whose cost does not shrink with its allowance ends the loop, too.
+        allowance -= over * step
+        step *= 2
+        plan = choose_within(material, allowance)
+        memory = render_memory(plan, state, turns, count)
+    return plan, memory
+
+
+def rebuild(plan: Plan, state: Sequence[StateSection], turns: Sequence[Turn], asked: Asked) -> Context:
+    """The context that `plan` was stored for, from the texts it names.
+
+    Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
+    """
+    count = _remembering(count_tokens)
+    return _finish(plan, render_memory(plan, state, turns, count), asked, count)
+
+
+def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
+    """The prompt as a list of role and content, instructions first, as the API shows it."""
+    system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
+    return system + [{"role": message.role, "content": message.content} for message in prompt.messages]
+
+
+def hash_prompt(prompt: Prompt) -> str:
+    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one)."""
+    canonical = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _finish(plan: Plan, memory: Sequence[Rendered], asked: Asked, count: Count) -> Context:
+    before, after = _before(asked, count), _after(plan, asked, count)
+    messages = tuple(message for part in (*memory, *after) for message in part.messages)
+    prompt = Prompt(messages, instructions=asked.instructions, cache_key=asked.cache_key)
+    return Context(
+        tokens=_tokens(memory),
+        budget=plan.budget,
+        sections=(*before, *(part.section for part in (*memory, *after))),
+        unrepresented=plan.unrepresented,
+        clipped=_clipped(plan),
+        dropped=plan.dropped,
+        prompt=prompt,
+        plan=plan,
+        prompt_hash=hash_prompt(prompt),
+    )
+
+
+def _before(asked: Asked, count: Count) -> list[Section]:
+    if not asked.instructions:
+        return []
+    return [Section("instructions", count(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)]
+
+
+def _after(plan: Plan, asked: Asked, count: Count) -> list[Rendered]:
+    cut = any(clip is not None for clip in plan.sources)
+    sources = render_part("sources", render_sources(asked.sources, plan.sources), count, clipped=cut)
+    question = render_part("question", asked.question, count)
+    return [part for part in (sources, question) if part.messages]
+
+
+def _tokens(memory: Sequence[Rendered]) -> int:
+    return sum(part.section.tokens for part in memory)
+
+
+def _clipped(plan: Plan) -> int:
+    ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
+    return ends + sum(shown.clipped for shown in plan.verbatim)
+
+
+def _remembering(count: Callable[[str], int]) -> Count:
+    """`count`, each text once: what stays from one plan to the next is not counted again."""
+    known: dict[str, int] = {}
+
+    def remembered(text: str) -> int:
+        if text not in known:
+            known[text] = count(text)
+        return known[text]
+
+    return remembered

@@ -1,0 +1,308 @@
+"""Choosing what of memory a prompt shows, by stored counts alone: budget in, `Plan` out.
+
+The budget is given out in one order: the newest turn, the state, a tenth for lines, the rest of the window,
+more lines, more turns verbatim. Chosen newest first, shown oldest first. What has neither text nor line is
+counted. Texts are not read here, so only those that a plan shows need to be loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory.limits import MemoryLimits
+from memory.lines import MERGED_TOKENS, LineCosts, lines_head_cost
+from memory.planned import Clips, Merged, Plan, Shown, Span
+from memory.policies.protocol import StateSection
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import Turn
+from memory.verbatim import show_clipped, show_whole, turn_cost, verbatim_head_cost
+
+MIN_NEWEST = 60
+"""Tokens that the newest turn is given before the state gets any."""
+MIN_SECTION = 32
+"""Tokens below which a clipped section of state would be little more than its heading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a plan is made from. `turns` all have text (whether loaded or not) and are in order."""
+
+    state_tokens: tuple[int, ...]
+    """Of each section of the state, overhead included."""
+    turns: tuple[Turn, ...]
+    older_turns: int
+    older_from_seq: int | None
+    limits: MemoryLimits
+    window_turns: int
+    anchor_seq: int
+    may_show: frozenset[int] | None = None
+    """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
+
+    def showable(self, index: int) -> bool:
+        """True if turn `index` may be verbatim."""
+        return self.may_show is None or self.turns[index].from_seq in self.may_show
+
+
+def choose(
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    *,
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+) -> Plan:
+    """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
+
+    `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that
+    of the plan before (0: none).
+    """
+    material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
+    return choose_within(material, limits.prompt_budget)
+
+
+def gather(
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+) -> Material:
+    """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
+    out."""
+    return Material(
+        state_tokens=tuple(count_tokens(section.text) + MESSAGE_OVERHEAD for section in state),
+        turns=tuple(turn for turn in turns if turn.tokens),
+        older_turns=older_turns,
+        older_from_seq=older_from_seq,
+        limits=limits,
+        window_turns=max(1, window_turns) if limits.enabled else 1,
+        anchor_seq=anchor_seq,
+    )
+
+
+def choose_within(material: Material, allowance: int) -> Plan:
+    """As `choose`, giving out `allowance` tokens. Zero or less shows nothing."""
+    return _Choice(material, max(0, allowance)).plan()
+
+
+class _Choice:
+    """One run through the order of the budget. `left` is what of it has not been given out."""
+
+    def __init__(self, material: Material, allowance: int) -> None:
+        self.m = material
+        self.turns = material.turns
+        self.budget = allowance
+        self.left = allowance
+        self.costs = [turn_cost(turn) for turn in material.turns]
+        self.lines = LineCosts(material.turns, older=material.older_turns > 0)
+        self.window_at = max(0, len(self.turns) - material.window_turns)
+        self.verbatim: dict[int, Shown] = {}
+
+    def plan(self) -> Plan:
+        """The steps, in their order."""
+        state = self._newest_and_state()
+        self._window()
+        start = self.window_at
+        if not self.m.limits.enabled or self._all_lines_fit():
+            start = self._start()
+            self._show(range(start, self.window_at))
+        plan = Plan(
+            budget=self.m.limits.prompt_budget,
+            turns_as=self.m.limits.turns_as,
+            state=state,
+            verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
+            dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
+            anchor_seq=self.turns[start].from_seq if self.turns else 0,
+        )
+        return self._with_lines(plan)
+
+    # The newest turn and the state
+
+    def _newest_and_state(self) -> Clips:
+        wanted = sum(self.m.state_tokens) if self.m.limits.enabled else 0
+        newest = self._show_newest(wanted)
+        room = min(wanted, self.left)
+        if newest is not None and newest.clipped:
+            room = min(room, self.left - self._reserve(len(self.turns) - 1))
+        clips, spent = _clip_state(self.m.state_tokens, room)
+        self.left -= spent
+        return clips
+
+    def _show_newest(self, state: int) -> Shown | None:
+        """Show the newest turn beside `state` tokens, clipped where both do not fit. Half is the state's at
+        most."""
+        last = len(self.turns) - 1
+        if last < 0 or not self.m.showable(last):
+            return None
+        head = verbatim_head_cost(self.m.limits.turns_as)
+        room = self.budget - state
+        if head + self.costs[last] > room:
+            usable = self.budget - self._reserve(last)
+            room = usable - min(state, usable // 2, max(0, usable - MIN_NEWEST))
+        shown = _show_within(self.turns[last], self.costs[last], room - head)
+        if shown is not None:
+            self.verbatim[last] = shown
+            self.left -= min(head + self.costs[last], room)
+        return shown
+
+    # The rest of the window
+
+    def _window(self) -> None:
+        rest = [index for index in range(self.window_at, len(self.turns) - 1) if self.m.showable(index)]
+        whole = len(rest) == len(self.turns) - 1 - self.window_at
+        if whole and sum(self.costs[index] for index in rest) <= self.left - self._reserve(self.window_at):
+            self._show(rest)
+            return
+        reserve = self._reserve(len(self.turns) - 1)
+        for index in reversed(rest):
+            if self.costs[index] <= self.left - reserve:
+                self._show([index])
+
+    def _reserve(self, before: int) -> int:
+        """What is kept for the lines of the turns before index `before`."""
+        if not self.m.limits.enabled:
+            return 0
+        return self.lines.reserve(range(max(0, before)), self.budget)
+
+    def _show(self, indexes: Sequence[int]) -> None:
+        for index in indexes:
+            self.verbatim[index] = show_whole(self.turns[index])
+            self.left -= self.costs[index]
+
+    # More turns verbatim
+
+    def _all_lines_fit(self) -> bool:
+        return self.lines.all_of(self._unshown(), at_most=self.left) <= self.left
+
+    def _unshown(self) -> list[int]:
+        return [index for index in range(len(self.turns)) if index not in self.verbatim]
+
+    def _start(self) -> int:
+        """Index from which turns before the window are verbatim, each taking the place of its line.
+
+        The start of the plan before is kept while everything from it fits. Then turns leave in a block, so
+        that it stands for several replies again, and with it the prefix that providers cache.
+        """
+        spent = self._spent_by_start()
+        lowest = self.window_at - len(spent) + 1
+        fits = [index for index in range(lowest, self.window_at + 1) if spent[index - lowest] <= self.left]
+        anchored = self._anchored()
+        if anchored is None:
+            return _contiguous(fits, self.window_at, lowest)
+        if anchored in fits:
+            return anchored
+        return self._after_block(fits)
+
+    def _spent_by_start(self) -> list[int]:
+        """For each start from the lowest possible to the window: tokens of the turns from it on, and of all
+        lines."""
+        enabled = self.m.limits.enabled
+        lines = self.lines.all_of(self._unshown(), at_most=self.left) if enabled else 0
+        behind = sum(index not in self.verbatim for index in range(self.window_at, len(self.turns)))
+        spent = [lines]
+        for index in range(self.window_at - 1, -1, -1):
+            if not self.m.showable(index):
+                break
+            saved = self.lines.of(index) if enabled else 0
+            if enabled and index == 0 and not behind and not self.m.older_turns:
+                saved += lines_head_cost()
+            spent.append(spent[-1] + self.costs[index] - saved)
+        return spent[::-1]
+
+    def _anchored(self) -> int | None:
+        """Index where the plan before began; None if there was none, or its start is not among these
+        turns."""
+        if not self.turns or not 0 < self.m.anchor_seq <= self.turns[-1].from_seq:
+            return None
+        found = next(i for i, turn in enumerate(self.turns) if turn.from_seq >= self.m.anchor_seq)
+        return min(found, self.window_at)
+
+    def _after_block(self, fits: Sequence[int]) -> int:
+        """The oldest start that leaves the verbatim part at two thirds of its room."""
+        window = sum(self.costs[index] for index in self.verbatim)
+        lines = self.lines.all_of(self._unshown(), at_most=self.left) if self.m.limits.enabled else 0
+        target = (window + self.left - lines) * 2 // 3
+        within = [i for i in fits if window + sum(self.costs[i : self.window_at]) <= target]
+        return min(within, default=self.window_at)
+
+    # Lines
+
+    def _with_lines(self, plan: Plan) -> Plan:
+        unshown, older = self._unshown(), self.m.older_turns
+        lined = self._lined(unshown) if self.m.limits.enabled else []
+        merged_turns = unshown[: len(unshown) - len(lined)]
+        without = sum(not self.turns[index].line for index in lined)
+        spans = tuple(Span(self.turns[i].from_seq, self.turns[i].through_seq) for i in lined)
+        return replace(
+            plan,
+            lines=spans,
+            merged=self._merged(merged_turns, len(lined)) if self.m.limits.enabled else None,
+            unrepresented=len(merged_turns) + older + without,
+        )
+
+    def _lined(self, unshown: Sequence[int]) -> list[int]:
+        """Which of `unshown` get a line: all, or the newest that fit beside the merged line."""
+        if self.lines.all_of(unshown, at_most=self.left) <= self.left:
+            return list(unshown)
+        room = self.left - lines_head_cost() - MERGED_TOKENS
+        lined: list[int] = []
+        for index in reversed(unshown):
+            room -= self.lines.of(index)
+            if room < 0:
+                break
+            lined.append(index)
+        return lined[::-1]
+
+    def _merged(self, merged: Sequence[int], lined: int) -> Merged | None:
+        """The merged line, if there is anything to merge and room to say so."""
+        count = len(merged) + self.m.older_turns
+        has_room = lined or self.left >= lines_head_cost() + MERGED_TOKENS
+        if not count or not has_room:
+            return None
+        return Merged(self._merged_from(merged), self._merged_through(merged), count)
+
+    def _merged_from(self, merged: Sequence[int]) -> int:
+        if self.m.older_turns and self.m.older_from_seq is not None:
+            return self.m.older_from_seq
+        return self.turns[merged[0]].from_seq if merged else 1
+
+    def _merged_through(self, merged: Sequence[int]) -> int:
+        if merged:
+            return self.turns[merged[-1]].through_seq
+        return self.turns[0].from_seq - 1 if self.turns else self._merged_from(merged)
+
+
+def _show_within(turn: Turn, cost: int, room: int) -> Shown | None:
+    return show_whole(turn) if cost <= room else show_clipped(turn, room)
+
+
+def _contiguous(fits: Sequence[int], window_at: int, lowest: int) -> int:
+    """The oldest start reached from the window without a step that does not fit, or all if all fit."""
+    if lowest in fits and lowest == 0:
+        return 0
+    start = window_at
+    while start - 1 in fits:
+        start -= 1
+    return start
+
+
+def _clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
+    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
+    the rest."""
+    clips: list[int | None] = []
+    left = max(0, room)
+    for tokens in sections:
+        if tokens <= left:
+            clips.append(None)
+            left -= tokens
+        elif left >= MIN_SECTION:
+            clips.append(left - MESSAGE_OVERHEAD)
+            left = 0
+        else:
+            clips.append(0)
+    return tuple(clips), max(0, room) - left

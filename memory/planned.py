@@ -1,0 +1,102 @@
+"""A plan: what of memory one prompt shows, as a value that can be stored and rendered again.
+
+It holds everything that settings decided, so that the prompt follows from the plan, the texts and
+`RENDERER` alone. How a plan is made is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from memory.limits import TurnsAs
+
+RENDERER = 1
+"""Version of the rendering. Raise it with any change that gives another text for the same plan."""
+
+
+class Span(NamedTuple):
+    """The seqs of one turn, both ends included."""
+
+    from_seq: int
+    through_seq: int
+
+
+class Merged(NamedTuple):
+    """The turns that one merged line stands for: where they lie, and how many."""
+
+    from_seq: int
+    through_seq: int
+    turns: int
+
+
+class Shown(NamedTuple):
+    """A turn that is sent verbatim. A clip is the tokens that a side is cut to in its middle; None: whole."""
+
+    from_seq: int
+    through_seq: int
+    user_clip: int | None = None
+    assistant_clip: int | None = None
+
+    @property
+    def clipped(self) -> bool:
+        """True if a side is not whole."""
+        return self.user_clip is not None or self.assistant_clip is not None
+
+
+Clips = tuple[int | None, ...]
+"""One a section or source: the tokens it is cut to at its end; None: whole; 0: left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a prompt shows of memory. Spans are in order of seq; no turn is in two places."""
+
+    budget: int
+    turns_as: TurnsAs = "messages"
+    state: Clips = ()
+    merged: Merged | None = None
+    lines: tuple[Span, ...] = ()
+    verbatim: tuple[Shown, ...] = ()
+    sources: Clips = ()
+    unrepresented: int = 0
+    """Finished turns that neither text nor line stands for."""
+    dropped: int = 0
+    """Turns of the window that are not verbatim, for want of room."""
+    anchor_seq: int = 0
+    """Where the verbatim part begins: to be given to the next plan, which keeps it as long as it can."""
+    renderer: int = RENDERER
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON holds it."""
+        return {
+            "renderer": self.renderer,
+            "budget": self.budget,
+            "turns_as": self.turns_as,
+            "state": list(self.state),
+            "merged": list(self.merged) if self.merged else None,
+            "lines": [list(span) for span in self.lines],
+            "verbatim": [list(shown) for shown in self.verbatim],
+            "sources": list(self.sources),
+            "unrepresented": self.unrepresented,
+            "dropped": self.dropped,
+            "anchor_seq": self.anchor_seq,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that `to_json` wrote. Raises `KeyError` or `TypeError` on anything else."""
+        return cls(
+            renderer=data["renderer"],
+            budget=data["budget"],
+            turns_as=cast(TurnsAs, data["turns_as"]),
+            state=tuple(data["state"]),
+            merged=Merged(*data["merged"]) if data["merged"] else None,
+            lines=tuple(Span(*span) for span in data["lines"]),
+            verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
+            sources=tuple(data["sources"]),
+            unrepresented=data["unrepresented"],
+            dropped=data["dropped"],
+            anchor_seq=data["anchor_seq"],
+        )

@@ -1,0 +1,90 @@
+"""The policies by name, and the one rule of the engine that holds for all of them: when a chat is due.
+
+A further policy is one module here and one line in `POLICIES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.lines import lines_head_cost
+from memory.policies.answers import prompt_hash
+from memory.policies.chunked import Chunked
+from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection
+from memory.policies.window import before_window, counts_of
+from memory.turns import Turn
+from memory.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
+
+__all__ = [
+    "POLICIES",
+    "Ask",
+    "Counts",
+    "Policy",
+    "Refusal",
+    "State",
+    "StateSection",
+    "counts_of",
+    "get_policy",
+    "is_due",
+    "prompt_hash",
+    "turns_due",
+]
+
+POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in (Chunked(),)}
+
+MANY_TURNS = MAX_TURNS * 3 // 4
+"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
+
+
+def get_policy(name: str) -> Policy:
+    """The policy of that name. Raises `KeyError`."""
+    return POLICIES[name]
+
+
+def is_due(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+    """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
+
+    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due.
+    """
+    return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
+
+
+def turns_due(
+    policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, *, force: bool = False
+) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) are to fold now. `force`: all before the
+    window."""
+    fold = policy.to_fold(state, turns, limits, force=force)
+    window = policy.window(limits)
+    if fold or not _runs_full(policy, state, counts_of(turns, window), limits):
+        return fold
+    return before_window(turns, window)
+
+
+def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+    beyond = counts.turns - counts.window_turns
+    if beyond > 0 and counts.turns > MANY_TURNS:
+        return True
+    if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
+        return False
+    return not _lines_fit(policy.state_tokens(state), counts, limits)
+
+
+def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
+    """Whether the plan of the next prompt is sure to hold a line of every turn that it does not show
+    verbatim.
+
+    Either all lines fit beside state and window; or the window does not fit, turns of it become lines, and
+    all of them fit into the tenth that is reserved for lines beside the newest turn.
+    """
+    head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
+    lines = lines_head_cost() + counts.line_tokens
+    beside = limits.prompt_budget - state - head - lines
+    if counts.window_tokens <= beside:
+        return True
+    tenth = limits.prompt_budget // 10
+    window_fits = counts.window_tokens <= limits.prompt_budget - state - tenth
+    newest = counts.newest_tokens or counts.window_tokens
+    return not window_fits and lines <= tenth and newest <= beside

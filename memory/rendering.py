@@ -1,0 +1,107 @@
+"""A plan and the texts it names → messages and sections. The only place that writes what a model is sent.
+
+The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from chatmemory.llm.protocol import PromptMessage
+from memory.lines import line_text, merged_text, render_lines
+from memory.planned import Plan, Shown
+from memory.policies.protocol import StateSection
+from memory.tokens import MESSAGE_OVERHEAD, clip_end
+from memory.turns import Turn
+from memory.verbatim import LABELS, as_messages, as_text
+
+Count = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of what a model is sent, for people to look at. `tokens` are as rendered, messages' overhead
+    included."""
+
+    kind: str
+    tokens: int
+    text: str
+    message_ids: tuple[UUID, ...] = ()
+    clipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A section and the messages that carry it."""
+
+    section: Section
+    messages: tuple[PromptMessage, ...]
+
+
+def render_memory(
+    plan: Plan, state: Sequence[StateSection], turns: Sequence[Turn], count: Count
+) -> list[Rendered]:
+    """State, lines and verbatim turns as `plan` wants them, in the order of the prompt. Empty parts are
+    left out."""
+    by_seq = {turn.from_seq: turn for turn in turns}
+    shown = [(by_seq[s.from_seq], s) for s in plan.verbatim if s.from_seq in by_seq]
+    parts = [*_state(plan, state, count), _lines(plan, by_seq, count), _window(plan, shown, count)]
+    return [part for part in parts if part is not None and part.messages]
+
+
+def render_part(
+    kind: str, text: str, count: Count, ids: Iterable[UUID] = (), *, clipped: bool = False
+) -> Rendered:
+    """A section that is one message in the user role; without text, no message."""
+    return _rendered(kind, [PromptMessage("user", text)] if text else [], count, ids, clipped=clipped)
+
+
+def _rendered(
+    kind: str,
+    messages: Sequence[PromptMessage],
+    count: Count,
+    ids: Iterable[UUID] = (),
+    *,
+    clipped: bool = False,
+) -> Rendered:
+    tokens = sum(count(message.content) + MESSAGE_OVERHEAD for message in messages)
+    text = messages[0].content if len(messages) == 1 else _labelled(messages)
+    return Rendered(Section(kind, tokens, text, tuple(ids), clipped), tuple(messages))
+
+
+def _labelled(messages: Sequence[PromptMessage]) -> str:
+    return "\n\n".join(LABELS[message.role] + message.content for message in messages)
+
+
+def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[Rendered]:
+    for section, clip in zip(state, plan.state, strict=True):
+        text = section.text if clip is None else clip_end(section.text, clip)
+        if text:
+            yield _rendered(
+                section.kind, [PromptMessage(section.role, text)], count, clipped=clip is not None
+            )
+
+
+def _lines(plan: Plan, by_seq: dict[int, Turn], count: Count) -> Rendered | None:
+    turns = [by_seq[span.from_seq] for span in plan.lines if span.from_seq in by_seq]
+    lines = [line_text(turn) for turn in turns]
+    if plan.merged:
+        lines.insert(0, merged_text(*plan.merged))
+    if not lines:
+        return None
+    return render_part("lines", render_lines(lines), count, _ids(turns))
+
+
+def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]], count: Count) -> Rendered | None:
+    ids = _ids(turn for turn, _ in shown)
+    clipped = any(as_shown.clipped for _, as_shown in shown)
+    if plan.turns_as == "text":
+        return render_part("window", as_text(shown), count, ids, clipped=clipped)
+    messages = [message for turn, as_shown in shown for message in as_messages(turn, as_shown)]
+    return _rendered("window", messages, count, ids, clipped=clipped)
+
+
+def _ids(turns: Iterable[Turn]) -> list[UUID]:
+    return [message_id for turn in turns for message_id in turn.message_ids]

@@ -1,0 +1,69 @@
+"""Sources: material that was retrieved for one question, within a limit of its own. It is no part of
+memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.planned import Clips
+from memory.quoting import SOURCES_HEADING, quote_markers
+from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+
+MIN_SOURCE = 24
+"""Tokens below which a clipped source is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One retrieved text. The title may be empty."""
+
+    title: str
+    text: str
+
+
+def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
+    """How to clip the sources, the last ones first, so that their message is at most `budget` tokens as
+    rendered."""
+    allowance = budget
+    for attempt in range(budget.bit_length() + 1):
+        clips = _share(sources, allowance)
+        text = render_sources(sources, clips)
+        over = count_tokens(text) + MESSAGE_OVERHEAD - budget if text else 0
+        if over <= 0:
+            return clips
+        allowance -= over * 2**attempt
+    return (0,) * len(sources)
+
+
+def render_sources(sources: Sequence[Source], clips: Clips) -> str:
+    """The message that carries the sources, or "" if none is shown. Numbers stay those of the request."""
+    blocks = [
+        block if clip is None else clip_end(block, clip)
+        for block, clip in zip(_blocks(sources), clips, strict=True)
+        if clip != 0
+    ]
+    return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""
+
+
+def _blocks(sources: Sequence[Source]) -> list[str]:
+    return [_block(number, source) for number, source in enumerate(sources, start=1)]
+
+
+def _block(number: int, source: Source) -> str:
+    title = " ".join(source.title.split())
+    return quote_markers(f"[{number}] {title}".rstrip() + f"\n{source.text}")
+
+
+def _share(sources: Sequence[Source], allowance: int) -> Clips:
+    left = allowance - MESSAGE_OVERHEAD - count_tokens(SOURCES_HEADING)
+    clips: list[int | None] = []
+    for block in _blocks(sources):
+        tokens = count_tokens(block) + 1
+        if tokens <= left:
+            clips.append(None)
+            left -= tokens
+        else:
+            clips.append(left - 1 if left > MIN_SOURCE else 0)
+            left = 0
+    return tuple(clips)
