@@ -61,7 +61,7 @@ def quote_markers(text: str) -> str:
 
 
 def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
-    """What the summarizer is asked, to the letter of seed 000 section 5.2.4. Turns without text are left out."""
+    """What the summarizer is asked, to the letter of seed 000 section 5.2.4, leaving out silent turns."""
     spoken = [turn for turn in turns if turn.user or turn.assistant]
     blocks = [f"Turn {number}:\n{_sides(turn)}" for number, turn in enumerate(spoken, start=1)]
     return "\n".join(

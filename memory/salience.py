@@ -131,8 +131,10 @@ def _gist(user: str, assistant: str, max_tokens: int) -> str:
             break
     start = ", ".join(chosen)
     room = max_tokens - count_tokens(f'{start} — "…"')
-    began = clip_end((user or assistant)[: max(0, room) * CHARS_PER_TOKEN], room)
-    return " — ".join(part for part in (start, began and f'"{began}…"') if part)
+    said = user or assistant
+    began = clip_end(said[: max(0, room) * CHARS_PER_TOKEN], room)
+    more = "" if began == said else "…"
+    return " — ".join(part for part in (start, began and f'"{began}{more}"') if part)
 
 
 def _by_weight(user: str, assistant: str) -> Iterator[str]:

@@ -58,7 +58,7 @@ _MONTHS = frozenset(_MONTH_NAMES.split())
 _BEFORE_NUMBER = frozenset(_CURRENCIES.split()) | _MONTHS
 _UNITS = frozenset(_CURRENCIES.split()) | frozenset(_MEASURES.split())
 _CONNECTORS = frozenset(_LINKS.split())
-_COMMON = frozenset(_EVERYDAY.split())
+COMMON_WORDS = frozenset(_EVERYDAY.split())
 """Words that are no name on their own, wherever they stand."""
 
 
@@ -148,13 +148,13 @@ class _Finder:
             self._add(core, hard=True)
         elif "/" in core:
             for piece in core.split("/"):
-                if piece[:1].isupper() and piece.casefold() not in _COMMON:
+                if piece[:1].isupper() and piece.casefold() not in COMMON_WORDS:
                     self._add(piece, hard=False)
 
     def _take_name(self, core: str) -> None:
         opening, words = self.opening, self.words
         self.at += 1
-        if core.casefold() in _COMMON:
+        if core.casefold() in COMMON_WORDS:
             return
         parts = [POSSESSIVE.sub("", core)]
         while (
@@ -192,7 +192,7 @@ class _Finder:
 
 
 def _is_name(core: str) -> bool:
-    return core[:1].isupper() and core.casefold() not in _COMMON and not _HARD.search(core)
+    return core[:1].isupper() and core.casefold() not in COMMON_WORDS and not _HARD.search(core)
 
 
 def _joins(parts: list[str], stop: str, after: str) -> bool:

@@ -1,0 +1,142 @@
+"""Choosing sentences: which of a text's own say the most, or the most about a question.
+
+Pure: texts in, texts out, nothing is ever made up. It does not know where the texts come from or who asks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory.spotting import CJK, COMMON_WORDS, scan
+from memory.tokens import clip_end, count_tokens
+
+LONGEST_SENTENCE = 60
+"""Tokens; a longer one is cut, so that no single sentence fills a digest."""
+
+SENTENCE_CHARS = 600
+"""Longer lines without a stop are cut into pieces of this size before anything else looks at them."""
+
+SHORT_WORDS = 4
+"""Sentences of fewer words are only worth their spans."""
+
+HARD_WORTH, NAME_WORTH, PLAIN_WORTH = 1.0, 0.6, 0.05
+"""What a number, id or address not yet covered is worth, a name, and a sentence that has neither."""
+
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
+_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    text: str
+    cost: int
+    spans: dict[str, float]
+    """What it covers and what that is worth."""
+    base: float
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of `text` in order, without bullets and markup at their start; blank ones left out."""
+    lines = (_BULLET.sub("", line, count=1).replace("**", "") for line in text.splitlines())
+    pieces = (piece for line in lines for piece in _pieces(line))
+    found = (sentence.strip() for piece in pieces for sentence in _whole(_SENTENCE.split(piece)))
+    return [sentence for sentence in found if sentence]
+
+
+def digest(texts: Iterable[str], max_tokens: int) -> str:
+    """Sentences of `texts` as bullets, at most `max_tokens`, in order of appearance.
+
+    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. Not
+    empty when any text says something and the limit has room for a word of it.
+    """
+    said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+    chosen = sorted(_choose([_candidate(sentence) for sentence in said], max_tokens))
+    while chosen:
+        result = "\n".join(f"- {clip_end(said[at], LONGEST_SENTENCE)}" for at in chosen)
+        if count_tokens(result) <= max_tokens:
+            return result
+        chosen.pop()
+    return clip_end(" ".join(said), max_tokens)
+
+
+def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
+    """Up to `limit` sentences of `texts` that share rare words with `question`, the best first.
+
+    Of equally good ones the latest wins. Sentences that ask themselves count for half.
+    """
+    said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+    terms = [_terms(sentence) for sentence in said]
+    seen_in = Counter(term for each in terms for term in each)
+    asked = _terms(question)
+    scored = []
+    for at, each in enumerate(terms):
+        score = sum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
+        if score > 0 and each != asked:
+            scored.append((score / (2 if said[at].endswith("?") else 1), at))
+    return [clip_end(said[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
+
+
+def _pieces(line: str) -> list[str]:
+    return [line[at : at + SENTENCE_CHARS] for at in range(0, len(line), SENTENCE_CHARS)]
+
+
+def _whole(parts: Sequence[str]) -> list[str]:
+    """Parts of a line, those joined again that were cut after an abbreviation or a number ("No. 5", "Dr.
+    Lee").
+    """
+    joined: list[str] = []
+    for part in parts:
+        if joined and len(joined[-1].rsplit(" ", 1)[-1]) <= 3:
+            joined[-1] = f"{joined[-1]} {part}"
+        else:
+            joined.append(part)
+    return joined
+
+
+def _candidate(sentence: str) -> _Candidate:
+    text = clip_end(sentence, LONGEST_SENTENCE)
+    worth = {span.casefold(): HARD_WORTH if hard else NAME_WORTH for span, hard in scan(text)}
+    base = PLAIN_WORTH if len(text.split(" ")) >= SHORT_WORDS else 0.0
+    return _Candidate(text, count_tokens(f"- {text}\n"), worth, base)
+
+
+def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
+    """Greedy cover. Gains only shrink, so that a gain that is still the best when looked at again is the
+    best.
+    """
+    covered: set[str] = set()
+    chosen: list[int] = []
+    heap = [(-_gain(candidate, covered), at) for at, candidate in enumerate(candidates)]
+    heapq.heapify(heap)
+    room = max_tokens
+    while heap and room > 0:
+        _, at = heapq.heappop(heap)
+        gain = _gain(candidates[at], covered)
+        if gain <= 0 or candidates[at].cost > room:
+            continue
+        if heap and -gain > heap[0][0]:
+            heapq.heappush(heap, (-gain, at))
+            continue
+        chosen.append(at)
+        covered.update(candidates[at].spans)
+        room -= candidates[at].cost
+    return chosen
+
+
+def _gain(candidate: _Candidate, covered: set[str]) -> float:
+    fresh = sum(worth for span, worth in candidate.spans.items() if span not in covered)
+    return (fresh + candidate.base) / candidate.cost
+
+
+def _terms(text: str) -> set[str]:
+    """Words that can tell sentences apart, plurals folded; pairs of characters where no spaces are."""
+    words = {word.rstrip("s") for word in _WORD.findall(text.casefold()) if word not in COMMON_WORDS}
+    terms = {word for word in words if len(word) > 2 or word.isdigit()}
+    ideographs = "".join(CJK.findall(text))
+    return terms | {ideographs[at : at + 2] for at in range(len(ideographs) - 1)}
