@@ -9,7 +9,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.spotting import CJK, COMMON_WORDS, scan
@@ -24,11 +24,18 @@ SENTENCE_CHARS = 600
 SHORT_WORDS = 4
 """Sentences of fewer words are only worth their spans."""
 
-HARD_WORTH, NAME_WORTH, PLAIN_WORTH = 1.0, 0.6, 0.05
-"""What a number, id or address not yet covered is worth, a name, and a sentence that has neither."""
+HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
+"""What a span not yet covered is worth: an id, date or address; a name; an amount. And any sentence as such."""
+
+STRESS = 3.0
+"""How many times more a span is worth that a person typed, or that an earlier digest kept."""
+
+BULLET_COST = 2
+"""Tokens added to the cost of a sentence, in favour of whole ones over fragments."""
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _WORD = re.compile(r"\w+")
 
 
@@ -49,16 +56,19 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-def digest(texts: Iterable[str], max_tokens: int) -> str:
+def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> str:
     """Sentences of `texts` as bullets, at most `max_tokens`, in order of appearance.
 
-    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. Not
-    empty when any text says something and the limit has room for a word of it.
+    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. A span
+    is worth more the more sentences hold it, and more if `stressed` texts do. Not empty when any text says
+    something and the limit has room for a word of it.
     """
     said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
-    chosen = sorted(_choose([_candidate(sentence) for sentence in said], max_tokens))
+    worth = _worth(said, stressed)
+    candidates = [_candidate(sentence, worth) for sentence in said]
+    chosen = _choose(candidates, max_tokens)
     while chosen:
-        result = "\n".join(f"- {clip_end(said[at], LONGEST_SENTENCE)}" for at in chosen)
+        result = "\n".join(f"- {candidates[at].text}" for at in sorted(chosen))
         if count_tokens(result) <= max_tokens:
             return result
         chosen.pop()
@@ -99,11 +109,28 @@ def _whole(parts: Sequence[str]) -> list[str]:
     return joined
 
 
-def _candidate(sentence: str) -> _Candidate:
+def _worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
+    """What each span (in lower case) is worth, by its kind, by how often and by whom it was said."""
+    spans = [(span.casefold(), hard) for sentence in said for span, hard in scan(sentence)]
+    often = Counter(span for span, _ in spans)
+    hers = {span.casefold() for text in stressed for span, _ in scan(text)}
+    return {
+        span: _kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
+        for span, hard in spans
+    }
+
+
+def _kind_worth(span: str, hard: bool) -> float:
+    if not hard:
+        return NAME_WORTH
+    return AMOUNT_WORTH if _AMOUNT.fullmatch(span) else HARD_WORTH
+
+
+def _candidate(sentence: str, worth: Mapping[str, float]) -> _Candidate:
     text = clip_end(sentence, LONGEST_SENTENCE)
-    worth = {span.casefold(): HARD_WORTH if hard else NAME_WORTH for span, hard in scan(text)}
+    covers = {span: worth.get(span, 0.0) for span in (span.casefold() for span, _ in scan(text))}
     base = PLAIN_WORTH if len(text.split(" ")) >= SHORT_WORDS else 0.0
-    return _Candidate(text, count_tokens(f"- {text}\n"), worth, base)
+    return _Candidate(text, count_tokens(f"- {text}\n"), covers, base)
 
 
 def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
@@ -131,7 +158,7 @@ def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
 
 def _gain(candidate: _Candidate, covered: set[str]) -> float:
     fresh = sum(worth for span, worth in candidate.spans.items() if span not in covered)
-    return (fresh + candidate.base) / candidate.cost
+    return (fresh + candidate.base) / (candidate.cost + BULLET_COST)
 
 
 def _terms(text: str) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from itertools import chain
 
 from chatmemory.llm.extract import digest, on_question
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
@@ -64,7 +65,8 @@ class OfflineModel:
             existing, turns = parse_summarizer_input(prompt.messages[-1].content if prompt.messages else "")
         except ValueError:
             return ""
-        return digest([existing, *(side for turn in turns for side in turn)], self.summary_tokens)
+        stressed = [existing, *(user for user, _ in turns)]
+        return digest([existing, *chain.from_iterable(turns)], self.summary_tokens, stressed)
 
     def _answer(self, prompt: Prompt, variant: Variant) -> str:
         quotes = on_question(_remembered(prompt), _question(prompt), QUOTES)
