@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from uuid import UUID
 
 from memory.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
@@ -66,10 +67,9 @@ def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
     deleted are left out but stay in the span; a turn in which no text is left has 0 tokens.
     """
     starts = [i for i, row in enumerate(messages) if i == 0 or row.role == "user"]
-    ends = [*starts[1:], len(messages)]
     return [
         _turn(messages[start:end], messages[end].seq - 1 if end < len(messages) else messages[-1].seq)
-        for start, end in zip(starts, ends, strict=True)
+        for start, end in pairwise([*starts, len(messages)])
     ]
 
 

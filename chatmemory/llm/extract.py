@@ -25,7 +25,7 @@ SHORT_WORDS = 4
 """Sentences of fewer words are only worth their spans."""
 
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
-"""What a span not yet covered is worth: an id, date or address; a name; an amount. And any sentence as such."""
+"""What a span not yet covered is worth: id, date or address; name; amount. And any sentence as such."""
 
 STRESS = 3.0
 """How many times more a span is worth that a person typed, or that an earlier digest kept."""
@@ -59,9 +59,9 @@ def sentences(text: str) -> list[str]:
 def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> str:
     """Sentences of `texts` as bullets, at most `max_tokens`, in order of appearance.
 
-    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. A span
-    is worth more the more sentences hold it, and more if `stressed` texts do. Not empty when any text says
-    something and the limit has room for a word of it.
+    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. A
+    span is worth more the more sentences hold it, and more if `stressed` texts do. Not empty when any text
+    says something and the limit has room for a word of it.
     """
     said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
     worth = _worth(said, stressed)
