@@ -1,0 +1,174 @@
+"""Rows of `messages` → turns of one chat after a cursor, and the counters that tell of them.
+
+Reads by (chat, seq) alone, in pages, and only as far as asked: a backlog of ten thousand turns is never in
+memory whole. What is done with the turns is not known here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
+
+from django.conf import settings
+
+from conversations.models import ActiveReply, Message
+from memory.limits import MAX_TURNS
+from memory.lines import line_cost, line_text
+from memory.models import ConversationBrief
+from memory.policies import get_policy, is_due
+from memory.policies.protocol import Counts, State
+from memory.turns import StoredMessage, Turn, to_turns
+
+PAGE = 64
+"""Messages read at once where their texts are wanted."""
+COUNTS_PAGE = 1000
+"""Messages read at once where counts and lines will do."""
+
+COUNTERS = ("unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due")
+"""The fields of a brief that `recount` and `set_counters` change."""
+
+_COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
+
+
+def pending_seq(chat_id: UUID) -> int | None:
+    """Seq of the user message that is being answered now, or None. Its turn is not finished."""
+    return ActiveReply.objects.filter(chat_id=chat_id).values_list("user_message__seq", flat=True).first()
+
+
+def unfolded_turns(
+    chat_id: UUID, after_seq: int, *, limit_tokens: int | None = None, before_seq: int | None = None
+) -> list[Turn]:
+    """The oldest turns after `after_seq`, with their texts, oldest first.
+
+    With `limit_tokens` reading stops at the turn that passes it (which is still in the list). `before_seq` is
+    the first message of a turn that is not wanted any more, such as one that is still being answered.
+    """
+    turns: list[Turn] = []
+    left = limit_tokens
+    for turn in _ascending(chat_id, after_seq, before_seq, text=True):
+        turns.append(turn)
+        if left is not None:
+            left -= turn.tokens
+            if left < 0:
+                break
+    return turns
+
+
+def newest_turns(
+    chat_id: UUID,
+    after_seq: int,
+    *,
+    limit: int = MAX_TURNS,
+    before_seq: int | None = None,
+    text: bool = False,
+) -> list[Turn]:
+    """The newest turns after `after_seq`, oldest first, with at most `limit` that have any text.
+
+    Texts are loaded only with `text`; lines and counts always are.
+    """
+    rows: list[StoredMessage] = []
+    page = 2 * limit + 1
+    before = before_seq
+    while True:
+        found = _page(chat_id, after_seq, before, text=text, newest=True, size=page)
+        rows = found[::-1] + rows
+        whole = to_turns(rows) if len(found) < page else to_turns(rows)[1:]
+        if len(found) < page or sum(turn.tokens > 0 for turn in whole) >= limit:
+            return _newest(whole, limit)
+        before = rows[0].seq
+
+
+def count(turns: Iterable[Turn], window: int) -> Counts:
+    """Counters of `turns` (oldest first) without holding them; those that have no text do not count."""
+    number = tokens = line_tokens = 0
+    newest: deque[int] = deque(maxlen=window)
+    for turn in turns:
+        if turn.tokens:
+            number += 1
+            tokens += turn.tokens
+            line_tokens += line_cost(line_text(turn))
+            newest.append(turn.tokens)
+    return Counts(
+        turns=number,
+        tokens=tokens,
+        line_tokens=line_tokens,
+        window_turns=len(newest),
+        window_tokens=sum(newest),
+        newest_tokens=newest[-1] if newest else 0,
+    )
+
+
+def recount(brief: ConversationBrief) -> None:
+    """Set the unfolded counters and `due` of `brief` exactly, from the tables.
+
+    The caller holds its row and saves `COUNTERS`. Reads the counts and the line of every unfolded message.
+    """
+    window = get_policy(brief.policy).window(settings.MEMORY_LIMITS)
+    turns = _ascending(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id), text=False)
+    set_counters(brief, count(turns, window))
+
+
+def set_counters(brief: ConversationBrief, counts: Counts) -> None:
+    """Write `counts` into `brief` and decide `due` by them. Saves nothing."""
+    brief.unfolded_turns = counts.turns
+    brief.unfolded_tokens = counts.tokens
+    brief.unfolded_line_tokens = counts.line_tokens
+    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, settings.MEMORY_LIMITS)
+
+
+def stored_state(brief: ConversationBrief) -> State:
+    """What the brief's policy remembers."""
+    return State.from_json(brief.global_summary, brief.state)
+
+
+def _newest(turns: Sequence[Turn], limit: int) -> list[Turn]:
+    """The end of `turns` that holds `limit` turns with text, or all of it."""
+    with_text = 0
+    for index in range(len(turns) - 1, -1, -1):
+        with_text += turns[index].tokens > 0
+        if with_text == limit:
+            return list(turns[index:])
+    return list(turns)
+
+
+def _ascending(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
+    """All turns between, oldest first, page by page. A turn is given out when the next one has begun."""
+    size = PAGE if text else COUNTS_PAGE
+    rows: list[StoredMessage] = []
+    while True:
+        found = _page(chat_id, after_seq, before_seq, text=text, newest=False, size=size)
+        rows += found
+        turns = to_turns(rows)
+        if len(found) < size:
+            yield from turns
+            return
+        yield from turns[:-1]
+        rows = [row for row in rows if row.seq >= turns[-1].from_seq]
+        after_seq = rows[-1].seq
+
+
+def _page(
+    chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool, newest: bool, size: int
+) -> list[StoredMessage]:
+    """One page of messages with `after_seq` < seq < `before_seq`, in the order read."""
+    rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq)
+    if before_seq is not None:
+        rows = rows.filter(seq__lt=before_seq)
+    ordered = rows.order_by("-seq" if newest else "seq")
+    if text:
+        return [_stored(*row[:7], content=row[7]) for row in ordered.values_list(*_COUNTS, "content")[:size]]
+    return [_stored(*row) for row in ordered.values_list(*_COUNTS)[:size]]
+
+
+def _stored(
+    id: UUID,  # noqa: A002  # the field's name
+    seq: int,
+    role: str,
+    status: str,
+    superseded_by: UUID | None,
+    token_count: int,
+    line: str,
+    content: str = "",
+) -> StoredMessage:
+    return StoredMessage(id, seq, role, status, superseded_by is not None, token_count, content, line)
