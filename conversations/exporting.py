@@ -1,0 +1,61 @@
+"""Rows → chats as values, for export. Reads a chat as it stands; a reply still being written is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from conversations.interchange import ImportedChat, ImportedMessage, ImportedUsage
+from conversations.models import Chat, Message
+
+CHUNK = 500
+"""Rows read at a time, so that a chat of any length is exported in little memory."""
+
+
+def chat_values(chat: Chat) -> ImportedChat:
+    """A chat without its messages."""
+    return ImportedChat(
+        title=chat.title,
+        instructions=chat.instructions,
+        metadata=chat.metadata,
+        policy=chat.policy,
+        options=chat.options,
+        created_at=chat.created_at,
+    )
+
+
+def message_values(chat: Chat) -> Iterator[ImportedMessage]:
+    """The messages of a chat in order, read as they are asked for; none that came after `chat` was read."""
+    rows = Message.objects.filter(chat=chat, seq__lte=chat.last_seq).order_by("seq")
+    rows = rows.select_related("reply_to", "superseded_by").defer(
+        "reply_to__content", "superseded_by__content"
+    )
+    for row in rows.iterator(chunk_size=CHUNK):
+        yield _values(row, chat.last_seq)
+
+
+def _values(row: Message, last_seq: int) -> ImportedMessage:
+    return ImportedMessage(
+        role="user" if row.role == "user" else "assistant",
+        content=row.content,
+        status=row.status,  # type: ignore[arg-type]  # the database allows the five statuses alone
+        created_at=row.created_at,
+        completed_at=row.completed_at,
+        edited_at=row.edited_at,
+        model_variant=row.model_variant,
+        model=row.model,
+        metadata=row.metadata,
+        usage=_usage(row),
+        error=row.error,
+        reply_to=_index(row.reply_to, last_seq),
+        superseded_by=_index(row.superseded_by, last_seq),
+    )
+
+
+def _index(row: Message | None, last_seq: int) -> int | None:
+    return None if row is None or row.seq > last_seq else row.seq - 1
+
+
+def _usage(row: Message) -> ImportedUsage | None:
+    if row.input_tokens is None:
+        return None
+    return ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)

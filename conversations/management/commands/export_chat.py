@@ -1,0 +1,55 @@
+"""`manage.py export_chat`: one chat as a file that `import_chat` reads back to the same."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from conversations.exporting import chat_values, message_values
+from conversations.interchange import export_chat_text
+from conversations.models import Chat
+
+
+class Command(BaseCommand):
+    help = "Export a chat with all its messages as JSON, a superset of OpenAI's chat format."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chat", metavar="CHAT", type=UUID, help="id of the chat")
+        parser.add_argument(
+            "--out", metavar="F", type=Path, help="file to write or replace; default: standard output"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        chat = Chat.objects.filter(pk=options["chat"]).first()
+        if chat is None:
+            raise CommandError(f"There is no chat {options['chat']}.")
+        pieces = export_chat_text(chat_values(chat), message_values(chat))
+        out: Path | None = options["out"]
+        if out is None:
+            for piece in pieces:
+                self.stdout.write(piece, ending="")
+            return
+        try:
+            _write(out, pieces)
+        except OSError as exc:
+            raise CommandError(f"{out}: {exc.strerror or exc}") from exc
+
+
+def _write(path: Path, pieces: Iterator[str]) -> None:
+    """Replace `path` at once: whoever reads it finds the old file or the whole new one, which is private."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,70 @@
+"""`manage.py import_chat`: conversations from files into a user's chats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from chatmemory.errors import InvalidRequest
+from conversations.importing import check_chat, import_chat
+from conversations.interchange import FORMATS, FormatError, FormatName, ImportedChat, read_chats
+from conversations.management.asking import progress_bar, user_named
+
+
+class Command(BaseCommand):
+    help = "Import conversations from files; prints the id of each new chat, one a line."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
+        )
+        parser.add_argument(
+            "--user", required=True, metavar="U", help="name of the user who will own the chats"
+        )
+        parser.add_argument(
+            "--format", choices=FORMATS, default="auto", help="default: told from each conversation"
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="read the files and tell what is in them, no more"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        user = user_named(options["user"])
+        # All files are read before the first chat is stored: a mistake in the last one imports nothing.
+        chats = [chat for path in options["files"] for chat in _read(path, options["format"])]
+        if options["dry_run"]:
+            self._tell(chats)
+            return
+        total = sum(len(chat.messages) for chat in chats)
+        with progress_bar("Importing", total, self.stderr) as advance:
+            for chat in chats:
+                try:
+                    self.stdout.write(str(import_chat(user, chat, advance=advance).pk))
+                except DatabaseError as exc:
+                    reason = type(exc).__name__  # its text may hold what people said
+                    raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
+
+    def _tell(self, chats: Sequence[ImportedChat]) -> None:
+        for chat in chats:
+            characters = sum(len(message.content) for message in chat.messages)
+            title = chat.title or chat.metadata.get("source_id", "untitled")
+            self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
+        self.stdout.write(f"{len(chats)} chats; nothing was imported.")
+
+
+def _read(path: Path, name: FormatName) -> list[ImportedChat]:
+    try:
+        chats = read_chats(path.read_text(encoding="utf-8"), name)
+        for chat in chats:
+            check_chat(chat)
+    except OSError as exc:
+        raise CommandError(f"{path}: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise CommandError(f"{path}: not UTF-8 at byte {exc.start}") from exc
+    except (FormatError, InvalidRequest) as exc:
+        raise CommandError(f"{path}: {exc}") from exc
+    return chats

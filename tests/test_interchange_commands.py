@@ -1,0 +1,360 @@
+"""`import_chat`, `export_chat` and `create_token`, as an operator calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError
+from django.utils import timezone
+from django_q.models import OrmQ
+from knox.auth import TokenAuthentication
+from knox.models import AuthToken
+from rest_framework.exceptions import AuthenticationFailed
+
+import conversations
+from conversations.models import Chat, Message
+from memory import services as memory
+from memory.models import ConversationBrief
+from memory.tokens import count_tokens
+
+pytestmark = pytest.mark.django_db
+
+SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
+HELLO = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "# Greeting\nHi there"}]
+
+
+@pytest.fixture(autouse=True)
+def alice() -> User:
+    return User.objects.create_user("alice")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Writes a JSON value, or text as it is, to a file of that name."""
+
+    def write(value: object, name: str = "chat.json") -> Path:
+        path = tmp_path / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+        return path
+
+    return write
+
+
+def run(command: str, *args: object, **options: Any) -> str:
+    out, err = StringIO(), StringIO()
+    call_command(command, *map(str, args), stdout=out, stderr=err, **options)
+    assert err.getvalue() == "", "there is no terminal to draw a bar on"
+    return out.getvalue()
+
+
+def imported(*args: object) -> list[Chat]:
+    return [Chat.objects.get(pk=line) for line in run("import_chat", *args, "--user", "alice").splitlines()]
+
+
+def refusal(command: str, *args: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        run(command, *args)
+    assert caught.value.returncode == 1
+    return str(caught.value)
+
+
+def exported(chat: Chat) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(run("export_chat", chat.pk))
+    return value
+
+
+# --- import_chat
+
+
+def test_it_imports_a_chat_with_all_that_a_row_holds(write: Any, alice: User) -> None:
+    times = [datetime(2026, 3, 1, 10, minute, tzinfo=UTC) for minute in (0, 1)]
+    timed = [{**raw, "created_at": time.isoformat()} for raw, time in zip(HELLO, times, strict=True)]
+    system = {"role": "system", "content": "Be brief."}
+    [chat] = imported(write({"title": "Greeting", "messages": [system, *timed], "metadata": {"course": 7}}))
+    assert (chat.owner, chat.title, chat.instructions, chat.metadata) == (
+        alice,
+        "Greeting",
+        "Be brief.",
+        {"course": 7},
+    )
+    assert (chat.policy, chat.last_seq) == ("chunked", 2)
+    question, reply = chat.messages.order_by("seq")
+    assert [(m.seq, m.role, m.content, m.status) for m in (question, reply)] == [
+        (1, "user", "Hello", "complete"),
+        (2, "assistant", "# Greeting\nHi there", "complete"),
+    ]
+    assert [m.created_at for m in (question, reply)] == times
+    assert [m.token_count for m in (question, reply)] == [
+        count_tokens("Hello"),
+        count_tokens("# Greeting\nHi there"),
+    ]
+    assert (reply.reply_to, reply.outline) == (question, "# Greeting")
+    assert (question.line, reply.line) == ("", "User: Hello / Assistant: # Greeting Hi there")
+
+
+def test_a_message_without_a_time_gets_that_of_the_import(write: Any) -> None:
+    before = timezone.now()
+    [chat] = imported(write({"messages": HELLO}))
+    for message in chat.messages.all():
+        assert before <= message.created_at <= timezone.now()
+        assert message.completed_at == message.created_at
+
+
+def test_every_turn_has_its_line_on_the_last_row_that_counts(write: Any) -> None:
+    raws = [
+        {"role": "assistant", "content": "Welcome"},
+        {"role": "user", "content": "One"},
+        {"role": "user", "content": "Two"},
+        {"role": "assistant", "content": "Second"},
+        {"role": "assistant", "content": "Third"},
+        {"role": "user", "content": ""},
+    ]
+    [chat] = imported(write({"messages": raws}))
+    lines = list(chat.messages.order_by("seq").values_list("line", flat=True))
+    assert lines[:4] == ["Assistant: Welcome", "User: One", "", ""]
+    assert (lines[4].startswith("User: Two / Assistant: Second"), lines[5]) == (True, "")
+
+
+def test_it_prints_an_id_a_line_in_the_order_of_the_files(write: Any) -> None:
+    one = write({"title": "one", "messages": HELLO}, "1.json")
+    more = write(
+        "\n".join(json.dumps({"title": title, "messages": []}) for title in ("two", "three")), "2.jsonl"
+    )
+    assert [chat.title for chat in imported(one, more)] == ["one", "two", "three"]
+
+
+def test_a_chat_past_the_threshold_is_due_and_its_fold_enqueued_once() -> None:
+    [chat] = imported(SAMPLE)
+    brief = ConversationBrief.objects.get(chat=chat)
+    assert brief.due
+    assert (brief.version, brief.folded_through_seq) == (0, 0)
+    assert brief.unfolded_turns == chat.messages.filter(role="user").count()
+    assert OrmQ.objects.count() == 1
+
+
+def test_a_short_chat_enqueues_nothing(write: Any) -> None:
+    [chat] = imported(write({"messages": HELLO}))
+    assert not ConversationBrief.objects.get(chat=chat).due
+    assert OrmQ.objects.count() == 0
+
+
+def test_a_message_over_the_limit_of_requests_is_kept(write: Any, settings: Any) -> None:
+    text = "word " * (settings.MESSAGE_MAX_CHARS // 4)
+    [chat] = imported(write({"messages": [{"role": "user", "content": text}]}))
+    assert chat.messages.get().content == text
+
+
+def test_a_dry_run_tells_and_stores_nothing(write: Any) -> None:
+    path = write([{"title": "one", "messages": HELLO}, {"id": "b-2", "messages": []}])
+    told = run("import_chat", path, "--user", "alice", "--dry-run")
+    assert told.splitlines() == [
+        "one: 2 messages, 24 characters",
+        "b-2: 0 messages, 0 characters",
+        "2 chats; nothing was imported.",
+    ]
+    assert not Chat.objects.exists()
+
+
+def test_an_unknown_or_inactive_user_is_refused(write: Any) -> None:
+    User.objects.create_user("bob", is_active=False)
+    path = write({"messages": HELLO})
+    assert refusal("import_chat", path, "--user", "nobody") == "There is no user 'nobody'."
+    assert refusal("import_chat", path, "--user", "bob") == "The user 'bob' is not active."
+    assert not Chat.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "2.json: not JSON"),
+        ('{"messages": [{"role": "user"}]}', '2.json: conversation 1: message 1: "content" is missing'),
+        (
+            '{"format": "chatmemory/1", "policy": "none", "messages": []}',
+            "2.json: The memory policy 'none' is not known",
+        ),
+    ],
+)
+def test_a_mistake_in_the_last_file_imports_nothing(write: Any, text: str, sentence: str) -> None:
+    good, bad = write({"messages": HELLO}, "1.json"), write(text, "2.json")
+    assert sentence in refusal("import_chat", good, bad, "--user", "alice")
+    assert not Chat.objects.exists()
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.json").write_bytes(b'{"messages": "\xe9"}')
+    assert "latin.json: not UTF-8 at byte 14" in refusal(
+        "import_chat", tmp_path / "latin.json", "--user", "alice"
+    )
+    assert "No such file" in refusal("import_chat", tmp_path / "none.json", "--user", "alice")
+
+
+def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write([{"title": "good", "messages": HELLO}, {"title": "bad", "messages": HELLO}])
+    real = memory.messages_changed
+
+    def fail_on_the_second(chat_id: Any, *, from_seq: int) -> None:
+        if Chat.objects.get(pk=chat_id).title == "bad":
+            raise DatabaseError("secret words")
+        real(chat_id, from_seq=from_seq)
+
+    monkeypatch.setattr(memory, "messages_changed", fail_on_the_second)
+    assert refusal("import_chat", path, "--user", "alice").endswith("it was not stored (DatabaseError).")
+    assert [chat.title for chat in Chat.objects.all()] == ["good"]
+    assert Message.objects.count() == 2
+
+
+# --- export_chat
+
+
+FULL: dict[str, Any] = {
+    "format": "chatmemory/1",
+    "title": "Everything",
+    "instructions": "Be brief.",
+    "policy": "chunked",
+    "options": {},
+    "metadata": {"course": {"id": 7, "tags": ["é", "😀"]}},
+    "created_at": "2026-01-02T03:04:05.678901Z",
+}
+
+
+def full_message(seq: int, role: str, content: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "seq": seq,
+        "role": role,
+        "content": content,
+        "status": "complete",
+        "created_at": f"2026-02-0{seq}T00:00:00.000001Z",
+        "completed_at": f"2026-02-0{seq}T00:00:09Z",
+        "edited_at": None,
+        "model_variant": "",
+        "model": "",
+        "reply_to": None,
+        "superseded_by": None,
+        "usage": None,
+        "error": None,
+        "metadata": {},
+        **fields,
+    }
+
+
+USAGE = {"input_tokens": 1200, "cached_tokens": 1024, "output_tokens": 80, "cost_usd": 0.000123456}
+FAILED = {"code": "upstream_error", "message": "The model's server answered 500."}
+FULL["messages"] = [
+    full_message(1, "user", " untrimmed\n", metadata={"tool_messages": [{"role": "tool", "content": "42"}]}),
+    full_message(2, "assistant", "", reply_to=1, status="failed", error=FAILED, superseded_by=3),
+    full_message(
+        3, "assistant", "First try", reply_to=1, superseded_by=4, model_variant="arco", model="gpt-5-mini"
+    ),
+    full_message(4, "assistant", "Second try", reply_to=1, usage=USAGE),
+    full_message(5, "user", "", status="deleted", completed_at=None),
+    full_message(6, "assistant", "Half an ans", reply_to=5, status="incomplete", error=FAILED),
+    full_message(7, "user", "Now?", edited_at="2026-03-01T00:00:00Z"),
+    full_message(8, "assistant", "No", reply_to=7, status="cancelled"),
+]
+
+
+def test_an_export_imports_again_to_the_same(write: Any) -> None:
+    [chat] = imported(write(FULL))
+    first = exported(chat)
+    assert first == FULL
+    [again] = imported(write(first))
+    assert (again.pk != chat.pk, exported(again)) == (True, first)
+
+
+def test_only_what_counts_stands_in_the_lines_of_an_import(write: Any) -> None:
+    [chat] = imported(write(FULL))
+    lines = list(chat.messages.order_by("seq").values_list("line", flat=True))
+    assert [bool(line) for line in lines] == [False, False, False, True, False, True, False, True]
+    assert "First try" not in lines[3]
+    assert ("Second try" in lines[3], "[cut off]" in lines[5]) == (True, True)
+
+
+def test_the_sample_survives_the_round(tmp_path: Path) -> None:
+    [chat] = imported(SAMPLE)
+    run("export_chat", chat.pk, "--out", tmp_path / "out.json")
+    [again] = imported(tmp_path / "out.json")
+    assert exported(again) == exported(chat)
+    raws = json.loads(SAMPLE.read_text())["messages"]
+    kept = [(m.role, m.content) for m in again.messages.order_by("seq")]
+    assert kept == [(raw["role"], raw["content"]) for raw in raws[1:]]
+
+
+def test_it_replaces_the_file_only_when_all_is_written(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [chat] = imported(write({"messages": HELLO}))
+    out = write("the old file", "out.json")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        assert refusal("export_chat", chat.pk, "--out", out).endswith("out.json: No space left on device")
+    assert out.read_text() == "the old file"
+    run("export_chat", chat.pk, "--out", out)
+    assert json.loads(out.read_text()) == exported(chat)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chat.json", "out.json"]
+
+
+def test_a_chat_that_is_not_there_cannot_be_exported() -> None:
+    chat_id = uuid4()
+    assert refusal("export_chat", chat_id) == f"There is no chat {chat_id}."
+
+
+# --- create_token
+
+
+def authenticate(token: str) -> User:
+    user, _ = TokenAuthentication().authenticate_credentials(token.strip().encode())
+    assert isinstance(user, User)
+    return user
+
+
+def test_it_prints_a_token_that_lets_its_user_in(alice: User) -> None:
+    token = run("create_token", "alice")
+    assert len(token.splitlines()) == 1
+    assert authenticate(token) == alice
+    stored = AuthToken.objects.get()
+    assert stored.expiry is None
+    assert token.strip() not in stored.digest
+
+
+def test_a_token_can_expire() -> None:
+    token = run("create_token", "alice", "--expires", 30)
+    stored = AuthToken.objects.get()
+    assert abs(stored.expiry - timezone.now() - timedelta(days=30)) < timedelta(minutes=1)
+    AuthToken.objects.update(expiry=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(AuthenticationFailed):
+        authenticate(token)
+
+
+@pytest.mark.parametrize("days", [0, -1, 10**9])
+def test_a_strange_number_of_days_is_refused(days: int) -> None:
+    assert refusal("create_token", "alice", f"--expires={days}") == "--expires must be from 1 to 36500 days."
+    assert not AuthToken.objects.exists()
+
+
+def test_a_token_for_nobody_is_refused() -> None:
+    assert refusal("create_token", "nobody") == "There is no user 'nobody'."
+
+
+# --- recorded conversations, where there are some
+
+
+@pytest.mark.skipif("SAMPLES" not in os.environ, reason="needs SAMPLES, a folder of recorded conversations")
+def test_recorded_conversations_survive_the_round(tmp_path: Path) -> None:
+    for path in Path(os.environ["SAMPLES"]).glob("*.json"):
+        for chat in imported(path):
+            run("export_chat", chat.pk, "--out", tmp_path / "out.json")
+            [again] = imported(tmp_path / "out.json")
+            assert exported(again) == exported(chat)
