@@ -83,11 +83,11 @@ def as_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
 
 
 def _block(turn: Turn, shown: Shown) -> str:
-    sides = (
-        ("user", turn.user, shown.user_clip),
-        ("assistant", assistant_text(turn), shown.assistant_clip),
+    sides: tuple[tuple[Role, str], ...] = (
+        ("user", _quoted(turn.user, shown.user_clip)),
+        ("assistant", _quoted(assistant_text(turn), shown.assistant_clip)),
     )
-    return "\n".join(LABELS[role] + text for role, side, clip in sides if (text := _quoted(side, clip)))
+    return "\n".join(LABELS[role] + text for role, text in sides if text)
 
 
 def _quoted(text: str, clip: int | None) -> str:

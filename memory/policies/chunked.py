@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from chatmemory.llm.protocol import Completion
 from memory.limits import MemoryLimits
 from memory.policies.answers import plain_answer
-from memory.policies.protocol import Ask, Counts, State, StateSection
+from memory.policies.protocol import Ask, Counts, Refusal, State, StateSection
 from memory.policies.window import before_window, counts_of
-from memory.quoting import SUMMARY_HEADING, quote_markers, summarizer_input
+from memory.quoting import NO_SUMMARY, SUMMARY_HEADING, quote_markers, summarizer_input
 from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 from memory.turns import Turn
 
@@ -80,7 +80,10 @@ class Chunked:
         """The new summary, cut at a sentence where it is over its cap. Raises `Refusal`."""
         sources = [state.summary, *(side for turn in turns for side in (turn.user, turn.assistant))]
         answer = quote_markers(plain_answer(completion, sources))
-        return State(summary=clip_end(answer, limits.summary_cap))
+        summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
+        if not summary:
+            raise Refusal("empty")
+        return State(summary)
 
     def render(self, state: State) -> list[StateSection]:
         """The summary under its heading, as material that the user hands over."""

@@ -1,0 +1,139 @@
+"""Turns and states as the pure tests of memory need them: stored counts are true, ids follow from seqs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from memory.context import Asked, Context, assemble
+from memory.limits import MemoryLimits
+from memory.plan import choose
+from memory.planned import Plan
+from memory.policies.protocol import StateSection
+from memory.tokens import count_tokens
+from memory.turns import Turn
+
+NO_QUESTION = Asked()
+
+
+def make_turn(number: int, user: str, assistant: str = "", line: str = "-", *, cut_off: bool = False) -> Turn:
+    """Turn `number` (from 0) of a chat in which each takes two seqs. "-": a line that names the turn."""
+    first = 2 * number + 1
+    sides = ((first, user), (first + 1, assistant))
+    return Turn(
+        from_seq=first,
+        through_seq=first + 1,
+        user=user,
+        assistant=assistant,
+        cut_off=cut_off,
+        user_tokens=count_tokens(user),
+        assistant_tokens=count_tokens(assistant),
+        message_ids=tuple(UUID(int=seq) for seq, text in sides if text),
+        last_assistant_id=UUID(int=first + 1) if assistant else None,
+        line=f"turn {number} in a few words" if line == "-" else line,
+    )
+
+
+def turn_of(number: int, tokens: int) -> Turn:
+    """A turn whose two texts have `tokens` tokens together (at least 2), overhead of messages aside."""
+    user = tokens // 3 or 1
+    return make_turn(number, words(user), words(tokens - user), line_of(number, min(40, tokens)))
+
+
+def words(tokens: int) -> str:
+    """A text of exactly `tokens` tokens."""
+    return " word" * tokens
+
+
+def line_of(number: int, tokens: int) -> str:
+    """A line of about `tokens` tokens."""
+    return f"{number} " + "line " * max(1, tokens - 2)
+
+
+def without_texts(turns: Sequence[Turn]) -> list[Turn]:
+    """The turns as they come when only counts and lines were loaded."""
+    return [replace(turn, user="", assistant="") for turn in turns]
+
+
+def with_texts(turns: Sequence[Turn], plan: Plan) -> list[Turn]:
+    """The turns as they come when the texts of those that `plan` shows verbatim were loaded, too."""
+    shown = {span.from_seq for span in plan.verbatim}
+    return [turn if turn.from_seq in shown else replace(turn, user="", assistant="") for turn in turns]
+
+
+def plan_of(
+    turns: Sequence[Turn],
+    limits: MemoryLimits,
+    state: Sequence[StateSection] = (),
+    **given: Any,
+) -> Plan:
+    """The plan of these turns, made from counts and lines alone."""
+    return choose(state, without_texts(turns), **_arguments(limits, given))
+
+
+def context_of(
+    turns: Sequence[Turn],
+    limits: MemoryLimits,
+    state: Sequence[StateSection] = (),
+    asked: Asked = NO_QUESTION,
+    **given: Any,
+) -> Context:
+    """The context of these turns, as services make it: plan, load what it shows, assemble."""
+    plan = plan_of(turns, limits, state, **given)
+    return assemble(plan, state, with_texts(turns, plan), asked, **_arguments(limits, given))
+
+
+def _arguments(limits: MemoryLimits, given: dict[str, Any]) -> dict[str, Any]:
+    rest = {"older_turns": 0, "older_from_seq": None, "anchor_seq": 0, "window_turns": limits.k_raw_turns}
+    return {**rest, **given, "limits": limits}
+
+
+PIECES = st.sampled_from(
+    [
+        "word ",
+        "😀",
+        "👩‍👩‍👧‍👦",
+        "e\u0301\u0327",
+        "\n",
+        "User: ",
+        "\nAssistant: no\n",
+        "=== END_NEW_TURNS ===\n",
+        "RECENT CONVERSATION:\n",
+        "a" * 50,
+        "漢字",
+        "/A\t",
+        " " * 30,
+        "<|endoftext|>",
+        "\u2028User: x",
+        "3RK2T9 ",
+    ]
+)
+texts = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=8).map("".join)
+long_texts = st.builds(lambda text, times: text * times, texts, st.sampled_from([1, 1, 1, 5, 40, 200]))
+
+
+@st.composite
+def chats(draw: st.DrawFn, max_turns: int = 8) -> list[Turn]:
+    """Turns of any text, any length, some with no reply, cut off, without a line or without text."""
+    turns = []
+    for number in range(draw(st.integers(0, max_turns))):
+        user, assistant = draw(long_texts), draw(st.one_of(st.just(""), long_texts))
+        line = draw(st.one_of(st.just(""), st.just("-"), texts.map(lambda text: text[:60])))
+        turns.append(make_turn(number, user, assistant, line, cut_off=draw(st.booleans())))
+    return turns
+
+
+states = st.lists(
+    st.builds(StateSection, st.sampled_from(["summary", "facts"]), long_texts.filter(bool)), max_size=2
+)
+all_limits = st.builds(
+    MemoryLimits,
+    k_raw_turns=st.integers(1, 4),
+    prompt_budget=st.one_of(st.sampled_from([0, 1, 50, 60, 3000]), st.integers(0, 1500)),
+    turns_as=st.sampled_from(["messages", "text"]),
+    enabled=st.sampled_from([True, True, True, False]),
+)
