@@ -23,8 +23,10 @@ def user_named(name: str) -> User:
 
 @contextmanager
 def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Callable[[int], None]]:
-    """A bar of `total` steps on `stream` if that is a terminal; yields the function that advances it."""
-    console = Console(file=stream, stderr=True)  # type: ignore[arg-type]  # an OutputWrapper writes like a file
-    with Progress(console=console, transient=True, disable=not stream.isatty()) as bar:
+    """A bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; then gone.
+
+    Yields the function that advances it. Print nothing on the same terminal while it is there.
+    """
+    with Progress(console=Console(stderr=True), transient=True, disable=not stream.isatty()) as bar:
         task = bar.add_task(title, total=total)
         yield lambda steps: bar.advance(task, steps)

@@ -28,5 +28,6 @@ class Command(BaseCommand):
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--expires must be from 1 to {MAX_DAYS} days.")
         user = user_named(options["user"])
-        _, token = AuthToken.objects.create(user, expiry=None if days is None else timedelta(days=days))
+        expiry = None if days is None else timedelta(days=days)
+        _, token = AuthToken.objects.create(user, expiry=expiry)  # type: ignore[no-untyped-call]  # knox has no types
         return str(token)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
@@ -13,6 +14,7 @@ from chatmemory.errors import InvalidRequest
 from conversations.importing import check_chat, import_chat
 from conversations.interchange import FORMATS, FormatError, FormatName, ImportedChat, read_chats
 from conversations.management.asking import progress_bar, user_named
+from conversations.models import Chat
 
 
 class Command(BaseCommand):
@@ -39,14 +41,17 @@ class Command(BaseCommand):
         if options["dry_run"]:
             self._tell(chats)
             return
-        total = sum(len(chat.messages) for chat in chats)
-        with progress_bar("Importing", total, self.stderr) as advance:
-            for chat in chats:
-                try:
-                    self.stdout.write(str(import_chat(user, chat, advance=advance).pk))
-                except DatabaseError as exc:
-                    reason = type(exc).__name__  # its text may hold what people said
-                    raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
+        for number, chat in enumerate(chats, start=1):
+            row = self._import(user, chat, f"Importing {number} of {len(chats)}")
+            self.stdout.write(str(row.pk))
+
+    def _import(self, user: User, chat: ImportedChat, title: str) -> Chat:
+        with progress_bar(title, len(chat.messages), self.stderr) as advance:
+            try:
+                return import_chat(user, chat, advance=advance)
+            except DatabaseError as exc:
+                reason = type(exc).__name__  # its text may hold what people said
+                raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
 
     def _tell(self, chats: Sequence[ImportedChat]) -> None:
         for chat in chats:
