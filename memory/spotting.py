@@ -137,6 +137,8 @@ class _Finder:
             after = self.words[self.at].rstrip(_TRIM)
             if not _joins(parts, self.words[self.at - 1][-1], after.casefold()):
                 break
+            if self.words[self.at - 1][-1] == ",":
+                parts[-1] += ","
             parts.append(after)
             self.at += 1
         self._add(" ".join(parts), hard=True)

@@ -33,9 +33,13 @@ STRESS = 3.0
 BULLET_COST = 2
 """Tokens added to the cost of a sentence, in favour of whole ones over fragments."""
 
+FACT_BONUS, FACTS_COUNTED = 1.0, 2
+"""What a number or id adds to a sentence that is on the question at all, and how many of them count."""
+
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
-_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
+_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:\w{1,2}|\w\.\w)\.$")
 _WORD = re.compile(r"\w+")
 
 
@@ -78,7 +82,8 @@ def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) 
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     """Up to `limit` sentences of `texts` that share rare words with `question`, the best first.
 
-    Of equally good ones the latest wins. Sentences that ask themselves count for half.
+    Numbers and ids in a sentence speak for it. Of equally good ones the latest wins. Sentences that ask
+    themselves count for half.
     """
     said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
     terms = [_terms(sentence) for sentence in said]
@@ -88,6 +93,7 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     for at, each in enumerate(terms):
         score = sum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
         if score > 0 and each != asked:
+            score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(said[at])))
             scored.append((score / (2 if said[at].endswith("?") else 1), at))
     return [clip_end(said[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
 
@@ -102,7 +108,7 @@ def _whole(parts: Sequence[str]) -> list[str]:
     """
     joined: list[str] = []
     for part in parts:
-        if joined and len(joined[-1].rsplit(" ", 1)[-1]) <= 3:
+        if joined and _ABBREVIATION.search(joined[-1][-6:]):
             joined[-1] = f"{joined[-1]} {part}"
         else:
             joined.append(part)

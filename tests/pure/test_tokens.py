@@ -1,0 +1,173 @@
+"""Counting never raises and clipping never exceeds, whatever the text."""
+
+from __future__ import annotations
+
+import shutil
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory import tokens
+from memory.tokens import RanksError, clip_end, clip_middle, count_tokens, load
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+BITS = st.sampled_from(
+    ["word ", "😀", "\n", "/A\t", "é", "中文", ". ", " ", "👩‍👩‍👧", "<|endoftext|>", "1,234", "\ud83d"]
+)
+LONG_TEXT = st.lists(BITS, min_size=10, max_size=200).map("".join)
+GIANTS = {
+    "a million spaces": " " * 1_000_000,
+    "one word": "a" * 200_000,
+    "no word at all": "^" * 200_000,
+    "line ends": "\r\n" * 100_000,
+    "ideographs": "中" * 200_000,
+    "combining marks": "e" + "\u0301" * 199_999,
+    "joiners": "\u200d" * 200_000,
+    "lone surrogates": "\ud800" * 200_000,
+    "special tokens": "<|endoftext|>" * 15_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("Hi, I need to change the passenger name on a flight reservation.", 14),
+        ("<|endoftext|>", 7),  # a special token is text: never the single 199999
+    ],
+)
+def test_it_counts_as_o200k_base_does(text: str, count: int) -> None:
+    assert count_tokens(text) == count
+
+
+def test_pattern_and_special_tokens_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    openai_public = import_module("tiktoken_ext.openai_public")
+    monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda url, expected_hash: expected_hash)
+    published = openai_public.o200k_base()
+    assert published["pat_str"] == tokens._PATTERN
+    assert published["special_tokens"] == tokens._SPECIAL_TOKENS
+    assert published["mergeable_ranks"] == tokens.RANKS_SHA256
+
+
+@given(ANY_TEXT)
+def test_any_text_has_a_count(text: str) -> None:
+    assert (count_tokens(text) == 0) == (text == "")
+
+
+@pytest.mark.parametrize("text", GIANTS.values(), ids=GIANTS)
+def test_giants_are_counted_and_clipped(text: str) -> None:
+    assert count_tokens(text) > 1000
+    assert count_tokens(clip_middle(text, 100)) <= 100
+    assert count_tokens(clip_end(text, 100)) <= 100
+
+
+def test_a_long_text_counts_about_as_its_pieces() -> None:
+    text = " Twelve flights leave at noon." * 20_000
+    pieces = -(-len(text) // tokens.PIECE_CHARS)
+    assert pieces > 1
+    exact = 20_000 * count_tokens(" Twelve flights leave at noon.")
+    assert 0 <= count_tokens(text) - exact <= 3 * pieces
+
+
+def test_a_surrogate_pair_is_the_character_it_stands_for() -> None:
+    assert count_tokens("ok \ud83d\ude00") == count_tokens("ok 😀")
+
+
+@given(st.one_of(ANY_TEXT, LONG_TEXT), st.integers(0, 60))
+def test_clipped_texts_keep_to_their_limit(text: str, limit: int) -> None:
+    for clip in (clip_middle, clip_end):
+        clipped = clip(text, limit)
+        assert count_tokens(clipped) <= limit
+        assert clipped == text or count_tokens(text) > limit
+
+
+@given(LONG_TEXT.filter(lambda text: "\ud83d" not in text), st.integers(20, 60))
+def test_clipping_mangles_no_character(text: str, limit: int) -> None:
+    assert "\ufffd" not in clip_middle(text, limit)
+    assert text.startswith(clip_end(text, limit))
+
+
+def test_the_middle_goes_and_says_so() -> None:
+    text = " ".join(f"word{number}" for number in range(1000))
+    clipped = clip_middle(text, 60)
+    assert clipped.startswith("word0 word1 ")
+    assert clipped.endswith(" word999")
+    assert "tokens left out …]" in clipped
+    assert count_tokens(clipped) > 45
+
+
+def test_nothing_is_left_where_not_even_the_note_has_room() -> None:
+    assert clip_middle("one two three four five six seven eight nine ten", 3) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "cut"),
+    [
+        (
+            "One two three four five. Six seven eight.",
+            8,
+            "One two three four five.",
+        ),  # a sentence ends in the last third
+        ("One. Two three four five six seven eight nine.", 8, "One. Two three four five six seven"),
+        ("Nothing to cut.", 100, "Nothing to cut."),
+        ("One two three", 0, ""),
+    ],
+)
+def test_the_end_is_cut_where_a_reader_would(text: str, limit: int, cut: str) -> None:
+    assert clip_end(text, limit) == cut
+
+
+def test_damaged_ranks_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = tmp_path / "ranks.tiktoken"
+    shutil.copy(tokens.RANKS_FILE, damaged)
+    with damaged.open("ab") as file:
+        file.write(b"IQ== 0\n")
+    monkeypatch.setattr(tokens, "_encoding", None)
+    monkeypatch.setattr(tokens, "RANKS_FILE", damaged)
+    with pytest.raises(RanksError, match="damaged"):
+        load()
+
+
+def test_missing_ranks_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_encoding", None)
+    monkeypatch.setattr(tokens, "RANKS_FILE", tmp_path / "gone.tiktoken")
+    with pytest.raises(RanksError, match=r"cannot read .*gone\.tiktoken"):
+        count_tokens("anything")
+
+
+def test_threads_that_come_together_load_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load()
+    loaded = tokens._encoding
+    builds: list[str] = []
+
+    def build() -> object:
+        builds.append("built")
+        return loaded
+
+    monkeypatch.setattr(tokens, "_encoding", None)
+    monkeypatch.setattr(tokens, "_build", build)
+    threads = [Thread(target=count_tokens, args=("hello",)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert builds == ["built"]
+
+
+@settings(max_examples=20)
+@given(ANY_TEXT)
+def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
+    class Fussy:
+        def encode_ordinary(self, piece: str) -> list[int]:
+            if len(piece) > 3:
+                raise ValueError("Regex error while tokenizing: max stack size exceeded")
+            return [0] * len(piece)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "_encoding", Fussy())
+        assert count_tokens(text) == len(text)

@@ -1,0 +1,177 @@
+"""Messages become turns: none lost, none twice, in order, without holes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import CUT_OFF, StoredMessage, Turn, assistant_text, take_bite, to_turns
+
+STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")
+
+
+def row(
+    seq: int, role: str, content: str, status: str = "complete", superseded: bool = False, line: str = ""
+) -> StoredMessage:
+    return StoredMessage(UUID(int=seq), seq, role, status, superseded, count_tokens(content), content, line)
+
+
+def chat(*said: str) -> list[Turn]:
+    """Turns of a chat in which user and assistant take it in turns, the user first."""
+    return to_turns([row(i + 1, ("user", "assistant")[i % 2], text) for i, text in enumerate(said)])
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[StoredMessage]:
+    drafts = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(("user", "assistant")),
+                st.sampled_from(STATUSES),
+                st.booleans(),
+                st.booleans(),
+            ),
+            max_size=12,
+        )
+    )
+    first = draw(st.integers(1, 5))
+    return [
+        row(first + i, role, f"said-{first + i}" if has_text else "", status, superseded and role != "user")
+        for i, (role, status, superseded, has_text) in enumerate(drafts)
+    ]
+
+
+def live(messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    spoken = ("complete", "incomplete", "cancelled")
+    return [m for m in messages if m.status in spoken and not m.superseded and m.content]
+
+
+def test_a_question_and_its_reply_are_a_turn() -> None:
+    [turn] = chat("Hello there", "Good morning!")
+    assert (turn.from_seq, turn.through_seq, turn.user, turn.assistant) == (
+        1,
+        2,
+        "Hello there",
+        "Good morning!",
+    )
+    assert turn.tokens == count_tokens("Hello there") + count_tokens("Good morning!") + 2 * MESSAGE_OVERHEAD
+    assert turn.last_assistant_id == UUID(int=2)
+    assert not turn.cut_off
+
+
+def test_a_greeting_is_a_turn_without_a_user() -> None:
+    greeting, turn = to_turns(
+        [row(1, "assistant", "Welcome"), row(2, "user", "Hi"), row(3, "assistant", "So?")]
+    )
+    assert (greeting.user, greeting.assistant, greeting.through_seq) == ("", "Welcome", 1)
+    assert greeting.tokens == count_tokens("Welcome") + MESSAGE_OVERHEAD
+    assert turn.from_seq == 2
+
+
+def test_a_question_without_reply_is_a_turn_of_its_own() -> None:
+    first, second = to_turns([row(1, "user", "Hi"), row(2, "user", "Anyone?")])
+    assert (first.user, first.assistant, first.last_assistant_id) == ("Hi", "", None)
+    assert second.user == "Anyone?"
+
+
+def test_failed_and_superseded_replies_leave_only_their_place() -> None:
+    [turn] = to_turns(
+        [
+            row(1, "user", "Hi"),
+            row(2, "assistant", "first try", superseded=True, line="old"),
+            row(3, "assistant", "broke", status="failed"),
+            row(4, "assistant", "final", line="new"),
+            row(5, "assistant", "half", status="failed"),
+        ]
+    )
+    assert (turn.assistant, turn.from_seq, turn.through_seq) == ("final", 1, 5)
+    assert turn.message_ids == (UUID(int=1), UUID(int=4))
+    assert turn.last_assistant_id == UUID(int=4)
+    assert turn.line == "new"
+
+
+def test_a_reply_cut_short_counts_and_is_marked() -> None:
+    for status in ("incomplete", "cancelled"):
+        [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "As I was", status=status)])
+        assert turn.cut_off
+        assert assistant_text(turn) == f"As I was\n{CUT_OFF}"
+
+
+def test_a_reply_cancelled_before_its_first_word_is_no_reply() -> None:
+    [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "", status="cancelled")])
+    assert not turn.cut_off
+    assert (assistant_text(turn), turn.last_assistant_id) == ("", None)
+
+
+def test_replies_in_a_row_are_one_side() -> None:
+    [turn] = to_turns([row(1, "user", "Hi"), row(2, "assistant", "One"), row(3, "assistant", "Two")])
+    assert turn.assistant == "One\n\nTwo"
+
+
+def test_a_forgotten_turn_is_an_empty_span() -> None:
+    [turn] = to_turns([row(1, "user", "", status="deleted"), row(2, "assistant", "", status="deleted")])
+    assert (turn.from_seq, turn.through_seq, turn.tokens, turn.message_ids) == (1, 2, 0, ())
+
+
+def test_counts_decide_where_texts_were_not_loaded() -> None:
+    ask = StoredMessage(UUID(int=1), 1, "user", "complete", False, token_count=7)
+    reply = StoredMessage(UUID(int=2), 2, "assistant", "cancelled", False, token_count=5)
+    [turn] = to_turns([ask, reply])
+    assert (turn.tokens, turn.cut_off, len(turn.message_ids)) == (12 + 2 * MESSAGE_OVERHEAD, True, 2)
+
+
+@given(rows())
+def test_spans_join_without_holes(messages: list[StoredMessage]) -> None:
+    turns = to_turns(messages)
+    covered = [seq for turn in turns for seq in range(turn.from_seq, turn.through_seq + 1)]
+    assert covered == [message.seq for message in messages]
+
+
+@given(rows())
+def test_every_live_text_is_in_one_turn_and_no_other_is(messages: list[StoredMessage]) -> None:
+    turns = to_turns(messages)
+    texts = [text for turn in turns for text in (turn.user, *turn.assistant.split("\n\n")) if text]
+    assert texts == [message.content for message in live(messages)]
+    assert [i for turn in turns for i in turn.message_ids] == [message.id for message in live(messages)]
+
+
+@given(rows())
+def test_only_a_user_message_begins_a_turn(messages: list[StoredMessage]) -> None:
+    starts = {turn.from_seq for turn in to_turns(messages)}
+    assert starts == {m.seq for i, m in enumerate(messages) if i == 0 or m.role == "user"}
+
+
+def test_a_bite_is_the_oldest_turns_that_fit() -> None:
+    turns = chat(*["four words at most"] * 8)
+    assert take_bite(turns, 2 * turns[0].tokens + 1) == turns[:2]
+    assert take_bite(turns, 10_000) == turns
+    assert take_bite([], 100) == []
+
+
+def test_a_giant_turn_comes_clipped_and_alone() -> None:
+    giant, after = chat("word " * 3000, "reply " * 50, "Hi", "Hello")
+    [bitten] = take_bite([giant, after], 500)
+    assert 400 < bitten.tokens <= 500
+    assert bitten.assistant == giant.assistant  # the small side keeps all of it
+    assert "left out" in bitten.user
+    assert bitten.message_ids == giant.message_ids
+
+
+def test_silent_turns_do_not_hide_a_giant() -> None:
+    silent = to_turns([row(1, "user", "", status="deleted")])
+    [_, bitten] = take_bite([*silent, *chat("word " * 3000)], 500)
+    assert 0 < bitten.tokens <= 500
+
+
+@given(st.lists(st.integers(0, 120), min_size=1, max_size=8), st.integers(0, 300))
+def test_a_bite_never_exceeds_and_always_moves_on(lengths: list[int], limit: int) -> None:
+    turns = chat(*["ab " * length for length in lengths])
+    bite = take_bite(turns, limit)
+    assert [turn.from_seq for turn in bite] == [turn.from_seq for turn in turns[: len(bite)]]
+    assert bite
+    sides = sum((turn.user_tokens > 0) + (turn.assistant_tokens > 0) for turn in bite)
+    assert sum(turn.tokens for turn in bite) <= max(limit, sides * MESSAGE_OVERHEAD)
