@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 from chatmemory.llm.protocol import Prompt
 from memory.limits import MemoryLimits
-from memory.plan import Material, choose_within, gather
+from memory.material import Material, gather
+from memory.plan import choose_within
 from memory.planned import Plan
 from memory.policies.protocol import StateSection
 from memory.rendering import Count, Rendered, Section, render_memory, render_part

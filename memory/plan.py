@@ -8,13 +8,15 @@ counted. Texts are not read here, so only those that a plan shows need to be loa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from memory.blocks import Room, first_verbatim
 from memory.limits import MemoryLimits
 from memory.lines import MERGED_TOKENS, LineCosts, lines_head_cost
+from memory.material import Material, gather
 from memory.planned import Clips, Merged, Plan, Shown, Span
 from memory.policies.protocol import StateSection
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.tokens import MESSAGE_OVERHEAD
 from memory.turns import Turn
 from memory.verbatim import show_clipped, show_whole, turn_cost, verbatim_head_cost
 
@@ -22,26 +24,6 @@ MIN_NEWEST = 60
 """Tokens that the newest turn is given before the state gets any."""
 MIN_SECTION = 32
 """Tokens below which a clipped section of state would be little more than its heading."""
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What a plan is made from. `turns` all have text (whether loaded or not) and are in order."""
-
-    state_tokens: tuple[int, ...]
-    """Of each section of the state, overhead included."""
-    turns: tuple[Turn, ...]
-    older_turns: int
-    older_from_seq: int | None
-    limits: MemoryLimits
-    window_turns: int
-    anchor_seq: int
-    may_show: frozenset[int] | None = None
-    """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
-
-    def showable(self, index: int) -> bool:
-        """True if turn `index` may be verbatim."""
-        return self.may_show is None or self.turns[index].from_seq in self.may_show
 
 
 def choose(
@@ -61,28 +43,6 @@ def choose(
     """
     material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
     return choose_within(material, limits.prompt_budget)
-
-
-def gather(
-    state: Sequence[StateSection],
-    turns: Sequence[Turn],
-    older_turns: int,
-    older_from_seq: int | None,
-    limits: MemoryLimits,
-    window_turns: int,
-    anchor_seq: int,
-) -> Material:
-    """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
-    out."""
-    return Material(
-        state_tokens=tuple(count_tokens(section.text) + MESSAGE_OVERHEAD for section in state),
-        turns=tuple(turn for turn in turns if turn.tokens),
-        older_turns=older_turns,
-        older_from_seq=older_from_seq,
-        limits=limits,
-        window_turns=max(1, window_turns) if limits.enabled else 1,
-        anchor_seq=anchor_seq,
-    )
 
 
 def choose_within(material: Material, allowance: int) -> Plan:
@@ -107,10 +67,8 @@ class _Choice:
         """The steps, in their order."""
         state = self._newest_and_state()
         self._window()
-        start = self.window_at
-        if not self.m.limits.enabled or self._all_lines_fit():
-            start = self._start()
-            self._show(range(start, self.window_at))
+        start = self._start()
+        self._show(range(start, self.window_at))
         plan = Plan(
             budget=self.m.limits.prompt_budget,
             turns_as=self.m.limits.turns_as,
@@ -176,59 +134,50 @@ class _Choice:
 
     # More turns verbatim
 
-    def _all_lines_fit(self) -> bool:
-        return self.lines.all_of(self._unshown(), at_most=self.left) <= self.left
+    def _start(self) -> int:
+        """Index from which turns before the window are verbatim, too, each taking the place of its line."""
+        if self._everything_fits():
+            return 0
+        lines = self._all_lines()
+        if lines > self.left:
+            return self.window_at
+        lowest = self._lowest()
+        before = range(lowest, self.window_at)
+        anchor = self._anchor()
+        window = sum(self.costs[index] for index in self.verbatim)
+        return lowest + first_verbatim(
+            self.costs[lowest : self.window_at],
+            [self.lines.of(index) if self.m.limits.enabled else 0 for index in before],
+            Room(self.left, window, lines),
+            None if anchor is None else anchor - lowest,
+        )
+
+    def _everything_fits(self) -> bool:
+        """True if no turn needs a line: all before the window fit verbatim, and all of the window are."""
+        whole = self._lowest() == 0 and len(self.verbatim) == len(self.turns) - self.window_at
+        merged = self.lines.all_of([], at_most=0) if self.m.limits.enabled else 0
+        return whole and sum(self.costs[: self.window_at]) + merged <= self.left
+
+    def _lowest(self) -> int:
+        """The oldest index from which on all turns before the window may be verbatim."""
+        start = self.window_at
+        while start and self.m.showable(start - 1):
+            start -= 1
+        return start
+
+    def _all_lines(self) -> int:
+        """Tokens of a line for every turn not verbatim so far; any number over `left` if it is more."""
+        return self.lines.all_of(self._unshown(), at_most=self.left) if self.m.limits.enabled else 0
 
     def _unshown(self) -> list[int]:
         return [index for index in range(len(self.turns)) if index not in self.verbatim]
 
-    def _start(self) -> int:
-        """Index from which turns before the window are verbatim, each taking the place of its line.
-
-        The start of the plan before is kept while everything from it fits. Then turns leave in a block, so
-        that it stands for several replies again, and with it the prefix that providers cache.
-        """
-        spent = self._spent_by_start()
-        lowest = self.window_at - len(spent) + 1
-        fits = [index for index in range(lowest, self.window_at + 1) if spent[index - lowest] <= self.left]
-        anchored = self._anchored()
-        if anchored is None:
-            return _contiguous(fits, self.window_at, lowest)
-        if anchored in fits:
-            return anchored
-        return self._after_block(fits)
-
-    def _spent_by_start(self) -> list[int]:
-        """For each start from the lowest possible to the window: tokens of the turns from it on, and of all
-        lines."""
-        enabled = self.m.limits.enabled
-        lines = self.lines.all_of(self._unshown(), at_most=self.left) if enabled else 0
-        behind = sum(index not in self.verbatim for index in range(self.window_at, len(self.turns)))
-        spent = [lines]
-        for index in range(self.window_at - 1, -1, -1):
-            if not self.m.showable(index):
-                break
-            saved = self.lines.of(index) if enabled else 0
-            if enabled and index == 0 and not behind and not self.m.older_turns:
-                saved += lines_head_cost()
-            spent.append(spent[-1] + self.costs[index] - saved)
-        return spent[::-1]
-
-    def _anchored(self) -> int | None:
-        """Index where the plan before began; None if there was none, or its start is not among these
-        turns."""
+    def _anchor(self) -> int | None:
+        """Index where the plan before began; None if there was none, or it began after all these turns."""
         if not self.turns or not 0 < self.m.anchor_seq <= self.turns[-1].from_seq:
             return None
         found = next(i for i, turn in enumerate(self.turns) if turn.from_seq >= self.m.anchor_seq)
         return min(found, self.window_at)
-
-    def _after_block(self, fits: Sequence[int]) -> int:
-        """The oldest start that leaves the verbatim part at two thirds of its room."""
-        window = sum(self.costs[index] for index in self.verbatim)
-        lines = self.lines.all_of(self._unshown(), at_most=self.left) if self.m.limits.enabled else 0
-        target = (window + self.left - lines) * 2 // 3
-        within = [i for i in fits if window + sum(self.costs[i : self.window_at]) <= target]
-        return min(within, default=self.window_at)
 
     # Lines
 
@@ -279,16 +228,6 @@ class _Choice:
 
 def _show_within(turn: Turn, cost: int, room: int) -> Shown | None:
     return show_whole(turn) if cost <= room else show_clipped(turn, room)
-
-
-def _contiguous(fits: Sequence[int], window_at: int, lowest: int) -> int:
-    """The oldest start reached from the window without a step that does not fit, or all if all fit."""
-    if lowest in fits and lowest == 0:
-        return 0
-    start = window_at
-    while start - 1 in fits:
-        start -= 1
-    return start
 
 
 def _clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:

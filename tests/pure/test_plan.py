@@ -274,3 +274,10 @@ def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.Monk
     monkeypatch.setattr(lines, "count_tokens", counting)
     plan = plan_of(turns, LIMITS, [SUMMARY])
     assert len(plan.lines) <= len(counted) <= len(plan.lines) + 3
+
+
+def test_turns_whose_lines_are_no_shorter_are_all_verbatim_when_they_fit() -> None:
+    turns = [make_turn(number, words(15), words(5), line_of(number, 40)) for number in range(100)]
+    plan = plan_of(turns, LIMITS)
+    assert len(plan.verbatim) == 100
+    assert plan.lines == ()

@@ -57,9 +57,9 @@ def test_every_policy_is_found_by_its_own_name() -> None:
         get_policy("none such")
 
 
-@given(st.text(), st.dictionaries(st.text(), st.one_of(st.none(), st.integers(), st.lists(st.text()))))
-def test_a_state_survives_storage(summary: str, data: dict[str, int | list[str] | None]) -> None:
-    state = State(summary, dict(data), version=3)
+@given(st.text(), st.dictionaries(st.text(), st.one_of(st.none(), st.integers(), st.text())))
+def test_a_state_survives_storage(summary: str, data: dict[str, int | str | None]) -> None:
+    state = State(summary, {**data}, version=3)
     assert State.from_json(summary, state.to_json()) == state
 
 
@@ -114,7 +114,7 @@ def test_turns_without_text_are_no_part_of_the_window() -> None:
 
 
 def test_short_turns_are_due_when_their_lines_run_out_of_room() -> None:
-    """240 tokens a turn: lines alone outgrow the budget long before anything that small is over the threshold."""
+    """240 tokens a turn: lines alone outgrow the budget, whatever the threshold is."""
     limits = replace(LIMITS, threshold=10**9)
     turns = chat(*[240] * 60)
     assert is_due(CHUNKED, FULL, counts_of(turns, 3), limits)
@@ -139,7 +139,7 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
 
 
 def test_replies_as_assistants_write_them_wait_for_the_threshold() -> None:
-    """800 tokens a turn: the window does not fit beside the summary, but the lines do, so there is no hurry."""
+    """800 tokens a turn: the window does not fit beside the summary, but the lines do: no hurry."""
     for count in range(4, 7):
         assert not is_due(CHUNKED, FULL, counts_of(chat(*[800] * count), 3), LIMITS)
     assert is_due(CHUNKED, FULL, counts_of(chat(*[800] * 7), 3), LIMITS)
@@ -191,6 +191,7 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
     ("completion", "reason"),
     [
         (answered(""), "empty"),
+        (answered("NONE"), "empty"),
         (answered(" \n\u200b\ufeff "), "empty"),
         (answered("They spoke of", truncated=True), "truncated"),
         (answered("", truncated=True), "truncated"),
@@ -249,9 +250,8 @@ def test_a_link_that_nobody_gave_is_taken_out() -> None:
 def test_whatever_is_absorbed_fits_and_stays_data(text: str, cap: int) -> None:
     try:
         summary = absorbed(text, replace(LIMITS, summary_cap=cap))
-    except Refusal as refusal:
-        assert refusal.reason in {"empty", "refused", "error_text"}
-    else:
-        assert summary
-        assert count_tokens(summary) <= cap
-        assert not any(is_marker(line) for line in summary.splitlines())
+    except Refusal:
+        return
+    assert summary
+    assert count_tokens(summary) <= cap
+    assert not any(is_marker(line) for line in summary.splitlines())
