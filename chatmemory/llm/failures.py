@@ -1,0 +1,83 @@
+"""Why an upstream gave no whole answer, in our words: codes that clients rely on and sentences for people.
+
+Pure. Sentences name a status code at most. They never repeat what the upstream wrote, which can quote
+people or keys.
+"""
+
+from __future__ import annotations
+
+from chatmemory.llm.protocol import ReplyError
+
+TOO_LONG = ReplyError("too_long", "The answer reached the limit for its length and was cut off.")
+REFUSED = ReplyError("refused", "The model declined to answer this.")
+CONTEXT_LENGTH = ReplyError(
+    "context_length_exceeded", "The conversation does not fit into the model's context window."
+)
+TIMED_OUT = ReplyError("upstream_timeout", "The model did not answer in time.")
+UNREACHABLE = ReplyError("upstream_error", "The model could not be reached.")
+BROKE_OFF = ReplyError("upstream_error", "The model's answer broke off before its end.")
+NONSENSE = ReplyError("upstream_error", "The model's server sent something that is not an answer.")
+REPORTED = ReplyError("upstream_error", "The model reported an error and stopped.")
+NOTHING_SAID = ReplyError("upstream_error", "The model ended its answer without saying anything.")
+UNUSUAL_END = ReplyError("upstream_error", "The model stopped before its answer was complete.")
+NOT_SENT = ReplyError("upstream_error", "The request to the model could not be made.")
+
+# Other servers than OpenAI put their own code, or a bare 400, beside one of these phrases (vLLM, LiteLLM,
+# llama.cpp).
+CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
+CONTEXT_PHRASES = ("context window", "context length")
+REFUSAL_CODES = {"content_filter", "content_policy_violation"}
+NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
+RETRYABLE_STATUS = {408, 409, 429}
+
+
+def from_report(error: object) -> ReplyError:
+    """What an `error` object of an upstream means: `{"code","type","message"}`, in any of its dialects."""
+    return _known(error) or REPORTED
+
+
+def from_status(status: int, error: object) -> ReplyError:
+    """What an HTTP status before any answer means; `error` is the error object of its body, or None."""
+    known = _known(error) if status in (400, 413, 422) else None
+    return known or ReplyError("upstream_error", _status_sentence(status))
+
+
+def is_worth_retrying(status: int, error: object) -> bool:
+    """True if the same request may succeed a little later."""
+    if not NOT_WORTH_RETRYING.isdisjoint(_codes(error)):
+        return False
+    return status in RETRYABLE_STATUS or status >= 500
+
+
+def ended_for(reason: str) -> ReplyError:
+    """What an upstream's own reason for stopping means (`incomplete_details.reason`, `finish_reason`)."""
+    if reason in ("max_output_tokens", "length", "max_tokens", "model_length"):
+        return TOO_LONG
+    return REFUSED if reason in REFUSAL_CODES else UNUSUAL_END
+
+
+def _known(error: object) -> ReplyError | None:
+    codes = _codes(error)
+    if not CONTEXT_CODES.isdisjoint(codes):
+        return CONTEXT_LENGTH
+    if not REFUSAL_CODES.isdisjoint(codes):
+        return REFUSED
+    message = error.get("message") if isinstance(error, dict) else error
+    said = message.lower() if isinstance(message, str) else ""
+    return CONTEXT_LENGTH if any(phrase in said for phrase in CONTEXT_PHRASES) else None
+
+
+def _codes(error: object) -> set[str]:
+    if not isinstance(error, dict):
+        return set()
+    return {value for key in ("code", "type") if isinstance(value := error.get(key), str)}
+
+
+def _status_sentence(status: int) -> str:
+    if status == 429:
+        return "The model's server takes no more requests right now (HTTP 429)."
+    if status in (401, 403):
+        return f"The model's server did not accept our credentials (HTTP {status})."
+    if status >= 500:
+        return f"The model's server failed (HTTP {status})."
+    return f"The model's server did not accept the request (HTTP {status})."

@@ -1,0 +1,259 @@
+"""OpenAI and every server that speaks its API, as a `ChatModel`: requests, deadlines, failures, connections.
+
+Built from values; reads no settings. Bodies are made in `requests`, replies are read in `reading`; no type
+and no exception of the SDK leaves this module. An upstream may do anything at any speed, and a call still
+ends in time:
+
+- first byte: from the call to the first byte of the answer's body, waiting for a connection included;
+- idle: silence between two reads. Any byte counts, a ping too, because reasoning models ping while they
+  think;
+- total: ends what the others cannot, endless pings and a byte now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+
+from chatmemory.llm import answers, failures
+from chatmemory.llm.private_loop import run_in_private_loop
+from chatmemory.llm.protocol import (
+    Completion,
+    Deadlines,
+    Delta,
+    Prompt,
+    Reply,
+    ReplyError,
+    UpstreamError,
+    Variant,
+)
+from chatmemory.llm.reading import ReplyReader
+from chatmemory.llm.requests import request_body
+from chatmemory.llm.retrying import pause_before_retry
+from chatmemory.llm.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
+from chatmemory.llm.wire import Style, Terminal
+
+logger = logging.getLogger(__name__)
+
+OPENAI_URL = "https://api.openai.com/v1"
+NO_KEY = "no-key"
+"""Sent to servers that want none: the SDK refuses to send nothing."""
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+SECONDS_FOR_USAGE = 2.0
+"""How long a reply that has ended waits for the token counts that chat style sends after the end."""
+SECONDS_FOR_EOF = 0.05
+"""How long a reply that is over waits for the end of the body, which lets its connection be used again."""
+
+
+class OpenAIModel:
+    """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
+
+    `base_url` None means OpenAI. `terminal` is explained at `wire.StreamParser`. Each event loop gets one
+    client with its own pool of connections, made at first use, so a process that forks later shares none.
+    `aclose` closes the running loop's.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None = None,
+        style: Style = "responses",
+        terminal: Terminal = "strict",
+    ) -> None:
+        self._api_key = api_key or NO_KEY
+        self._base_url = base_url or OPENAI_URL
+        self._is_openai = self._base_url.rstrip("/") == OPENAI_URL
+        self._style: Style = style
+        self._terminal: Terminal = terminal
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+
+    async def stream(
+        self, prompt: Prompt, variant: Variant, deadlines: Deadlines
+    ) -> AsyncGenerator[Delta | Reply, None]:
+        """Yield the text as it comes, then one `Reply`. One request; raises nothing but `CancelledError`.
+
+        All text that came in one read is one `Delta`. Close the generator (`aclosing`) when leaving it early.
+        """
+        started = time.monotonic()
+        reader = ReplyReader(self._style, terminal=self._terminal, max_bytes=deadlines.max_bytes)
+        failure: NoAnswerError | None = None
+        try:
+            async with aclosing(
+                self._chunks(self._body(prompt, variant, stream=True), deadlines, reader)
+            ) as chunks:
+                async for chunk in chunks:
+                    if text := reader.feed(chunk):
+                        yield Delta(text)
+        except Exception as exc:  # noqa: BLE001 - whatever the SDK or its HTTP stack raise, it ends as a `Reply`
+            if not reader.has_ended:
+                failure = no_answer(exc)
+                reader.fail(failure.error)
+        if text := reader.finish():
+            yield Delta(text)
+        reply = reader.reply(model=variant.model)
+        if reply.error:
+            _log_failure(reply.error, variant, started, failure)
+        yield reply
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        """Answer within `timeout` seconds, all tries and pauses included. Raises `UpstreamError`.
+
+        For threads without a running event loop: it runs one of its own, so that the total is hard even
+        when the upstream sends a byte now and then, which no read timeout of a blocking client ends.
+        """
+        started = time.monotonic()
+        try:
+            return run_in_private_loop(self._complete(prompt, variant, timeout))
+        except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` keeps the cause
+            failure = no_answer(exc)
+            _log_failure(failure.error, variant, started, failure)
+            raise UpstreamError(failure.error.code, failure.error.message) from None
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        if client := self._clients.pop(asyncio.get_running_loop(), None):
+            await client.close()
+
+    def _body(self, prompt: Prompt, variant: Variant, *, stream: bool) -> dict[str, Any]:
+        return request_body(prompt, variant, style=self._style, is_openai=self._is_openai, stream=stream)
+
+    def _client(self) -> AsyncOpenAI:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._new_client()
+        return client
+
+    def _new_client(self) -> AsyncOpenAI:
+        http = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [refuse_errors]})
+        return AsyncOpenAI(
+            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
+        )
+
+    @asynccontextmanager
+    async def _response(
+        self, client: AsyncOpenAI, body: dict[str, Any]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """One request; inside, the bytes of its answer. Leaving gives the connection back or closes it."""
+        api = client.responses if self._style == "responses" else client.chat.completions
+        # Uncompressed: a few bytes on the wire must not become many in memory.
+        create: Any = api.with_streaming_response.create
+        async with (
+            create(**body, extra_headers={"Accept-Encoding": "identity"}) as response,
+            aclosing(response.http_response.aiter_bytes()) as chunks,
+        ):
+            yield chunks
+
+    async def _chunks(
+        self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
+    ) -> AsyncGenerator[bytes, None]:
+        """The bytes of a streamed answer as they come. Raises `TimeoutError` at a deadline.
+
+        No timeout is held across a yield: it would cancel the consumer at work instead of our read.
+        """
+        clock = _Clock(deadlines)
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout_at(clock.next):
+                chunks = await stack.enter_async_context(self._response(self._client(), body))
+                chunk = await anext(chunks, b"")
+            while chunk:
+                yield chunk
+                clock.heard(reader)
+                async with asyncio.timeout_at(clock.next):
+                    chunk = await anext(chunks, b"")
+
+    async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
+        body = self._body(prompt, variant, stream=False)
+        deadline = asyncio.get_running_loop().time() + seconds
+        client = self._new_client()
+        try:
+            async with asyncio.timeout_at(deadline):
+                return _completion(await self._answer_with_retries(client, body, deadline), variant)
+        finally:
+            await client.close()
+
+    async def _answer_with_retries(
+        self, client: AsyncOpenAI, body: dict[str, Any], deadline: float
+    ) -> answers.Answer:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._answer(client, body)
+            except Exception as exc:  # noqa: BLE001 - sorted out by `no_answer`: retried or raised, never swallowed
+                failure = no_answer(exc)
+            remaining = deadline - asyncio.get_running_loop().time()
+            jitter = random.random()  # noqa: S311 - spreads load, guards nothing
+            pause = pause_before_retry(
+                tries, remaining=remaining, retry_after=failure.retry_after, jitter=jitter
+            )
+            if pause is None or not failure.is_worth_retrying:
+                raise failure
+            await asyncio.sleep(pause)
+
+    async def _answer(self, client: AsyncOpenAI, body: dict[str, Any]) -> answers.Answer:
+        async with self._response(client, body) as chunks:
+            answer = answers.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.TOO_LONG))
+        return answers.read_responses(answer) if self._style == "responses" else answers.read_chat(answer)
+
+
+class _Clock:
+    """The time of the running loop at which waiting for the next byte ends."""
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._time = asyncio.get_running_loop().time
+        self._idle = deadlines.idle
+        self._last = self._time() + deadlines.total
+        self._has_ended = False
+        self._is_over = False
+        self.next = min(self._last, self._time() + deadlines.first_byte)
+
+    def heard(self, reader: ReplyReader) -> None:
+        """Bytes came. Raises `TimeoutError` past the total, as a flood would never let a timer fire."""
+        now = self._time()
+        if reader.has_ended and not self._has_ended:
+            self._has_ended = True
+            self._last = min(self._last, now + SECONDS_FOR_USAGE)
+        if reader.is_over and not self._is_over:
+            self._is_over = True
+            self._last = min(self._last, now + SECONDS_FOR_EOF)
+        if now >= self._last:
+            raise TimeoutError
+        self.next = min(self._last, now + self._idle)
+
+
+def _completion(answer: answers.Answer, variant: Variant) -> Completion:
+    """An answer as a value; cut off and refused are marked, any other unusual end is a failure."""
+    error = answer.ending.error
+    if error and error not in (failures.TOO_LONG, failures.REFUSED):
+        raise NoAnswerError(error)
+    return Completion(
+        text=answer.text,
+        model=answer.model or variant.model,
+        usage=answer.usage,
+        truncated=error == failures.TOO_LONG,
+        refused=error == failures.REFUSED,
+        response_id=answer.response_id,
+    )
+
+
+def _log_failure(error: ReplyError, variant: Variant, started: float, failure: NoAnswerError | None) -> None:
+    cause = failure.__cause__ if failure else None
+    extra = {
+        "code": error.code,
+        "reason": error.message,
+        "variant": variant.name,
+        "status": failure.status if failure else None,
+        "cause": type(cause).__name__ if cause else None,
+        "duration_ms": round((time.monotonic() - started) * 1000),
+    }
+    logger.warning("upstream failed", extra=extra)

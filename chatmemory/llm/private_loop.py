@@ -1,0 +1,27 @@
+"""A coroutine run to its end from synchronous code, never a second longer than the coroutine itself takes.
+
+`asyncio.run` joins the default executor before it returns, and a DNS look-up that hangs there would outlive
+any deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_in_private_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run in a new event loop of this thread and raise what it raises. An interruption cancels it first."""
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(coroutine)
+    try:
+        return loop.run_until_complete(task)
+    finally:
+        if not task.done():
+            task.cancel()
+            loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()

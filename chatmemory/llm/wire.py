@@ -1,0 +1,170 @@
+"""The lines of an upstream's event stream → text and a verdict. A push parser for each API style.
+
+Pure: bytes are pushed in as they come, cut anywhere; nothing is ever raised. A stream is complete only when
+the upstream's own terminal marker came to its end, the blank line after it included. Whatever follows a
+verdict is ignored, and whatever is not understood ends the stream as incomplete: guessing would mean to
+promise text that may be missing. Cleaning, limits of text and time are not known here; only the length of
+one event is bounded, because it is held in memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from chatmemory.llm import answers, failures
+from chatmemory.llm.answers import Ending, MalformedError
+from chatmemory.llm.protocol import ReplyError, Usage
+
+Style = Literal["responses", "chat"]
+Terminal = Literal["strict", "done"]
+
+
+class StreamParser(ABC):
+    """Feed it bytes, get text. `ending` is the upstream's verdict once it came; `close` the one at the end.
+
+    `terminal="done"` also takes `[DONE]` for a terminal marker, for servers that leave `finish_reason` null
+    on complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
+    """
+
+    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
+        self.ending: Ending | None = None
+        self.is_over = False
+        """Nothing that may still come can change text, verdict or usage."""
+        self.usage: Usage | None = None
+        self.model = ""
+        self.response_id = ""
+        self._terminal = terminal
+        self._max_event_bytes = max_event_bytes
+        self._unended = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._has_events = False
+        self._refused = False
+
+    def feed(self, chunk: bytes) -> str:
+        """The text in the events that `chunk` completes, uncleaned, in order."""
+        if self.is_over:
+            return ""
+        self._unended += chunk
+        if b"\n" in chunk:
+            *lines, self._unended = self._unended.split(b"\n")
+        else:
+            lines = []
+        text = "".join([said for line in lines if (said := self._line(line))])
+        if len(self._unended) + self._data_bytes > self._max_event_bytes:
+            self._end(failures.TOO_LONG)
+        return text
+
+    def close(self) -> Ending:
+        """The verdict when no more bytes come. An event without its blank line never happened."""
+        if self.ending:
+            return self.ending
+        return Ending(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
+
+    def _line(self, line: bytearray) -> str:
+        if self.is_over:
+            return ""
+        if line.startswith(b"data:"):
+            self._data.append(bytes(line[5:]).strip())
+            self._data_bytes += len(line)
+            return ""
+        if line.strip(b"\r") or not self._data:
+            return ""
+        data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
+        return self._dispatch(data)
+
+    def _dispatch(self, data: bytes) -> str:
+        if data == b"[DONE]":
+            self._done()
+            return ""
+        try:
+            event = answers.load_object(data)
+            self._has_events = True
+            return self._read(event)
+        except MalformedError:
+            self._end(failures.NONSENSE)
+            return ""
+
+    @abstractmethod
+    def _read(self, event: dict[str, Any]) -> str:
+        """The text in one event; sets the verdict if the event gives one. Raises `MalformedError`."""
+
+    def _done(self) -> None:
+        if self._terminal == "done" and not self.ending:
+            self.ending = Ending(failures.REFUSED if self._refused else None)
+        self.is_over = True
+
+    def _end(self, error: ReplyError) -> None:
+        self.ending = self.ending or Ending(error)
+        self.is_over = True
+        self._unended.clear()
+        self._data.clear()
+
+
+class ResponsesParser(StreamParser):
+    """Events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
+
+    _ENDS = ("response.completed", "response.incomplete", "response.failed")
+
+    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
+        super().__init__(terminal=terminal, max_event_bytes=max_event_bytes)
+        self._has_text = False
+
+    def _read(self, event: dict[str, Any]) -> str:
+        kind = event.get("type")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            self._has_text = True
+            self._refused = self._refused or kind == "response.refusal.delta"
+            return answers.text_in(event.get("delta"))
+        if kind in self._ENDS:
+            return self._finish(kind, answers.object_in(event.get("response")))
+        if kind == "error" or event.get("error"):
+            self._end(failures.from_report(event.get("error") or event))
+        elif kind == "response.created":
+            self._name(answers.object_in(event.get("response")))
+        return ""
+
+    def _finish(self, kind: str, response: dict[str, Any]) -> str:
+        text, refused = answers.spoken_in(response)
+        self._name(response)
+        self.usage = answers.usage_in(response.get("usage"))
+        response = {**response, "status": kind.removeprefix("response.")}
+        self.ending = answers.responses_ending(response, refused=self._refused or refused)
+        self.is_over = True
+        return "" if self._has_text else text  # a server may send no deltas but the whole text at the end
+
+    def _name(self, response: dict[str, Any]) -> None:
+        self.model = answers.label_in(response.get("model")) or self.model
+        self.response_id = answers.label_in(response.get("id")) or self.response_id
+
+
+class ChatParser(StreamParser):
+    """Chunks of Chat Completions. Its marker: a `finish_reason`. Usage follows, so it is over at `[DONE]`."""
+
+    def _read(self, event: dict[str, Any]) -> str:
+        if event.get("error"):
+            self._end(failures.from_report(event["error"]))
+            return ""
+        self.usage = answers.usage_in(event.get("usage")) or self.usage
+        self.model = self.model or answers.label_in(event.get("model"))
+        self.response_id = self.response_id or answers.label_in(event.get("id"))
+        choices = answers.objects_in(event.get("choices"))
+        return self._choice(choices[0]) if choices else ""
+
+    def _choice(self, choice: dict[str, Any]) -> str:
+        delta = answers.object_in(choice.get("delta"))
+        refusal = answers.text_in(delta.get("refusal"))
+        text = answers.text_in(delta.get("content")) + refusal
+        self._refused = self._refused or bool(refusal)
+        if text:
+            self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
+        if reason := answers.text_in(choice.get("finish_reason")):
+            self.ending = answers.chat_ending(reason, refused=self._refused)
+        return text
+
+
+def parser_for(style: Style, *, terminal: Terminal, max_event_bytes: int) -> StreamParser:
+    """A fresh parser for one stream."""
+    kind = ResponsesParser if style == "responses" else ChatParser
+    return kind(terminal=terminal, max_event_bytes=max_event_bytes)
