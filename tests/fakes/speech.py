@@ -1,0 +1,205 @@
+"""What an OpenAI-compatible server writes, in both API styles: events of a stream and whole answers. Pure.
+
+Shapes follow the public API, sequence numbers, obfuscation and null fields included, so that sizes are
+realistic.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+DONE = b"data: [DONE]\n\n"
+CREATED = 1_760_000_000
+
+
+@dataclass(frozen=True)
+class End:
+    """How an answer ends: `complete`, `incomplete` (a reason), `failed` (a code), or `unsaid` (no marker)."""
+
+    kind: str = "complete"
+    reason: str = ""
+    message: str = "sk-leak is secret, and so is what the user said"
+
+
+@dataclass
+class Speech:
+    """One answer in one style; it knows its ids and counts its events."""
+
+    style: str
+    model: str
+    answer_id: str
+    usage: dict[str, int] = field(default_factory=dict)
+    include_usage: bool = True
+    _sequence: int = 0
+
+    def opening(self) -> list[bytes]:
+        """Events before the first text."""
+        if self.style == "chat":
+            return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
+        item = {"id": "msg_1", "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
+        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+        where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        return [
+            self._event("response.created", response=self.response("", End("in_progress"))),
+            self._event("response.in_progress", response=self.response("", End("in_progress"))),
+            self._event("response.output_item.added", output_index=0, item=item),
+            self._event("response.content_part.added", part=part, **where),
+        ]
+
+    def delta(self, text: str) -> bytes:
+        """One piece of text."""
+        if self.style == "chat":
+            return self._chunk({"content": text})
+        self._sequence += 1
+        return (
+            b"event: response.output_text.delta\n"
+            b'data: {"type":"response.output_text.delta","sequence_number":%d,'
+            b'"item_id":"msg_1","output_index":0,"content_index":0,"delta":%b,"logprobs":[],"obfuscation":"x7Qk2"}\n\n'
+            % (self._sequence, json.dumps(text).encode())
+        )
+
+    def refusal(self, text: str) -> bytes:
+        """One piece of a refusal."""
+        if self.style == "chat":
+            return self._chunk({"refusal": text})
+        return self._event(
+            "response.refusal.delta", item_id="msg_1", output_index=0, content_index=0, delta=text
+        )
+
+    def closing(self, text: str, end: End, *, refused: bool = False) -> list[bytes]:
+        """Events after the last text, the terminal marker among them."""
+        return self._chat_closing(end) if self.style == "chat" else self._closing(text, end, refused)
+
+    def error(self, end: End) -> bytes:
+        """An error in the middle of a stream: an `error` event, or in chat style an error line."""
+        error = {"code": end.reason or "server_error", "message": end.message, "param": None}
+        if self.style == "chat":
+            return self.error_line(end)
+        return self._event("error", **error)
+
+    def error_line(self, end: End) -> bytes:
+        """`data: {"error": …}`, which gateways write in either style."""
+        return b"data: " + json.dumps({"error": error_object(end)}).encode() + b"\n\n"
+
+    def whole(self, text: str, end: End, *, refused: bool = False) -> dict[str, Any]:
+        """The answer of a call that does not stream."""
+        return (
+            self._completion(text, end, refused)
+            if self.style == "chat"
+            else self.response(text, end, refused)
+        )
+
+    def response(self, text: str, end: End, refused: bool = False) -> dict[str, Any]:
+        """A Responses object."""
+        part = {"type": "refusal", "refusal": text} if refused else {"type": "output_text", "text": text}
+        message = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
+        in_progress = end.kind == "in_progress"
+        return {
+            "id": self.answer_id,
+            "object": "response",
+            "created_at": CREATED,
+            "status": {"complete": "completed"}.get(end.kind, end.kind),
+            "error": error_object(end) if end.kind == "failed" else None,
+            "incomplete_details": {"reason": end.reason} if end.kind == "incomplete" else None,
+            "model": self.model,
+            "output": [] if in_progress else [{"id": "rs_1", "type": "reasoning", "summary": []}, message],
+            "usage": None if in_progress else self._responses_usage(),
+        }
+
+    def _closing(self, text: str, end: End, refused: bool) -> list[bytes]:
+        where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+        done = self._event("response.output_text.done", text=text, **where)
+        if end.kind == "unsaid":
+            return [done, DONE]
+        kind = {"complete": "completed"}.get(end.kind, end.kind)
+        return [done, self._event(f"response.{kind}", response=self.response(text, end, refused))]
+
+    def _chat_closing(self, end: End) -> list[bytes]:
+        if end.kind == "unsaid":
+            return [DONE]
+        if end.kind == "failed":
+            return [self.error_line(end)]
+        usage = [self._chunk(None, usage=self._chat_usage())] if self.include_usage else []
+        return [self._chunk({}, finish=finish_reason(end)), *usage, DONE]
+
+    def _completion(self, text: str, end: End, refused: bool) -> dict[str, Any]:
+        if end.kind == "failed":
+            return {"error": error_object(end)}
+        message = {
+            "role": "assistant",
+            "content": None if refused else text,
+            "refusal": text if refused else None,
+        }
+        finish = None if end.kind == "unsaid" else finish_reason(end)
+        return {
+            "id": self.answer_id,
+            "object": "chat.completion",
+            "created": CREATED,
+            "model": self.model,
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+            "usage": self._chat_usage(),
+        }
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        self._sequence += 1
+        data = json.dumps({"type": kind, "sequence_number": self._sequence, **fields})
+        return f"event: {kind}\ndata: {data}\n\n".encode()
+
+    def _chunk(
+        self, delta: dict[str, Any] | None, *, finish: str | None = None, usage: dict[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        chunk = {
+            "id": self.answer_id,
+            "object": "chat.completion.chunk",
+            "created": CREATED,
+            "model": self.model,
+            "system_fingerprint": "fp_fake",
+            "choices": [] if delta is None else [choice],
+            "usage": usage,
+        }
+        return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+    def _responses_usage(self) -> dict[str, Any]:
+        usage = self.usage
+        return {
+            "input_tokens": usage.get("input", 0),
+            "input_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "output_tokens": usage.get("output", 0),
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": usage.get("input", 0) + usage.get("output", 0),
+        }
+
+    def _chat_usage(self) -> dict[str, Any]:
+        usage = self.usage
+        return {
+            "prompt_tokens": usage.get("input", 0),
+            "prompt_tokens_details": {"cached_tokens": usage.get("cached", 0)},
+            "completion_tokens": usage.get("output", 0),
+            "total_tokens": usage.get("input", 0) + usage.get("output", 0),
+        }
+
+
+def error_object(end: End) -> dict[str, Any]:
+    """An error as servers describe it."""
+    return {
+        "message": end.message,
+        "type": "server_error",
+        "param": None,
+        "code": end.reason or "server_error",
+    }
+
+
+def finish_reason(end: End) -> str:
+    """The chat style's word for an ending."""
+    if end.kind == "complete":
+        return "stop"
+    return {"max_output_tokens": "length"}.get(end.reason, end.reason)

@@ -1,0 +1,72 @@
+"""A summarizer that forgets nothing: reads the summarizer's input, answers with every code in it.
+
+It is strict about the format, because the product promises it to the letter (seed 000, section 5.2):
+anything else is an `AssertionError`, which the fake answers with a 400 and keeps for the test to see.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+CODE = r"[A-Z]{2}-\d{4}"
+FORM = re.compile(
+    r"=== EXISTING_SUMMARY ===\n(?P<existing>.*)\n=== END_EXISTING_SUMMARY ===\n\n"
+    r"=== NEW_TURNS ===\n(?P<turns>.*)\n=== END_NEW_TURNS ===\n?",
+    re.DOTALL,
+)
+FILLER = (
+    "the",
+    "customer",
+    "and",
+    "the",
+    "assistant",
+    "went",
+    "on",
+    "to",
+    "talk",
+    "about",
+    "the",
+    "plan",
+    "and",
+    "the",
+    "next",
+    "step",
+    ".",
+)
+
+
+@dataclass(frozen=True)
+class SummarizerInput:
+    """What one call showed the summarizer; `existing` is empty where it said NONE."""
+
+    existing: str
+    turns: str
+
+    def codes(self, pattern: str = CODE) -> list[str]:
+        """Every code in it, in order of appearance, once."""
+        return list(dict.fromkeys(re.findall(pattern, f"{self.existing}\n{self.turns}")))
+
+
+def is_summarizer_input(text: str) -> bool:
+    """True if this is meant for the summarizer."""
+    return "=== EXISTING_SUMMARY ===" in text
+
+
+def parse(text: str) -> SummarizerInput:
+    """Read the input to the letter. Raises `AssertionError` when it is not in the format."""
+    match = FORM.fullmatch(text)
+    assert match, "summarizer input is not in the promised format"
+    turns = match["turns"]
+    assert turns.startswith("Turn 1:\n"), "new turns do not start with Turn 1"
+    existing = match["existing"]
+    return SummarizerInput("" if existing == "NONE" else existing, turns)
+
+
+def summarize(shown: SummarizerInput, *, tokens: int, pattern: str = CODE) -> str:
+    """All codes, then filler up to about `tokens` tokens (a code counts as five, a word of filler as one)."""
+    codes = shown.codes(pattern)
+    head = f"Codes so far: {', '.join(codes)}." if codes else "No codes so far."
+    missing = max(0, tokens - 5 * len(codes) - 5)
+    words = [FILLER[i % len(FILLER)] for i in range(missing)]
+    return f"{head} {' '.join(words)}".strip()
