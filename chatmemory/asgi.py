@@ -1,0 +1,113 @@
+"""The ASGI application: Django, with lifespan, draining and a limit on bodies.
+
+uvicorn never exits while a stream is open and calls lifespan shutdown only after connections have closed (measured).
+So a SIGTERM handler, chained in at startup, tells readers to reconnect elsewhere; shutdown then lets generations go on
+for `REPLY_DRAIN_SECONDS` and finishes what is left as incomplete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, MutableMapping
+from types import FrameType
+from typing import Any
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
+django.setup()
+
+from django.conf import settings  # noqa: E402  # Django must be set up first
+from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+
+from chatmemory import errors  # noqa: E402
+from chatmemory.llm import registry  # noqa: E402
+from conversations import generation  # noqa: E402
+from memory import tokens  # noqa: E402
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+django_app = ASGIHandler()
+
+
+class _TooLarge(Exception):
+    """The body grew past `REQUEST_MAX_BYTES`."""
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+    elif scope["type"] == "http":
+        await _http(scope, receive, send)
+
+
+async def _http(scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass on to Django, but for bodies over the limit: declared, or found so while reading."""
+    limit = settings.REQUEST_MAX_BYTES
+    declared = dict(scope["headers"]).get(b"content-length", b"0")
+    if declared.isdigit() and int(declared) > limit:
+        await _refuse(send)
+        return
+    received = 0
+
+    async def counted() -> Event:
+        nonlocal received
+        event = await receive()
+        received += len(event.get("body", b""))
+        if received > limit:
+            raise _TooLarge
+        return event
+
+    try:
+        await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
+    except _TooLarge:
+        await _refuse(send)
+
+
+async def _refuse(send: Send) -> None:
+    body = json.dumps(errors.error_body("too_large", errors.SENTENCES[413])).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send(
+        {"type": "http.response.start", "status": 413, "headers": [*headers, (b"connection", b"close")]}
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        event = await receive()
+        if event["type"] == "lifespan.startup":
+            tokens.load()
+            _chain_sigterm(asyncio.get_running_loop())
+            await send({"type": "lifespan.startup.complete"})
+        else:
+            await generation.shut_down()
+            await registry.aclose()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:
+    """Start draining before the server's own handler runs. Only a main thread may install handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _draining_first(loop, signal.getsignal(number)))
+
+
+def _draining_first(
+    loop: asyncio.AbstractEventLoop, previous: Any
+) -> Callable[[int, FrameType | None], None]:
+    def handler(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(generation.start_draining)
+        if callable(previous):
+            previous(number, frame)
+
+    return handler

@@ -1,0 +1,65 @@
+"""Database work of async code, on executors of our own.
+
+SQLite takes one writer at a time, so there is one writer thread and a few for reading; these threads keep their
+connection. PostgreSQL has a pool: each job borrows a connection and gives it back at its end, so that nothing is held
+while a stream is open (P16). The context of the caller goes along, so that logs keep the request id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import connection
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READERS = 4
+
+
+@cache
+def _writer() -> ThreadPoolExecutor:
+    size = 1 if settings.IS_SQLITE else max(1, settings.DATABASE_POOL_SIZE - 2)
+    return ThreadPoolExecutor(max_workers=size, thread_name_prefix="db-write")
+
+
+@cache
+def _readers() -> ThreadPoolExecutor:
+    return (
+        ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="db-read")
+        if settings.IS_SQLITE
+        else _writer()
+    )
+
+
+def _job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run and leave a usable thread behind: a pooled connection goes back, a broken one is closed."""
+    try:
+        return function(*args, **kwargs)
+    finally:
+        if connection.vendor != "sqlite" or connection.errors_occurred:
+            connection.close()
+
+
+async def _run(
+    executor: ThreadPoolExecutor, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    context = contextvars.copy_context()
+    call = partial(context.run, partial(_job, function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(executor, call)
+
+
+async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `function` where it may write. A caller that is cancelled does not undo it: it runs to its end."""
+    return await _run(_writer(), function, *args, **kwargs)
+
+
+async def read(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `function`, which only reads, without waiting for writers."""
+    return await _run(_readers(), function, *args, **kwargs)

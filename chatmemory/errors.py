@@ -1,0 +1,178 @@
+"""The error tree and its one handler.
+
+ChatMemoryError
+├── InvalidRequest 400   ├── ChatBusy 409       ├── IdempotencyMismatch 422
+├── NotFound 404         ├── Conflict 409       └── Unavailable 503
+└── UpstreamFailed 502 or 504
+
+Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "details"?}}`, whoever raised it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, ClassVar
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import DatabaseError, InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+logger = logging.getLogger(__name__)
+
+
+class ChatMemoryError(Exception):
+    """An error that a caller is told. The message is for a person; it never holds what people said."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal"
+
+    def __init__(
+        self, message: str, *, details: dict[str, Any] | None = None, retry_after: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.retry_after = retry_after
+
+
+class InvalidRequest(ChatMemoryError):
+    status, code = 400, "invalid_request"
+
+
+class NotFound(ChatMemoryError):
+    status, code = 404, "not_found"
+
+
+class ChatBusy(ChatMemoryError):
+    status, code = 409, "chat_busy"
+
+
+class Conflict(ChatMemoryError):
+    status, code = 409, "conflict"
+
+
+class IdempotencyMismatch(ChatMemoryError):
+    status, code = 422, "idempotency_mismatch"
+
+
+class Unavailable(ChatMemoryError):
+    status, code = 503, "unavailable"
+
+
+class UpstreamFailed(ChatMemoryError):
+    """The model's server gave nothing at all."""
+
+    status, code = 502, "upstream_error"
+
+
+class UpstreamTimedOut(UpstreamFailed):
+    status, code = 504, "upstream_timeout"
+
+
+_DRF_CODES = {
+    400: "invalid_request",
+    401: "not_authenticated",
+    403: "permission_denied",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "rate_limited",
+}
+SENTENCES = {
+    400: "The request is not valid.",
+    401: "Say who you are: send `Authorization: Bearer <token>` with a valid token.",
+    403: "You may not do this.",
+    404: "There is nothing here, or it is not yours.",
+    413: "The request's body is too large.",
+    500: "Something went wrong on our side. It has been logged.",
+    503: "The server cannot do this right now. Try again in a moment.",
+}
+
+
+def error_body(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The body of every error."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details is not None:
+        error["details"] = details
+    return {"error": error}
+
+
+def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's `EXCEPTION_HANDLER`: any exception of a view becomes the one error body; None lets Django answer 500."""
+    set_rollback()
+    if isinstance(exc, ChatMemoryError):
+        return _ours(exc)
+    if isinstance(exc, Http404):
+        exc = drf.NotFound()
+    elif isinstance(exc, PermissionDenied):
+        exc = drf.PermissionDenied()
+    elif isinstance(exc, RequestDataTooBig):
+        return Response(error_body("too_large", SENTENCES[413]), status=413)
+    elif isinstance(exc, SuspiciousOperation):
+        return Response(error_body("invalid_request", SENTENCES[400]), status=400)
+    if isinstance(exc, drf.APIException):
+        return _drf(exc)
+    if isinstance(exc, OperationalError | InterfaceError):
+        return _database(exc)
+    return None
+
+
+def internal_error(exc: Exception) -> Response:
+    """The answer to what no one expected; logged with its traceback."""
+    logger.error("request failed", exc_info=exc)
+    return Response(error_body("internal", SENTENCES[500]), status=500)
+
+
+def _ours(exc: ChatMemoryError) -> Response:
+    headers = {} if exc.retry_after is None else {"Retry-After": str(exc.retry_after)}
+    return Response(error_body(exc.code, exc.message, exc.details), status=exc.status, headers=headers)
+
+
+def _drf(exc: drf.APIException) -> Response:
+    status = exc.status_code
+    headers: dict[str, str] = {}
+    if isinstance(exc, drf.AuthenticationFailed | drf.NotAuthenticated):
+        status, headers["WWW-Authenticate"] = 401, "Bearer"
+    if (wait := getattr(exc, "wait", None)) is not None:
+        headers["Retry-After"] = str(int(wait) + 1)
+    code = _DRF_CODES.get(status, "internal")
+    if isinstance(exc, drf.ValidationError):
+        return Response(error_body(code, SENTENCES[400], _fields(exc.detail)), status=status, headers=headers)
+    message = SENTENCES.get(status) if status in (401, 404) else str(exc.detail)
+    return Response(error_body(code, message or str(exc.detail)), status=status, headers=headers)
+
+
+def _fields(detail: Any) -> dict[str, list[str]]:
+    """DRF's nested details as field → list of messages, nested fields joined by dots."""
+    if isinstance(detail, dict):
+        flat: dict[str, list[str]] = {}
+        for name, inner in detail.items():
+            for path, messages in _fields(inner).items():
+                key = str(name) if path == "non_field_errors" else f"{name}.{path}"
+                flat.setdefault(key, []).extend(messages)
+        return flat
+    if isinstance(detail, list):
+        if any(isinstance(item, dict) for item in detail):
+            return _fields({str(i): item for i, item in enumerate(detail) if item})
+        return {"non_field_errors": [str(item) for item in detail]}
+    return {"non_field_errors": [str(detail)]}
+
+
+def _database(exc: DatabaseError | InterfaceError) -> Response:
+    """The database is away, full or overloaded: an honest 503, so that clients come back."""
+    logger.error("database unavailable", extra={"error": type(exc).__name__})
+    return Response(error_body("unavailable", SENTENCES[503]), status=503, headers={"Retry-After": "1"})
+
+
+def page_error(status: int, code: str) -> Any:
+    """A handler for urls.py: errors that no view of ours answered, as JSON."""
+
+    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        return JsonResponse(error_body(code, SENTENCES[status]), status=status)
+
+    return handler

@@ -1,0 +1,79 @@
+"""How the API is spoken to: who calls, and in what form bodies come in and answers go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from knox.auth import TokenAuthentication as KnoxTokenAuthentication
+from rest_framework.exceptions import ParseError
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.parsers import JSONParser
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+
+
+class TokenAuthentication(KnoxTokenAuthentication):
+    """knox's bearer tokens (hashed, revocable, expiring), in one query whatever the number of a user's tokens."""
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+    def authenticate_credentials(self, token: bytes) -> Any:
+        try:
+            token.decode("ascii")
+        except UnicodeDecodeError:
+            token = b"not-a-token"
+        return super().authenticate_credentials(token)
+
+    def _cleanup_token(self, auth_token: Any) -> bool:
+        """Whether the token has expired. Expired tokens are removed by the sweep, not while somebody waits."""
+        return auth_token.expiry is not None and auth_token.expiry < timezone.now()
+
+
+class EventStreamRenderer(BaseRenderer):
+    """Claims `Accept: text/event-stream`. Views write the events; what DRF renders here is an error, in JSON."""
+
+    media_type = "text/event-stream"
+    format = "event-stream"
+    charset = None
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        if renderer_context and (response := renderer_context.get("response")) is not None:
+            response["Content-Type"] = JSONRenderer.media_type
+        return bytes(JSONRenderer().render(data))
+
+
+class ContentNegotiation(DefaultContentNegotiation):
+    """DRF's own, but an error always has a form: if nothing fits, errors go out as JSON."""
+
+    def select_renderer(
+        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        chosen: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)  # type: ignore[arg-type]  # stubs want Iterable
+        return chosen
+
+
+def caller(request: Request) -> User:
+    """Who calls. Only for views that require authentication."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+class JSONBody(JSONParser):
+    """DRF's, but a body that is nested beyond all sense is a bad request like any other."""
+
+    def parse(
+        self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        try:
+            return super().parse(stream, media_type, parser_context)
+        except RecursionError:
+            raise ParseError("JSON parse error - nested too deeply") from None

@@ -1,0 +1,12 @@
+"""Ids: UUID version 7, so that indexes grow at their end. Order is never read from an id; it is always `seq`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+
+def new_id() -> UUID:
+    """A fresh UUIDv7."""
+    return uuid7()

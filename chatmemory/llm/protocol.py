@@ -1,0 +1,152 @@
+"""What a model is asked and what it answers, as values. Nothing here talks to anyone.
+
+A `ChatModel` has two verbs. `stream` serves a person who waits: it yields text as it comes and ends with exactly
+one `Reply`, which says honestly how it ended. `complete` serves the background: one answer, or an `UpstreamError`.
+Models translate every failure of theirs into these values; no SDK type and no SDK exception passes this line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal, Protocol
+
+Role = Literal["user", "assistant"]
+ReplyStatus = Literal["complete", "incomplete", "failed"]
+ErrorCode = Literal[
+    "upstream_error", "upstream_timeout", "context_length_exceeded", "refused", "interrupted", "too_long"
+]
+
+MILLION = Decimal(1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message as the model gets it. Memory and questions are never sent in the system role."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Everything a model is sent: `instructions` (system role, the operator's words) and the messages, in order."""
+
+    messages: tuple[PromptMessage, ...]
+    instructions: str = ""
+    cache_key: str = ""
+    """Routes prompts of one chat to one provider cache (`prompt_cache_key`)."""
+    hosted_prompt: tuple[str, str] | None = None
+    """(id, version) of a prompt kept at the provider; then no model and no instructions are sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the upstream billed them; `cached_tokens` are part of `input_tokens`."""
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD per million tokens."""
+
+    input: Decimal
+    cached: Decimal
+    output: Decimal
+
+    def cost(self, usage: Usage) -> Decimal:
+        """What `usage` costs in USD."""
+        fresh = usage.input_tokens - usage.cached_tokens
+        total = fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
+        return total / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A model as clients may choose it: a public name for a model, its effort, its limit and its price."""
+
+    name: str
+    model: str
+    reasoning_effort: str | None = None
+    max_output_tokens: int | None = None
+    price: Price | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyError:
+    """Why a reply is not complete: a code that clients rely on and a sentence for a person."""
+
+    code: ErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the reply: clean text (no NUL, no lone surrogate), never empty."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a reply ended. `complete` only if the upstream's own terminal marker was seen."""
+
+    status: ReplyStatus
+    error: ReplyError | None = None
+    usage: Usage | None = None
+    model: str = ""
+    response_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole answer of `complete`. `truncated` if the model stopped at its output limit."""
+
+    text: str
+    model: str
+    usage: Usage | None = None
+    truncated: bool = False
+    refused: bool = False
+    response_id: str = ""
+
+
+class UpstreamError(Exception):
+    """`complete` got no usable answer. `code` is one of `ErrorCode`; the message never holds what people said."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Limits of one upstream stream: seconds to the first byte, between bytes and in total; bytes of text."""
+
+    first_byte: float = 30.0
+    idle: float = 30.0
+    total: float = 300.0
+    max_bytes: int = 2 * 1024 * 1024
+
+
+class ChatModel(Protocol):
+    """The two verbs of a model."""
+
+    def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
+        """Yield deltas as they come, then one `Reply`. Raises nothing but `CancelledError`; never retries."""
+        ...
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        """Answer in at most `timeout` seconds, retrying what a retry may mend. Raises `UpstreamError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The variants that a caller may choose from, by name, and the one used when none is named."""
+
+    by_name: dict[str, Variant] = field(default_factory=dict)
+    default: str = ""

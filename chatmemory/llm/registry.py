@@ -1,0 +1,50 @@
+"""Which model this process talks to, by configuration: one client a process, made at first use, not kept over a fork."""
+
+from __future__ import annotations
+
+import os
+
+from django.conf import settings
+
+from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.protocol import ChatModel
+
+_made: tuple[tuple[object, ...], ChatModel] | None = None
+
+
+def is_offline() -> bool:
+    """Whether the built-in model answers, because no upstream is configured."""
+    return not settings.OPENAI_API_KEY and not settings.OPENAI_BASE_URL
+
+
+def chat_model() -> ChatModel:
+    """The model that answers and summarizes. Another process or another configuration gets a client of its own."""
+    global _made  # one client a process is the point
+    wanted = (os.getpid(), settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL, settings.OPENAI_API_STYLE)
+    if _made is None or _made[0] != wanted:
+        _made = (wanted, _make())
+    return _made[1]
+
+
+def offline_model() -> OfflineModel:
+    """The built-in model, also used as summarizer where the upstream keeps failing."""
+    return OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap)
+
+
+def _make() -> ChatModel:
+    if is_offline():
+        return offline_model()
+    return OpenAIModel(
+        api_key=settings.OPENAI_API_KEY,
+        base_url=settings.OPENAI_BASE_URL or None,
+        style=settings.OPENAI_API_STYLE,
+    )
+
+
+async def aclose() -> None:
+    """Close the client's connections at shutdown."""
+    global _made  # see above
+    made, _made = _made, None
+    if made is not None and isinstance(made[1], OpenAIModel):
+        await made[1].aclose()

@@ -1,0 +1,256 @@
+"""All settings of chatmemory, read from the environment once. The README's table says what each one means."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from chatmemory import environment as env
+from chatmemory.llm.prices import price_of
+from chatmemory.llm.protocol import Deadlines, Variant
+from chatmemory.observability import logging_config
+from memory.limits import MemoryLimits
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = BASE_DIR / "var"
+environ.Env.read_env(BASE_DIR / ".env")
+
+
+def _secret_key() -> str:
+    """The configured key, or one of this checkout's own, made at first use and shared by its processes."""
+    if configured := env.text("DJANGO_SECRET_KEY"):
+        return configured
+    path = VAR_DIR / "secret-key"
+    VAR_DIR.mkdir(exist_ok=True)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(50))
+    except FileExistsError:
+        pass
+    return path.read_text()
+
+
+# --- Django ----------------------------------------------------------------------------------------------------------
+
+DEBUG = env.boolean("DJANGO_DEBUG", False)
+SECRET_KEY = _secret_key()
+ALLOWED_HOSTS = env.text("DJANGO_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+SECURE_SSL_REDIRECT = env.boolean("DJANGO_SECURE_SSL_REDIRECT", False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SSL_REDIRECT else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_SSL_REDIRECT else None
+X_FRAME_OPTIONS = "DENY"
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_q",
+    "conversations",
+    "memory",
+    "chatmemory",
+]
+MIDDLEWARE = [
+    "chatmemory.middleware.RequestMiddleware",
+    "chatmemory.middleware.SecurityMiddleware",
+    "chatmemory.middleware.StaticFilesMiddleware",
+    "chatmemory.middleware.SessionMiddleware",
+    "chatmemory.middleware.CommonMiddleware",
+    "chatmemory.middleware.CsrfViewMiddleware",
+    "chatmemory.middleware.AuthenticationMiddleware",
+    "chatmemory.middleware.MessageMiddleware",
+    "chatmemory.middleware.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "chatmemory.urls"
+ASGI_APPLICATION = "chatmemory.asgi.application"
+APPEND_SLASH = True  # the admin's URLs end in a slash; those of the API do not, and never redirect
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = True
+USE_TZ = True
+STATIC_URL = "/static/"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LOGGING_CONFIG = "logging.config.dictConfig"
+LOGGING = logging_config(
+    style=env.choice("LOG_FORMAT", "auto", ("auto", "json", "console")),
+    level=env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
+)
+
+# --- Database, cache, queue ------------------------------------------------------------------------------------------
+
+DATABASE_URL = (
+    env.url("DATABASE_URL", ("sqlite", "postgres", "postgresql"))
+    or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
+)
+DATABASE_POOL_SIZE = env.integer("DATABASE_POOL_SIZE", 10, at_least=2, at_most=1000)
+_database = environ.Env.db_url_config(DATABASE_URL)
+IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
+if IS_SQLITE:
+    Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+    # WAL: readers never wait. IMMEDIATE: writers queue instead of failing. FULL: acknowledged is on the disk.
+    _database["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
+    }
+    _database["TEST"] = {"NAME": VAR_DIR / "test.sqlite3"}
+else:
+    _database["CONN_HEALTH_CHECKS"] = True
+    _database["OPTIONS"] = {
+        **_database.get("OPTIONS", {}),
+        "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 10},
+    }
+_database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our own executors keep what is worth keeping
+DATABASES = {"default": _database}
+
+REDIS_URL = env.url("REDIS_URL", ("redis", "rediss", "unix"))
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+    if REDIS_URL
+    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+}
+
+Q_BROKER = env.choice("Q_BROKER", "orm", ("orm", "redis"))
+if Q_BROKER == "redis" and not REDIS_URL:
+    raise ImproperlyConfigured(
+        "Q_BROKER is 'redis', but REDIS_URL is empty: name the Redis server to queue on."
+    )
+Q_CLUSTER = {
+    "name": "chatmemory",
+    "label": "Queue",
+    "workers": env.integer("Q_WORKERS", 2, at_least=1, at_most=64),
+    # Prefetch little: what a killed worker had prefetched is done twice. Our own limit per task is far below `timeout`.
+    "queue_limit": 2,
+    "timeout": 120,
+    "retry": 300,
+    "max_attempts": 5,
+    "ack_failures": False,
+    "bulk": 1,
+    "poll": 0.5,
+    "catch_up": False,
+    "save_limit": 100,
+    "recycle": 200,
+    **({"orm": "default"} if Q_BROKER == "orm" else {"redis": REDIS_URL}),
+}
+
+# --- API -------------------------------------------------------------------------------------------------------------
+
+REQUEST_MAX_BYTES = env.integer("REQUEST_MAX_BYTES", 2 * 1024 * 1024, at_least=1024)
+MESSAGE_MAX_CHARS = env.integer("MESSAGE_MAX_CHARS", 200_000, at_least=1)
+INSTRUCTIONS_MAX_CHARS = env.integer("INSTRUCTIONS_MAX_CHARS", 20_000, at_least=0)
+DATA_UPLOAD_MAX_MEMORY_SIZE = REQUEST_MAX_BYTES
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "chatmemory.http.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["chatmemory.http.JSONBody"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "chatmemory.http.ContentNegotiation",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "chatmemory.errors.exception_handler",
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "chatmemory",
+    "DESCRIPTION": "A memory for LLM chats: every message stored, replies streamed, every prompt within its budget.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# --- Models ----------------------------------------------------------------------------------------------------------
+
+OPENAI_API_KEY = env.text("OPENAI_API_KEY")
+OPENAI_BASE_URL = env.url("OPENAI_BASE_URL", ("http", "https"))
+OPENAI_API_STYLE = env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat"))
+MODEL_VARIANTS = env.variants(
+    "MODEL_VARIANTS",
+    {"arco": {"model": "gpt-5-mini"}, "arco-pro": {"model": "gpt-5"}, "deep-dive": {"model": "gpt-5.1"}},
+)
+DEFAULT_MODEL_VARIANT = env.text("DEFAULT_MODEL_VARIANT", "arco")
+if DEFAULT_MODEL_VARIANT not in MODEL_VARIANTS:
+    raise env.fail("DEFAULT_MODEL_VARIANT", DEFAULT_MODEL_VARIANT, f"one of {', '.join(MODEL_VARIANTS)}")
+
+REPLY_DEADLINES = Deadlines(
+    first_byte=env.seconds("REPLY_FIRST_BYTE_SECONDS", 30),
+    idle=env.seconds("REPLY_IDLE_SECONDS", 30),
+    total=env.seconds("REPLY_TOTAL_SECONDS", 300),
+    max_bytes=env.integer("REPLY_MAX_BYTES", 2 * 1024 * 1024, at_least=1),
+)
+REPLY_CHECKPOINT_SECONDS = env.seconds("REPLY_CHECKPOINT_SECONDS", 0.5)
+REPLY_LEASE_SECONDS = env.seconds("REPLY_LEASE_SECONDS", 15, at_least=1)
+REPLY_DRAIN_SECONDS = env.seconds("REPLY_DRAIN_SECONDS", 8, at_least=0)
+if REPLY_LEASE_SECONDS < 4 * REPLY_CHECKPOINT_SECONDS:
+    raise env.fail("REPLY_LEASE_SECONDS", REPLY_LEASE_SECONDS, "at least four times REPLY_CHECKPOINT_SECONDS")
+
+# --- Memory ----------------------------------------------------------------------------------------------------------
+
+MEMORY_POLICY = env.text("MEMORY_POLICY", "chunked")
+MEMORY_LIMITS = MemoryLimits(
+    k_raw_turns=env.integer("MEMORY_K_RAW_TURNS", 3, at_least=1, at_most=50),
+    summary_cap=env.integer("MEMORY_SUMMARY_TOKEN_CAP", 500, at_least=50, at_most=100_000),
+    prompt_budget=env.integer("MEMORY_PROMPT_TOKEN_BUDGET", 3000, at_least=200),
+    threshold=env.integer("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", 6000, at_least=200),
+    line_tokens=env.integer("MEMORY_LINE_TOKENS", 40, at_least=8, at_most=1000),
+    bite_tokens=env.integer("MEMORY_FOLD_BITE_TOKENS", 6000, at_least=500),
+    min_fold_tokens=env.integer("MEMORY_MIN_FOLD_TOKENS", 1000),
+    sources_budget=env.integer("SOURCES_TOKEN_BUDGET", 4000),
+    turns_as="text"
+    if env.choice("MEMORY_TURNS_AS", "messages", ("messages", "text")) == "text"
+    else "messages",
+    enabled=env.boolean("MEMORY_ENABLED", True),
+)
+if MEMORY_LIMITS.summary_cap >= MEMORY_LIMITS.prompt_budget:
+    raise env.fail(
+        "MEMORY_SUMMARY_TOKEN_CAP",
+        MEMORY_LIMITS.summary_cap,
+        "smaller than MEMORY_PROMPT_TOKEN_BUDGET, which it is part of",
+    )
+_summarizer = env.text("MEMORY_SUMMARIZER_MODEL", "gpt-5-nano")
+SUMMARIZER = Variant(name="summarizer", model=_summarizer, price=price_of(_summarizer))
+SUMMARIZER_TOTAL_SECONDS = env.seconds("SUMMARIZER_TOTAL_SECONDS", 40)
+PROMPT_ID_SUMMARY_GLOBAL = env.text("PROMPT_ID_SUMMARY_GLOBAL")
+PROMPT_VERSION_SUMMARY_GLOBAL = env.text("PROMPT_VERSION_SUMMARY_GLOBAL")
+MEMORY_FOLD_SECONDS = env.seconds("MEMORY_FOLD_SECONDS", 45, at_most=70)
+MEMORY_FOLD_LEASE_SECONDS = env.seconds("MEMORY_FOLD_LEASE_SECONDS", 120)
+MEMORY_FOLD_ATTEMPTS = env.integer("MEMORY_FOLD_ATTEMPTS", 5, at_least=1)
+MEMORY_FOLD_BACKOFF_SECONDS = env.seconds("MEMORY_FOLD_BACKOFF_SECONDS", 10)
+SWEEP_SECONDS = env.seconds("SWEEP_SECONDS", 60)

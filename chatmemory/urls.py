@@ -1,0 +1,23 @@
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+from chatmemory.errors import page_error
+from chatmemory.health import HealthView, ReadyView
+
+urlpatterns = [
+    path("", RedirectView.as_view(url="/v1/docs")),
+    path("admin/", admin.site.urls),
+    path("healthz", HealthView.as_view()),
+    path("readyz", ReadyView.as_view()),
+    path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("v1/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    path("v1/", include("conversations.urls")),
+    path("v1/", include("memory.urls")),
+]
+
+handler400 = page_error(400, "invalid_request")
+handler403 = page_error(403, "permission_denied")
+handler404 = page_error(404, "not_found")
+handler500 = page_error(500, "internal")

@@ -1,0 +1,248 @@
+"""A reply in the making: one asyncio task that reads the upstream, appends to a log and wakes its readers.
+
+The task belongs to the process, not to a request: it has an empty context and a strong reference, so a client that
+leaves changes nothing. Twice a second one checkpointer a process stores all partial texts that grew. At the end the
+reply is finished in one transaction. When the process is told to go, readers are sent elsewhere at once and
+generations get `REPLY_DRAIN_SECONDS` to end by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from bisect import bisect_right
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from chatmemory import db, process
+from chatmemory.errors import Unavailable
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Delta, Reply, ReplyError
+from chatmemory.observability import request_id
+from conversations import finishing
+from conversations.finishing import Ending
+from conversations.models import Message
+from conversations.services import Begun
+
+logger = logging.getLogger(__name__)
+
+FINISH_TRIES = 8
+"""Tries to write a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
+
+
+class Log:
+    """The text of a reply as it grows. Positions are code points, as clients count them."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._ends: list[int] = []
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def append(self, text: str) -> None:
+        self._parts.append(text)
+        self._ends.append(len(self) + len(text))
+
+    def since(self, position: int) -> str:
+        """Everything after `position`."""
+        first = bisect_right(self._ends, position)
+        if first == len(self._parts):
+            return ""
+        start = self._ends[first] - len(self._parts[first])
+        return "".join(self._parts[first:])[max(0, position - start) :]
+
+    def text(self) -> str:
+        return "".join(self._parts)
+
+
+class Generation:
+    """One reply being generated in this process."""
+
+    def __init__(self, begun: Begun) -> None:
+        self.begun = begun
+        self.pending = begun.pending
+        self.log = Log()
+        self.done = False
+        self.final: Message | None = None
+        """The final message; None although `done` if somebody else finished it, or nobody could."""
+        self.checkpointed = 0
+        self._request_id = request_id.get()
+        self._readers: list[asyncio.Future[None]] = []
+        self._upstream: asyncio.Task[Reply] | None = None
+        self._cut: Ending | None = None
+        self._lost = False
+
+    async def run(self) -> None:
+        """Generate and finish. Every way out leaves the generation `done`, its readers awake."""
+        request_id.set(self._request_id)
+        try:
+            self._upstream = asyncio.create_task(self._read())
+            await asyncio.wait([self._upstream])
+            if not self._lost:
+                self.final = await self._finish(self._ending())
+        finally:
+            self.done = True
+            self.wake()
+
+    def cancel(self) -> None:
+        """End it as cancelled, with what was said so far."""
+        self._stop(Ending.cancelled())
+
+    def interrupt(self) -> None:
+        """End it as cut off by our own going away."""
+        self._stop(Ending.interrupted(self.log.text()))
+
+    def abandon(self) -> None:
+        """Stop without finishing: the reply is not this process's any more."""
+        self._lost = True
+        self._stop(Ending.interrupted(""))
+
+    async def changed(self, seconds: float) -> bool:
+        """Wait until there is more to read, at most `seconds`; False if there is not."""
+        future = asyncio.get_running_loop().create_future()
+        timer = future.get_loop().call_later(seconds, future.cancel)
+        self._readers.append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return False
+        finally:
+            timer.cancel()
+            if future in self._readers:
+                self._readers.remove(future)
+        return True
+
+    def wake(self) -> None:
+        readers, self._readers = self._readers, []
+        for future in readers:
+            if not future.done():
+                future.set_result(None)
+
+    def _stop(self, ending: Ending) -> None:
+        if self._cut is None and self._upstream is not None and not self._upstream.done():
+            self._cut = ending
+            self._upstream.cancel()
+
+    async def _read(self) -> Reply:
+        model = registry.chat_model()
+        async for item in model.stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES):
+            if isinstance(item, Delta):
+                self.log.append(item.text)
+                self.wake()
+            else:
+                return item
+        return Reply("failed", error=ReplyError("upstream_error", "The model ended without an answer."))
+
+    def _ending(self) -> Ending:
+        assert self._upstream is not None
+        if self._upstream.cancelled():
+            return self._cut or Ending.interrupted(self.log.text())
+        if (error := self._upstream.exception()) is not None:
+            logger.error("generation failed", exc_info=error, extra={"reply": str(self.pending.message_id)})
+            broken = ReplyError(
+                "upstream_error", "Something went wrong on our side while the model answered."
+            )
+            return Ending.of(Reply("incomplete" if len(self.log) else "failed", error=broken))
+        return Ending.of(self._upstream.result())
+
+    async def _finish(self, ending: Ending) -> Message | None:
+        text = self.log.text()
+        for attempt in range(FINISH_TRIES):
+            try:
+                return await db.write(finishing.finish, self.pending, text, ending, owner=process.name())
+            except (DatabaseError, InterfaceError) as exc:
+                logger.warning(
+                    "reply not stored yet",
+                    extra={"reply": str(self.pending.message_id), "error": type(exc).__name__},
+                )
+                await asyncio.sleep(0.1 * 2**attempt)
+        return None
+
+
+_running: dict[UUID, Generation] = {}
+_tasks: set[asyncio.Task[None]] = set()
+_checkpointer: asyncio.Task[None] | None = None
+_draining = False
+
+
+def start(begun: Begun) -> Generation:
+    """Begin to generate, on the running loop, in a task of its own."""
+    global _checkpointer  # one a process
+    made = Generation(begun)
+    # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) lives on in it.
+    _running[begun.pending.message_id] = made
+    task = asyncio.get_running_loop().create_task(made.run(), context=contextvars.Context())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    task.add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
+    if _checkpointer is None or _checkpointer.done():
+        _checkpointer = asyncio.get_running_loop().create_task(_checkpoints(), context=contextvars.Context())
+    return made
+
+
+def running(message_id: UUID) -> Generation | None:
+    """The generation of this reply, if this process does it."""
+    return _running.get(message_id)
+
+
+def is_draining() -> bool:
+    return _draining
+
+
+def refuse_when_draining() -> None:
+    """New turns go to another process once this one is going away."""
+    if _draining:
+        raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
+
+
+def start_draining() -> None:
+    """Send readers away; called on SIGTERM, before the server stops listening."""
+    global _draining  # a process drains once
+    if not _draining:
+        _draining = True
+        logger.info("draining", extra={"replies": len(_running)})
+        for generation in list(_running.values()):
+            generation.wake()
+
+
+async def shut_down() -> None:
+    """Let generations end by themselves for `REPLY_DRAIN_SECONDS`, then finish the rest as cut off."""
+    start_draining()
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
+    for generation in list(_running.values()):
+        generation.interrupt()
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
+
+
+async def _checkpoints() -> None:
+    """While anything is being generated: store what grew, renew leases, notice who was cancelled or lost."""
+    renewed = asyncio.get_running_loop().time()
+    while _running:
+        await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
+        now = asyncio.get_running_loop().time()
+        renew = now - renewed >= settings.REPLY_LEASE_SECONDS / 3
+        open_now = {key: made for key, made in _running.items() if not made.done}
+        grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
+        try:
+            mine = await db.write(
+                finishing.checkpoint, [(key, open_now[key].log.text()) for key in grown], renew=renew
+            )
+        except (DatabaseError, InterfaceError) as exc:
+            logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
+            continue
+        renewed = now if renew else renewed
+        for key, length in grown.items():
+            open_now[key].checkpointed = length
+        for key, made in open_now.items():
+            if mine.get(key):
+                made.cancel()
+            elif key not in mine:
+                made.abandon()

@@ -1,0 +1,160 @@
+"""What was said. Rows of `Message` are written once, when they are final; what is still being said is an `ActiveReply`.
+
+Order is always `seq`, never a clock. Everything of a chat goes by the chat's id. References between rows of one chat
+are DO_NOTHING: such rows only ever go together, with their whole chat, and the database checks that at commit.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from chatmemory.ids import new_id
+
+
+class Chat(models.Model):
+    """A conversation of one owner, with the policy by which it is remembered."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chats", db_index=False
+    )
+    title = models.CharField(max_length=200, blank=True, default="")
+    policy = models.CharField(max_length=32)
+    options = models.JSONField(blank=True, default=dict)
+    instructions = models.TextField(blank=True, default="")
+    metadata = models.JSONField(blank=True, default=dict)
+    last_seq = models.PositiveIntegerField(default=0, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["owner", "-id"], name="chat_owner_newest")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class Role(models.TextChoices):
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Status(models.TextChoices):
+    """Final states of a message. The API shows an `ActiveReply` as `streaming`."""
+
+    COMPLETE = "complete"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    DELETED = "deleted"
+
+
+STREAMING = "streaming"
+
+
+class Message(models.Model):
+    """One message, as it was said. Its text is never altered by summarizing."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="messages", db_index=False)
+    seq = models.PositiveIntegerField()
+    role = models.CharField(max_length=16, choices=Role.choices)
+    content = models.TextField(blank=True)
+    status = models.CharField(max_length=16, choices=Status.choices)
+    model_variant = models.CharField(max_length=64, blank=True, default="")
+    model = models.CharField(max_length=128, blank=True, default="")
+    token_count = models.PositiveIntegerField(default=0)
+    reply_to = models.ForeignKey(
+        "self", on_delete=models.DO_NOTHING, null=True, blank=True, related_name="replies", db_index=False
+    )
+    superseded_by = models.ForeignKey(
+        "self", on_delete=models.DO_NOTHING, null=True, blank=True, related_name="supersedes", db_index=False
+    )
+    outline = models.CharField(max_length=400, blank=True, default="")
+    line = models.TextField(blank=True, default="")
+    response_id = models.CharField(max_length=200, blank=True, default="")
+    input_tokens = models.PositiveIntegerField(null=True, blank=True)
+    cached_tokens = models.PositiveIntegerField(null=True, blank=True)
+    output_tokens = models.PositiveIntegerField(null=True, blank=True)
+    cost_usd = models.DecimalField(max_digits=16, decimal_places=9, null=True, blank=True)
+    error = models.JSONField(null=True, blank=True)
+    metadata = models.JSONField(blank=True, default=dict)
+    created_at = models.DateTimeField()
+    completed_at = models.DateTimeField(null=True, blank=True)
+    edited_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["chat", "seq"], name="message_chat_seq"),
+            models.CheckConstraint(condition=Q(seq__gte=1), name="message_seq_from_one"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="message_role_known"),
+            models.CheckConstraint(condition=Q(status__in=Status.values), name="message_status_final"),
+            models.CheckConstraint(
+                condition=Q(role=Role.ASSISTANT) | Q(reply_to=None, superseded_by=None),
+                name="message_only_replies_reply",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.seq}"
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """Tokens and USD as the API shows them, or None where the upstream told none."""
+        if self.input_tokens is None:
+            return None
+        return {
+            "input_tokens": self.input_tokens,
+            "cached_tokens": self.cached_tokens or 0,
+            "output_tokens": self.output_tokens or 0,
+            "cost_usd": None if self.cost_usd is None else float(self.cost_usd.quantize(Decimal("1E-9"))),
+        }
+
+
+class ActiveReply(models.Model):
+    """A reply in the making: at most one a chat, so a conflict on the key is the 409. Deleted when the reply is final."""
+
+    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
+    message_id = models.UUIDField(unique=True)
+    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
+    supersedes = models.UUIDField(null=True, blank=True)
+    model_variant = models.CharField(max_length=64)
+    model = models.CharField(max_length=128)
+    metadata = models.JSONField(default=dict)
+    context = models.JSONField(default=dict)
+    text = models.TextField(default="")
+    owner = models.CharField(max_length=100, db_index=True)
+    lease_expires_at = models.DateTimeField(db_index=True)
+    cancel_requested = models.BooleanField(default=False)
+    started_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "active replies"
+
+    def __str__(self) -> str:
+        return str(self.message_id)
+
+
+class IdempotencyKey(models.Model):
+    """A key a client sent with a request that made a message, and what it made. Kept for 24 hours."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    key = models.CharField(max_length=128)
+    request_hash = models.CharField(max_length=64)
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
+    message_id = models.UUIDField()
+    created_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_user_key")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,344 @@
+"""JSON of chats and messages, in and out. What goes out is written by plain functions, because streams write it often."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from django.conf import settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from chatmemory.llm.protocol import Variant
+from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
+from conversations.services import TurnRequest
+from memory.policies import POLICIES
+from memory.sources import Source
+
+
+def iso(moment: Any) -> str | None:
+    """ISO 8601 in UTC, as DRF writes it."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """A final message as the API shows it."""
+    return {
+        "id": str(message.pk),
+        "chat_id": str(message.chat_id),
+        "seq": message.seq,
+        "role": message.role,
+        "content": message.content,
+        "status": message.status,
+        "model_variant": message.model_variant or None,
+        "model": message.model or None,
+        "token_count": message.token_count,
+        "reply_to": _id(message.reply_to_id),
+        "superseded_by": _id(message.superseded_by_id),
+        "is_first": message.seq == 1,
+        "created_at": iso(message.created_at),
+        "completed_at": iso(message.completed_at),
+        "edited_at": iso(message.edited_at),
+        "usage": message.usage,
+        "error": message.error,
+        "metadata": message.metadata,
+    }
+
+
+def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
+    """A reply being written, as a message with status `streaming` and what its last checkpoint holds."""
+    return {
+        "id": str(active.message_id),
+        "chat_id": str(active.chat_id),
+        "seq": last_seq + 1,
+        "role": Role.ASSISTANT.value,
+        "content": active.text,
+        "status": STREAMING,
+        "model_variant": active.model_variant,
+        "model": active.model,
+        "token_count": 0,
+        "reply_to": _id(active.user_message_id),
+        "superseded_by": None,
+        "is_first": False,
+        "created_at": iso(active.started_at),
+        "completed_at": None,
+        "edited_at": None,
+        "usage": None,
+        "error": None,
+        "metadata": active.metadata,
+    }
+
+
+def _id(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def any_json(value: Any) -> Any:
+    """A JSON object from a client: no NUL and no lone surrogate in it, because the database takes neither."""
+    if not isinstance(value, dict):
+        raise serializers.ValidationError("This must be a JSON object.")
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
+    except (ValueError, RecursionError):
+        raise serializers.ValidationError(
+            "This is no plain JSON (it is nested too deeply, or not a number)."
+        ) from None
+    if "\\u0000" in text:
+        raise serializers.ValidationError("This holds a NUL character.")
+    return value
+
+
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.JSONField):
+    """Any JSON object."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return any_json(super().to_internal_value(data))
+
+
+class Strict(serializers.Serializer[Any]):
+    """Refuses fields it does not know: a typo must not be silently without effect."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
+            raise serializers.ValidationError(
+                {name: ["There is no such field."] for name in sorted(map(str, unknown))}
+            )
+        return super().to_internal_value(data)
+
+
+class SourceIn(Strict):
+    title = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
+    text = serializers.CharField(allow_blank=True, trim_whitespace=False)
+
+
+def checked_text(value: str) -> str:
+    """A validator: no longer than a message may be."""
+    if len(value) > settings.MESSAGE_MAX_CHARS:
+        raise serializers.ValidationError(
+            f"This is over the limit of {settings.MESSAGE_MAX_CHARS} characters."
+        )
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise serializers.ValidationError("This may not be blank.")
+    return value
+
+
+def _instructions(value: str) -> str:
+    if len(value) > settings.INSTRUCTIONS_MAX_CHARS:
+        raise serializers.ValidationError(
+            f"This is over the limit of {settings.INSTRUCTIONS_MAX_CHARS} characters."
+        )
+    return value
+
+
+def _variant(value: str) -> str:
+    if value not in settings.MODEL_VARIANTS:
+        raise serializers.ValidationError(
+            f"There is no such variant; choose one of {', '.join(settings.MODEL_VARIANTS)}."
+        )
+    return value
+
+
+def known_policy(value: str) -> str:
+    """A validator: the name of a policy."""
+    if value not in POLICIES:
+        raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
+    return value
+
+
+class VariantIn(Strict):
+    """What every request that makes a reply may say."""
+
+    model_variant = serializers.CharField(required=False, validators=[_variant])
+    stream = serializers.BooleanField(required=False, default=True)
+
+    def variant(self) -> Variant | None:
+        """The variant that was named."""
+        name = self.validated_data.get("model_variant")
+        return settings.MODEL_VARIANTS[name] if name else None
+
+
+class MessageIn(VariantIn):
+    message = serializers.CharField(
+        trim_whitespace=False, allow_blank=True, validators=[_not_blank, checked_text]
+    )
+    instructions = serializers.CharField(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[_instructions]
+    )
+    sources = SourceIn(many=True, required=False, default=list)
+    metadata = ObjectField(required=False, default=dict)
+
+    def turn(self, default: Variant) -> TurnRequest:
+        """The request as a value."""
+        data = self.validated_data
+        return TurnRequest(
+            message=data["message"],
+            variant=self.variant() or default,
+            instructions=data["instructions"],
+            sources=tuple(Source(source["title"], source["text"]) for source in data["sources"]),
+            metadata=data["metadata"],
+            policy=data.get("policy"),
+        )
+
+
+class FirstMessageIn(MessageIn):
+    policy = serializers.CharField(required=False, validators=[known_policy])
+
+
+class ChatMessageIn(MessageIn):
+    chat_id = serializers.UUIDField()
+
+
+class UsageOut(serializers.Serializer[Any]):
+    input_tokens = serializers.IntegerField()
+    cached_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    cost_usd = serializers.FloatField(allow_null=True)
+
+
+class ReplyErrorOut(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class MessageOut(serializers.Serializer[Any]):
+    """A message. This declares the schema; `message_json` and `streaming_json` write it (a test holds them together)."""
+
+    id = serializers.UUIDField()
+    chat_id = serializers.UUIDField()
+    seq = serializers.IntegerField()
+    role = serializers.ChoiceField(Role.choices)
+    content = serializers.CharField()
+    status = serializers.ChoiceField([STREAMING, *Status.values])
+    model_variant = serializers.CharField(allow_null=True)
+    model = serializers.CharField(allow_null=True)
+    token_count = serializers.IntegerField()
+    reply_to = serializers.UUIDField(allow_null=True)
+    superseded_by = serializers.UUIDField(allow_null=True)
+    is_first = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    completed_at = serializers.DateTimeField(allow_null=True)
+    edited_at = serializers.DateTimeField(allow_null=True)
+    usage = UsageOut(allow_null=True)
+    error = ReplyErrorOut(allow_null=True)
+    metadata = ObjectField()
+
+    def to_representation(self, instance: Any) -> Any:
+        if isinstance(instance, dict):
+            return instance
+        if isinstance(instance, ActiveReply):
+            return streaming_json(instance, instance.chat.last_seq)
+        return message_json(cast(Message, instance))
+
+
+class TurnOut(serializers.Serializer[Any]):
+    """The answer with `"stream": false`."""
+
+    chat_id = serializers.UUIDField()
+    user_message_id = serializers.UUIDField()
+    message = MessageOut()
+
+
+class OneMessageOut(serializers.Serializer[Any]):
+    message = MessageOut()
+
+
+class ChatOut(serializers.ModelSerializer[Chat]):
+    message_count = serializers.IntegerField(source="last_seq", read_only=True)
+    options = ObjectField(read_only=True)
+    metadata = ObjectField(read_only=True)
+
+    class Meta:
+        model = Chat
+        fields = [
+            "id",
+            "title",
+            "policy",
+            "options",
+            "instructions",
+            "message_count",
+            "created_at",
+            "updated_at",
+            "metadata",
+        ]
+        read_only_fields = fields
+
+
+class ChatIn(Strict):
+    title = serializers.CharField(required=False, allow_blank=True, max_length=200)
+    instructions = serializers.CharField(
+        required=False, allow_blank=True, trim_whitespace=False, validators=[_instructions]
+    )
+    policy = serializers.CharField(required=False, validators=[known_policy])
+    options = ObjectField(required=False)
+    metadata = ObjectField(required=False)
+
+
+class TokenIn(Strict):
+    username = serializers.CharField()
+    password = serializers.CharField(trim_whitespace=False)
+
+
+class TokenOut(serializers.Serializer[Any]):
+    token = serializers.CharField()
+    expires_at = serializers.DateTimeField(allow_null=True)
+
+
+class UsageQuery(serializers.Serializer[Any]):
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+
+
+class UsageDayOut(UsageOut):
+    date = serializers.DateField()
+    model_variant = serializers.CharField()
+    replies = serializers.IntegerField()
+
+
+class UsageDaysOut(serializers.Serializer[Any]):
+    results = UsageDayOut(many=True)
+
+
+class PriceOut(serializers.Serializer[Any]):
+    """USD per million tokens."""
+
+    input = serializers.FloatField()
+    cached = serializers.FloatField()
+    output = serializers.FloatField()
+
+
+class ModelOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    model = serializers.CharField()
+    reasoning_effort = serializers.CharField(allow_null=True)
+    max_output_tokens = serializers.IntegerField(allow_null=True)
+    default = serializers.BooleanField()
+    price = PriceOut(allow_null=True)
+
+
+class ModelsOut(serializers.Serializer[Any]):
+    results = ModelOut(many=True)
+    offline = serializers.BooleanField()
+
+
+class PageOut(serializers.Serializer[Any]):
+    """A page of a list: follow `next` and `previous`."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+
+
+class ChatsPageOut(PageOut):
+    results = ChatOut(many=True)
+
+
+class MessagesPageOut(PageOut):
+    results = MessageOut(many=True)

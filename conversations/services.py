@@ -1,0 +1,306 @@
+"""The door to a chat, and the beginning of a turn.
+
+Every write to a chat goes through here or through `finishing`, under the chat's row lock. A turn begins in one short
+transaction: the owner, then the idempotency key, then that no reply is being written; then the user message and the
+`ActiveReply` are stored, together with what the model is about to be sent. From its commit on the message is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from chatmemory import process
+from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
+from chatmemory.ids import new_id
+from chatmemory.llm.protocol import Prompt, Variant
+from conversations import finishing
+from conversations.finishing import Pending
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
+from memory import services as memory
+from memory.context import Source
+from memory.tokens import count_tokens
+
+IDEMPOTENCY_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a client sends with a message. `policy` is for a first message alone."""
+
+    message: str
+    variant: Variant
+    instructions: str = ""
+    sources: tuple[Source, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    policy: str | None = None
+
+    def fingerprint(self, chat_id: UUID | None) -> str:
+        """The same for the same request: what an idempotency key is held against."""
+        sources = [[source.title, source.text] for source in self.sources]
+        fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
+        return _fingerprint(["message", str(chat_id or "first"), *fields])
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that has begun: what to send the model, and the reply that is to be written."""
+
+    pending: Pending
+    prompt: Prompt
+    variant: Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A reply that is there already, final or being written: follow it."""
+
+    chat_id: UUID
+    user_message_id: UUID
+    message_id: UUID
+
+
+def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
+    """The only door to a chat. 404 for strangers: never confirm that it exists."""
+    chats = Chat.objects.select_for_update() if lock else Chat.objects
+    chat = chats.filter(pk=chat_id, owner=user).first()
+    if chat is None:
+        raise NotFound("There is no such chat, or it is not yours.")
+    return chat
+
+
+def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
+    """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
+    found = (
+        ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
+        or Message.objects.filter(chat=chat, pk=message_id).first()
+    )
+    if found is None:
+        raise NotFound("There is no such message in this chat.")
+    return found
+
+
+def create_chat(owner: User, **fields: Any) -> Chat:
+    """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
+    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
+
+
+def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
+    """Change what a client may change; a new policy or new options rebuild the memory in the background."""
+    with transaction.atomic():
+        chat = Chat.objects.select_for_update().get(pk=chat.pk)
+        remembered_otherwise = any(
+            name in changes and changes[name] != getattr(chat, name) for name in ("policy", "options")
+        )
+        for name, value in changes.items():
+            setattr(chat, name, value)
+        chat.save(update_fields=[*changes, "updated_at"])
+        if remembered_otherwise:
+            memory.policy_changed(chat)
+    return chat
+
+
+def delete_chat(chat: Chat) -> None:
+    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard."""
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is not None:
+            locked.delete()
+
+
+def begin_turn(user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "") -> Begun | Standing:
+    """Store the user's message and begin the reply; without `chat_id`, in a new chat.
+
+    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy.
+    """
+    fingerprint = request.fingerprint(chat_id)
+    counted = count_tokens(request.message)
+
+    def begin() -> Begun | Standing:
+        chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
+        if known := _known(user, key, fingerprint):
+            return known
+        if chat is None:
+            chat = create_chat(user, **({"policy": request.policy} if request.policy else {}))
+        else:
+            _require_idle(chat)
+        message = _store_question(chat, request, counted)
+        begun = _begin_reply(chat, message, request.variant, request)
+        _remember(user, key, fingerprint, begun.pending)
+        return begun
+
+    return _once(begin)
+
+
+def begin_regeneration(
+    user: User, chat_id: UUID, message_id: UUID, variant: Variant | None, *, key: str = ""
+) -> Begun | Standing:
+    """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
+
+    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict.
+    """
+    fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
+
+    def begin() -> Begun | Standing:
+        chat = get_chat(user, chat_id, lock=True)
+        if known := _known(user, key, fingerprint):
+            return known
+        _require_idle(chat)
+        question, answers = _last_turn(chat, message_id)
+        last = answers[-1] if answers else None
+        chosen = (
+            variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
+        )
+        instructions, sources = memory.material_of(last) if last else ("", ())
+        request = TurnRequest(
+            message=question.content, variant=chosen, instructions=instructions, sources=sources
+        )
+        standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
+        begun = _begin_reply(chat, question, chosen, request, again=True, supersedes=standing)
+        _remember(user, key, fingerprint, begun.pending)
+        return begun
+
+    return _once(begin)
+
+
+def default_variant() -> Variant:
+    """The variant used where none is named."""
+    variant: Variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
+    return variant
+
+
+def _once(begin: Any) -> Begun | Standing:
+    """Run in a transaction; if two requests raced for one idempotency key, the loser finds what the winner made."""
+    try:
+        with transaction.atomic():
+            return begin()  # type: ignore[no-any-return]  # Begun | Standing, by its only two callers
+    except IntegrityError:
+        with transaction.atomic():
+            return begin()  # type: ignore[no-any-return]  # as above
+
+
+def _known(user: User, key: str, fingerprint: str) -> Standing | None:
+    if not key:
+        return None
+    row = IdempotencyKey.objects.filter(user=user, key=key).first()
+    if row is None:
+        return None
+    if row.created_at < timezone.now() - timedelta(hours=IDEMPOTENCY_HOURS):
+        row.delete()
+        return None
+    if row.request_hash != fingerprint:
+        raise IdempotencyMismatch("This idempotency key was used with another request.")
+    return Standing(row.chat_id, row.user_message_id, row.message_id)
+
+
+def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
+    if key:
+        IdempotencyKey.objects.create(
+            user=user,
+            key=key,
+            request_hash=fingerprint,
+            chat_id=pending.chat_id,
+            user_message=pending.user_message,
+            message_id=pending.message_id,
+            created_at=timezone.now(),
+        )
+
+
+def _require_idle(chat: Chat) -> None:
+    """No reply is being written; one whose process is gone is finished here and now."""
+    active = ActiveReply.objects.filter(chat=chat).annotate(expired=finishing.EXPIRED).first()
+    if active is None:
+        return
+    if not active.expired:
+        raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+    finishing.finish_abandoned(active)
+    chat.refresh_from_db(fields=["last_seq"])
+
+
+def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
+    chat.last_seq += 1
+    chat.save(update_fields=["last_seq", "updated_at"])
+    now = timezone.now()
+    message = Message(
+        chat=chat,
+        seq=chat.last_seq,
+        role=Role.USER,
+        content=request.message,
+        status=Status.COMPLETE,
+        token_count=tokens,
+        metadata=dict(request.metadata),
+        created_at=now,
+        completed_at=now,
+    )
+    message.save(force_insert=True)
+    return message
+
+
+def _begin_reply(
+    chat: Chat,
+    question: Message,
+    variant: Variant,
+    request: TurnRequest,
+    *,
+    again: bool = False,
+    supersedes: Message | None = None,
+) -> Begun:
+    prepared = memory.context_for(
+        chat,
+        question=question.content,
+        before_seq=question.seq,
+        turn_instructions=request.instructions,
+        sources=request.sources,
+        again=again,
+    )
+    pending = Pending(
+        chat_id=chat.pk,
+        message_id=new_id(),
+        seq=chat.last_seq + 1,
+        user_message=question,
+        supersedes=supersedes.pk if supersedes else None,
+        variant=variant.name,
+        model=variant.model,
+        context=prepared.record,
+        started_at=timezone.now(),
+    )
+    ActiveReply.objects.create(
+        chat=chat,
+        message_id=pending.message_id,
+        user_message=question,
+        supersedes=pending.supersedes,
+        model_variant=pending.variant,
+        model=pending.model,
+        context=pending.context,
+        owner=process.name(),
+        lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
+        started_at=pending.started_at,
+    )
+    return Begun(pending, prepared.prompt, variant)
+
+
+def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:
+    """The last question and its answers so far, if `message_id` belongs to them."""
+    target = get_message(chat, message_id)
+    assert isinstance(target, Message)  # the chat is idle
+    question = Message.objects.filter(chat=chat, role=Role.USER).order_by("-seq").first()
+    if question is None or target.seq < question.seq:
+        raise Conflict("Only the last turn of a chat can be answered again.")
+    if question.status == Status.DELETED:
+        raise Conflict("The question of this turn was deleted.")
+    return question, list(Message.objects.filter(chat=chat, seq__gt=question.seq).order_by("seq"))
+
+
+def _fingerprint(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

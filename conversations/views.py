@@ -1,0 +1,186 @@
+"""Ordinary views of chats and messages. The doors that make replies are in `doors`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth import authenticate
+from django.db.models import Q
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from knox.models import AuthToken
+from rest_framework.exceptions import AuthenticationFailed, ValidationError
+from rest_framework.pagination import CursorPagination
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.errors import InvalidRequest
+from chatmemory.http import caller
+from chatmemory.llm import registry
+from conversations import services, usage
+from conversations.models import ActiveReply, Chat, Message
+from conversations.serializers import (
+    ChatIn,
+    ChatOut,
+    ChatsPageOut,
+    MessageOut,
+    ModelsOut,
+    TokenIn,
+    TokenOut,
+    UsageDaysOut,
+    UsageQuery,
+)
+
+TOKEN_DAYS = 30
+"""Life of a token that was got with a password."""
+
+
+class TokenView(APIView):
+    """Tokens: got with a password, revoked with themselves."""
+
+    @extend_schema(request=TokenIn, responses={201: TokenOut}, auth=[])
+    def post(self, request: Request) -> Response:
+        body = TokenIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        user = authenticate(request._request, **body.validated_data)
+        if user is None:
+            raise AuthenticationFailed("Wrong username or password.")
+        token, text = AuthToken.objects.create(user, expiry=timedelta(days=TOKEN_DAYS))
+        return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
+
+    @extend_schema(request=None, responses={204: None})
+    def delete(self, request: Request) -> Response:
+        if not isinstance(request.auth, AuthToken):
+            raise InvalidRequest("This request was not made with a token.")
+        request.auth.delete()
+        return Response(status=204)
+
+    def get_permissions(self) -> Any:
+        return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
+
+    def get_authenticators(self) -> Any:
+        # A stale token sent along must not keep its owner from getting a new one.
+        return (
+            [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
+        )
+
+
+class ChatPages(CursorPagination):
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
+    ordering = "-id"
+
+
+class ChatsView(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("search", str),
+            OpenApiParameter("cursor", str),
+            OpenApiParameter("limit", int),
+        ],
+        responses=ChatsPageOut,
+        operation_id="chats_list",
+    )
+    def get(self, request: Request) -> Response:
+        chats = Chat.objects.filter(owner=caller(request))
+        if search := request.query_params.get("search", "").replace("\0", "").strip():
+            chats = chats.filter(Q(title__icontains=search))
+        pages = ChatPages()
+        page = pages.paginate_queryset(chats, request, view=self)
+        return pages.get_paginated_response(ChatOut(page, many=True).data)
+
+    @extend_schema(request=ChatIn, responses={201: ChatOut}, operation_id="chats_create")
+    def post(self, request: Request) -> Response:
+        body = ChatIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        chat = services.create_chat(caller(request), **body.validated_data)
+        return Response(ChatOut(chat).data, status=201)
+
+
+class ChatView(APIView):
+    @extend_schema(responses=ChatOut, operation_id="chats_read")
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        return Response(ChatOut(services.get_chat(caller(request), chat_id)).data)
+
+    @extend_schema(request=ChatIn, responses=ChatOut, operation_id="chats_update")
+    def patch(self, request: Request, chat_id: UUID) -> Response:
+        chat = services.get_chat(caller(request), chat_id)
+        body = ChatIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        return Response(ChatOut(services.update_chat(chat, body.validated_data)).data)
+
+    @extend_schema(request=None, responses={204: None}, operation_id="chats_delete")
+    def delete(self, request: Request, chat_id: UUID) -> Response:
+        services.delete_chat(services.get_chat(caller(request), chat_id))
+        return Response(status=204)
+
+
+class MessagePages(CursorPagination):
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 200
+
+    def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
+        order = request.query_params.get("order", "asc")
+        if order not in ("asc", "desc"):
+            raise ValidationError({"order": ["This must be asc or desc."]})
+        return ("seq",) if order == "asc" else ("-seq",)
+
+    def with_active(self, page: list[Message], active: ActiveReply | None) -> list[Message | ActiveReply]:
+        """The page, and the reply being written where it belongs: after the newest message."""
+        if active is None:
+            return [*page]
+        if self.ordering == ("seq",):
+            return [*page] if self.get_next_link() else [*page, active]
+        return [*page] if self.get_previous_link() else [active, *page]
+
+
+def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
+    """A page of all messages ever said in `chat`, summarized or not."""
+    pages = MessagePages()
+    page = pages.paginate_queryset(Message.objects.filter(chat=chat), request, view=view) or []
+    active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
+    return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
+
+
+class MessageView(APIView):
+    @extend_schema(responses=MessageOut, operation_id="messages_read")
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = services.get_chat(caller(request), chat_id)
+        return Response(MessageOut(services.get_message(chat, message_id)).data)
+
+
+class UsageView(APIView):
+    @extend_schema(
+        parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
+        responses=UsageDaysOut,
+        operation_id="usage_read",
+    )
+    def get(self, request: Request) -> Response:
+        query = UsageQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        rows = usage.days(caller(request), **query.validated_data)
+        return Response({"results": rows})
+
+
+class ModelsView(APIView):
+    @extend_schema(responses=ModelsOut, operation_id="models_list")
+    def get(self, request: Request) -> Response:
+        variants = [
+            {
+                "name": variant.name,
+                "model": variant.model,
+                "reasoning_effort": variant.reasoning_effort,
+                "max_output_tokens": variant.max_output_tokens,
+                "default": variant.name == settings.DEFAULT_MODEL_VARIANT,
+                "price": variant.price
+                and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
+            }
+            for variant in settings.MODEL_VARIANTS.values()
+        ]
+        return Response({"results": variants, "offline": registry.is_offline()})

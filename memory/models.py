@@ -1,0 +1,166 @@
+"""What is remembered: the brief in use, the revisions it came from, and what each reply was told.
+
+The brief is the only row that changes. Revisions and context records are written once.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from conversations.models import Chat, Message
+
+
+class Requested(models.TextChoices):
+    """What somebody asked of a chat's memory beyond what is due. Durable, because the queue is only a hint."""
+
+    NOTHING = ""
+    UPDATE = "update"
+    REBUILD = "rebuild"
+
+
+class ConversationBrief(models.Model):
+    """The memory of a chat as it stands, and the state of the work on it.
+
+    `version` only grows; `head` is the revision in use (0 before any). `epoch` changes whenever something was taken
+    out from under a fold, so that a fold already under way cannot publish. The counters tell of the finished turns
+    after `folded_through_seq`.
+    """
+
+    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
+    policy = models.CharField(max_length=32)
+    global_summary = models.TextField(blank=True, default="")
+    last_summarized_message = models.ForeignKey(
+        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
+    )
+    folded_through_seq = models.PositiveIntegerField(default=0)
+    version = models.PositiveIntegerField(default=0)
+    head = models.PositiveIntegerField(default=0)
+    epoch = models.PositiveIntegerField(default=0)
+    token_count = models.PositiveIntegerField(default=0)
+    state = models.JSONField(blank=True, default=dict)
+    degraded = models.BooleanField(default=False)
+
+    unfolded_turns = models.PositiveIntegerField(default=0)
+    unfolded_tokens = models.PositiveIntegerField(default=0)
+    unfolded_line_tokens = models.PositiveIntegerField(default=0)
+    anchor_seq = models.PositiveIntegerField(default=0)
+
+    due = models.BooleanField(default=False)
+    requested = models.CharField(
+        max_length=16, choices=Requested.choices, blank=True, default=Requested.NOTHING
+    )
+    rebuild = models.JSONField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.JSONField(null=True, blank=True)
+    lease_owner = models.CharField(max_length=100, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["next_attempt_at"],
+                name="brief_waiting",
+                condition=Q(due=True) | ~Q(requested="") | Q(degraded=True),
+            )
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(head__lte=models.F("version")), name="brief_head_within_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"brief of {self.chat_id}"
+
+
+class Kind(models.TextChoices):
+    FOLD = "fold"
+    REBUILD = "rebuild"
+    RESTORE = "restore"
+    MANUAL = "manual"
+    RETRACT = "retract"
+
+
+class SummaryRevision(models.Model):
+    """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost."""
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
+    version = models.PositiveIntegerField()
+    parent = models.PositiveIntegerField(null=True, blank=True)
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    policy = models.CharField(max_length=32)
+    degraded = models.BooleanField(default=False)
+    global_summary = models.TextField(blank=True)
+    state = models.JSONField(default=dict)
+    from_seq = models.PositiveIntegerField()
+    through_seq = models.PositiveIntegerField()
+    turns = models.PositiveIntegerField()
+    tokens_before = models.PositiveIntegerField()
+    tokens_after = models.PositiveIntegerField()
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=16, decimal_places=9, null=True, blank=True)
+    model = models.CharField(max_length=128, blank=True)
+    prompt_hash = models.CharField(max_length=64, blank=True)
+    source_hash = models.CharField(max_length=64, blank=True)
+    duration_ms = models.PositiveIntegerField(default=0)
+    retained = models.JSONField(default=dict)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["chat", "version"], name="revision_chat_version"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="revision_version_from_one"),
+            models.CheckConstraint(condition=Q(kind__in=Kind.values), name="revision_kind_known"),
+            models.CheckConstraint(
+                condition=Q(through_seq__gte=models.F("from_seq") - 1), name="revision_span_forward"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"revision {self.version}"
+
+
+class ContextText(models.Model):
+    """A text that was part of a prompt and stands nowhere else (instructions, sources), stored once a chat by hash."""
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    sha256 = models.CharField(max_length=64)
+    text = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
+
+    def __str__(self) -> str:
+        return self.sha256
+
+
+class ContextRecord(models.Model):
+    """What the model was sent for one reply, as a plan over stored texts; `prompt_hash` proves the rebuilt prompt."""
+
+    reply = models.OneToOneField(
+        Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record"
+    )
+    revision = models.PositiveIntegerField()
+    policy = models.CharField(max_length=32)
+    plan = models.JSONField()
+    sections = models.JSONField()
+    tokens = models.PositiveIntegerField()
+    budget = models.PositiveIntegerField()
+    unrepresented = models.PositiveIntegerField()
+    clipped = models.PositiveIntegerField()
+    dropped = models.PositiveIntegerField()
+    instructions_hash = models.CharField(max_length=64, blank=True)
+    turn_instructions_hash = models.CharField(max_length=64, blank=True)
+    sources_hash = models.CharField(max_length=64, blank=True)
+    prompt_hash = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"context of {self.reply_id}"

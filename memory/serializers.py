@@ -1,0 +1,169 @@
+"""JSON of memory: the brief, its revisions and contexts, in the shapes of the public contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from conversations.serializers import ObjectField, PageOut, SourceIn, Strict, checked_text, iso, known_policy
+from memory.context import Context, prompt_messages
+from memory.models import ConversationBrief, Kind, SummaryRevision
+
+
+def brief_json(brief: ConversationBrief) -> dict[str, Any]:
+    """The brief as the API shows it; `brief` inside is the seeds' version 2 shape."""
+    last = brief.last_summarized_message_id
+    return {
+        "chat_id": str(brief.chat_id),
+        "policy": brief.policy,
+        "version": brief.version,
+        "brief": {
+            "global_summary": brief.global_summary,
+            "last_summarized_message_id": None if last is None else str(last),
+        },
+        "token_count": brief.token_count,
+        "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
+        "state": brief.state,
+        "updated_at": iso(brief.updated_at),
+        "due": brief.due,
+        "degraded": brief.degraded,
+        "last_error": brief.last_error,
+    }
+
+
+def revision_json(revision: SummaryRevision) -> dict[str, Any]:
+    """A revision as the API shows it."""
+    plain = (
+        "version parent kind degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
+        "input_tokens output_tokens model prompt_hash source_hash duration_ms retained"
+    ).split()
+    return {
+        **{name: getattr(revision, name) for name in plain},
+        "cost_usd": None if revision.cost_usd is None else float(revision.cost_usd),
+        "created_at": iso(revision.created_at),
+    }
+
+
+def context_json(context: Context, recorded_hash: str | None = None) -> dict[str, Any]:
+    """What a model is sent. `verified`: the rebuilt prompt has the hash that was recorded when it was sent."""
+    body: dict[str, Any] = {
+        "tokens": context.tokens,
+        "budget": context.budget,
+        "sections": [
+            {
+                "kind": section.kind,
+                "tokens": section.tokens,
+                "text": section.text,
+                "message_ids": [str(message_id) for message_id in section.message_ids],
+                "clipped": section.clipped,
+            }
+            for section in context.sections
+        ],
+        "unrepresented": context.unrepresented,
+        "clipped": context.clipped,
+        "prompt": prompt_messages(context.prompt),
+        "prompt_hash": recorded_hash or context.prompt_hash,
+    }
+    return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
+
+
+class BriefTextOut(serializers.Serializer[Any]):
+    global_summary = serializers.CharField()
+    last_summarized_message_id = serializers.UUIDField(allow_null=True)
+
+
+class UnfoldedOut(serializers.Serializer[Any]):
+    turns = serializers.IntegerField()
+    tokens = serializers.IntegerField()
+
+
+class BriefOut(serializers.Serializer[Any]):
+    chat_id = serializers.UUIDField()
+    policy = serializers.CharField()
+    version = serializers.IntegerField()
+    brief = BriefTextOut()
+    token_count = serializers.IntegerField()
+    unfolded = UnfoldedOut()
+    state = ObjectField()
+    updated_at = serializers.DateTimeField(allow_null=True)
+    due = serializers.BooleanField()
+    degraded = serializers.BooleanField()
+    last_error = ObjectField(allow_null=True)
+
+
+class RetainedOut(serializers.Serializer[Any]):
+    kept = serializers.ListField(child=serializers.CharField())
+    lost = serializers.ListField(child=serializers.CharField())
+    share = serializers.FloatField(min_value=0, max_value=1)
+
+
+class RevisionOut(serializers.Serializer[Any]):
+    version = serializers.IntegerField()
+    parent = serializers.IntegerField(allow_null=True)
+    kind = serializers.ChoiceField(Kind.choices)
+    degraded = serializers.BooleanField()
+    global_summary = serializers.CharField()
+    state = ObjectField()
+    from_seq = serializers.IntegerField()
+    through_seq = serializers.IntegerField()
+    turns = serializers.IntegerField()
+    tokens_before = serializers.IntegerField()
+    tokens_after = serializers.IntegerField()
+    input_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    cost_usd = serializers.FloatField(allow_null=True)
+    model = serializers.CharField()
+    prompt_hash = serializers.CharField()
+    source_hash = serializers.CharField()
+    duration_ms = serializers.IntegerField()
+    retained = RetainedOut()
+    created_at = serializers.DateTimeField()
+
+    def to_representation(self, instance: Any) -> Any:
+        return revision_json(instance)
+
+
+class RevisionsPageOut(PageOut):
+    results = RevisionOut(many=True)
+
+
+class ResummarizeIn(Strict):
+    mode = serializers.ChoiceField(["update", "rebuild"])
+
+
+class TaskOut(serializers.Serializer[Any]):
+    task_id = serializers.CharField()
+
+
+class ContextIn(Strict):
+    message = serializers.CharField(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+    )
+    policy = serializers.CharField(required=False, validators=[known_policy])
+    budget = serializers.IntegerField(required=False, min_value=0, max_value=1_000_000)
+    sources = SourceIn(many=True, required=False, default=list)
+
+
+class SectionOut(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    tokens = serializers.IntegerField()
+    text = serializers.CharField()
+    message_ids = serializers.ListField(child=serializers.UUIDField())
+    clipped = serializers.BooleanField()
+
+
+class PromptMessageOut(serializers.Serializer[Any]):
+    role = serializers.ChoiceField(["system", "user", "assistant"])
+    content = serializers.CharField()
+
+
+class ContextOut(serializers.Serializer[Any]):
+    tokens = serializers.IntegerField()
+    budget = serializers.IntegerField()
+    sections = SectionOut(many=True)
+    unrepresented = serializers.IntegerField()
+    clipped = serializers.IntegerField()
+    prompt = PromptMessageOut(many=True)
+    prompt_hash = serializers.CharField()
+    verified = serializers.BooleanField(required=False)

@@ -1,0 +1,317 @@
+"""What conversations may ask of memory: four verbs, and the two views of a context.
+
+`context_for` before a reply, `turn_finished` in the transaction that finishes it, `messages_changed` when messages
+came or went otherwise, `policy_changed` when a chat is to be remembered another way. Folding is not started from here
+but by memory's own post-save receiver, which calls `count_reply`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import Count, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from chatmemory.llm.protocol import Prompt
+from conversations.models import ActiveReply, Chat, Message, Role, Status
+from memory import loading, queueing, shown
+from memory.context import Asked, Context, assemble, rebuild
+from memory.limits import MemoryLimits
+from memory.lines import line_cost
+from memory.models import ContextRecord, ContextText, ConversationBrief, Requested, SummaryRevision
+from memory.plan import choose
+from memory.planned import Plan
+from memory.policies import Counts, Policy, State, StateSection, counts_of, get_policy, is_due
+from memory.sources import Source
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import Turn, to_turns
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A prompt that is about to be sent, and the JSON record from which it can be rebuilt byte for byte."""
+
+    prompt: Prompt
+    record: dict[str, Any]
+
+
+def context_for(
+    chat: Chat,
+    *,
+    question: str,
+    before_seq: int,
+    turn_instructions: str = "",
+    sources: Sequence[Source] = (),
+    again: bool = False,
+) -> Prepared:
+    """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins the turn.
+
+    A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn.
+    Costs the same however long the chat is.
+    """
+    brief, _ = ConversationBrief.objects.get_or_create(chat=chat, defaults={"policy": chat.policy})
+    instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
+    asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
+    context = _assemble(brief, asked, before_seq)
+    record = {**_record(chat, brief, context, asked, turn_instructions), "again": again}
+    return Prepared(context.prompt, record)
+
+
+def preview(
+    chat: Chat,
+    question: str = "",
+    *,
+    policy: str | None = None,
+    budget: int | None = None,
+    sources: Sequence[Source] = (),
+) -> Context:
+    """What the model would be sent now for `question`. Writes nothing; another policy is shown from an empty state."""
+    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
+        chat=chat, policy=chat.policy
+    )
+    if policy and policy != brief.policy:
+        brief = ConversationBrief(chat=chat, policy=policy)
+    limits = (
+        settings.MEMORY_LIMITS if budget is None else replace(settings.MEMORY_LIMITS, prompt_budget=budget)
+    )
+    return _assemble(brief, Asked(question, chat.instructions, tuple(sources), str(chat.pk)), None, limits)
+
+
+def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
+    """What the model was sent for `reply`, rebuilt from its record, and the hash that the record has of it.
+
+    None for a message that has no record: one of a user, or imported.
+    """
+    if isinstance(reply, ActiveReply):
+        record, question = reply.context, reply.user_message.content
+    else:
+        stored = ContextRecord.objects.filter(pk=reply.pk).first()
+        if stored is None or reply.reply_to is None:
+            return None
+        record, question = {name: getattr(stored, name) for name in _RECORDED}, reply.reply_to.content
+    plan = Plan.from_json(record["plan"])
+    state = _state_of(reply.chat_id, record["revision"])
+    instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
+    asked = Asked(question, instructions, sources, str(reply.chat_id))
+    sections = get_policy(record["policy"]).render(state)
+    return rebuild(plan, sections, shown.planned_turns(reply.chat_id, plan), asked), record["prompt_hash"]
+
+
+def outline_of(message_id: UUID) -> dict[str, Any]:
+    """The token counts of what the model was sent for a reply: `{"tokens", "budget", "sections"}`, or {}."""
+    return ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first() or {}
+
+
+def summarizer_usage(user: User, since: datetime | None, until: datetime | None) -> list[dict[str, Any]]:
+    """What folding the chats of `user` cost: a row a day, named as in `conversations.usage`."""
+    revisions = SummaryRevision.objects.filter(chat__owner=user, input_tokens__gt=0)
+    if since:
+        revisions = revisions.filter(created_at__gte=since)
+    if until:
+        revisions = revisions.filter(created_at__lt=until)
+    sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+    days = revisions.annotate(day=TruncDate("created_at")).values("day").annotate(replies=Count("id"), **sums)
+    return [{**row, "cached_tokens": 0} for row in days.order_by()]
+
+
+def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
+    """The instructions and sources that were sent with the question of `reply`, to ask it again."""
+    record = ContextRecord.objects.filter(pk=reply.pk).first()
+    if record is None:
+        return "", ()
+    return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
+
+
+def turn_finished(reply: Message, record: dict[str, Any]) -> None:
+    """Keep what the model was sent for `reply`. Runs in the transaction that finishes it, after it was saved."""
+    ContextRecord.objects.create(reply=reply, **{name: record[name] for name in _RECORDED})
+    anchor = record["plan"]["anchor_seq"]
+    if anchor != record["anchor_before"]:
+        ConversationBrief.objects.filter(chat_id=reply.chat_id).update(anchor_seq=anchor)
+    if record["again"] and reply.reply_to is not None:
+        messages_changed(reply.chat_id, from_seq=reply.reply_to.seq)
+
+
+def count_reply(reply: Message) -> None:
+    """Count the turn that `reply` finishes, and have the chat folded if it is due now. The post-save receiver's work.
+
+    Another answer to a question that was counted already is not one more turn: `turn_finished` counts again.
+    """
+    question = reply.reply_to
+    if question is None or reply.seq != question.seq + 1:
+        return
+    said = 0 if reply.status == Status.FAILED else reply.token_count
+    tokens = sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
+    brief = ConversationBrief.objects.select_for_update().get(pk=reply.chat_id)
+    brief.unfolded_turns += bool(tokens)
+    brief.unfolded_tokens += tokens
+    brief.unfolded_line_tokens += line_cost(reply.line) if tokens else 0
+    brief.due = _is_due(brief)
+    brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
+    _enqueue_if_waiting(brief)
+
+
+def messages_changed(chat_id: UUID, *, from_seq: int) -> None:
+    """Messages from `from_seq` on came, went or changed, other than by a turn: what stood on them stands no more.
+
+    The brief steps back to the newest revision that had not seen them; a fold under way cannot publish. What is left
+    is counted anew and folded again when due. Runs in the transaction of the change.
+    """
+    brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
+        chat_id=chat_id, defaults={"policy": Chat.objects.values_list("policy", flat=True).get(pk=chat_id)}
+    )
+    brief.epoch += 1
+    if from_seq <= brief.folded_through_seq:
+        _step_back(brief, from_seq)
+    loading.recount(brief)
+    brief.save()
+    _enqueue_if_waiting(brief)
+
+
+def policy_changed(chat: Chat) -> None:
+    """Remember `chat` by its new policy: rebuild its state from the originals, in the background."""
+    brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
+        chat=chat, defaults={"policy": chat.policy}
+    )
+    brief.epoch += 1
+    brief.requested = Requested.REBUILD
+    brief.save(update_fields=["epoch", "requested", "updated_at"])
+    queueing.enqueue_fold(chat.pk)
+
+
+def state_of(brief: ConversationBrief) -> State:
+    """The state in use, as its policy knows it."""
+    return State.from_json(brief.global_summary, brief.state)
+
+
+def _is_due(brief: ConversationBrief) -> bool:
+    """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
+    policy, limits, state = get_policy(brief.policy), settings.MEMORY_LIMITS, state_of(brief)
+    totals = (brief.unfolded_turns, brief.unfolded_tokens, brief.unfolded_line_tokens)
+    if not is_due(policy, state, Counts(*totals, window_turns=0, window_tokens=0), limits):
+        if policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2:
+            return False
+    window = counts_of(
+        to_turns(shown.newest(brief, turns=policy.window(limits) + 2).rows), policy.window(limits)
+    )
+    counts = Counts(*totals, window.window_turns, window.window_tokens, window.newest_tokens)
+    return is_due(policy, state, counts, limits)
+
+
+def _enqueue_if_waiting(brief: ConversationBrief) -> None:
+    """Hint the queue, unless somebody is at it or the next attempt is still to wait: the sweep finds it then."""
+    now = timezone.now()
+    leased = brief.lease_expires_at is not None and brief.lease_expires_at > now
+    waits = brief.next_attempt_at is not None and brief.next_attempt_at > now
+    if (brief.due or brief.requested) and not leased and not waits:
+        queueing.enqueue_fold(brief.chat_id)
+
+
+_RECORDED = (
+    "revision policy plan sections tokens budget unrepresented clipped dropped "
+    "instructions_hash turn_instructions_hash sources_hash prompt_hash"
+).split()
+
+
+def _assemble(
+    brief: ConversationBrief, asked: Asked, before_seq: int | None, limits: MemoryLimits | None = None
+) -> Context:
+    limits = limits or settings.MEMORY_LIMITS
+    policy: Policy = get_policy(brief.policy)
+    state: list[StateSection] = policy.render(state_of(brief)) if limits.enabled else []
+    span = shown.newest(brief, before_seq)
+    shape: dict[str, Any] = {
+        "older_turns": span.older_turns,
+        "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
+        "limits": limits,
+        "window_turns": policy.window(limits),
+        "anchor_seq": brief.anchor_seq,
+    }
+    turns: list[Turn] = to_turns(span.rows)
+    plan = choose(state, turns, **shape)
+    texts = shown.with_text(brief.chat_id, span.rows, plan)
+    return assemble(plan, state, to_turns(texts), asked, **shape)
+
+
+def _record(
+    chat: Chat, brief: ConversationBrief, context: Context, asked: Asked, turn_instructions: str
+) -> dict[str, Any]:
+    sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
+    texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources) if text}
+    if texts:
+        rows = [ContextText(chat=chat, sha256=sha256, text=text) for sha256, text in texts.items()]
+        ContextText.objects.bulk_create(rows, ignore_conflicts=True)
+    return {
+        "revision": brief.head,
+        "policy": brief.policy,
+        "plan": context.plan.to_json(),
+        "sections": [
+            {
+                "kind": section.kind,
+                "tokens": section.tokens,
+                "message_ids": [str(message_id) for message_id in section.message_ids],
+                "clipped": section.clipped,
+            }
+            for section in context.sections
+        ],
+        "tokens": context.tokens,
+        "budget": context.budget,
+        "unrepresented": context.unrepresented,
+        "clipped": context.clipped,
+        "dropped": context.dropped,
+        "instructions_hash": _hash(asked.instructions),
+        "turn_instructions_hash": _hash(turn_instructions),
+        "sources_hash": _hash(sources),
+        "prompt_hash": context.prompt_hash,
+        "anchor_before": brief.anchor_seq,
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+
+
+def _material(chat_id: UUID, instructions_hash: str, sources_hash: str) -> tuple[str, tuple[Source, ...]]:
+    wanted = [sha256 for sha256 in (instructions_hash, sources_hash) if sha256]
+    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=wanted) if wanted else ()
+    texts = {row.sha256: row.text for row in rows}
+    sources = json.loads(texts.get(sources_hash, "[]"))
+    return texts.get(instructions_hash, ""), tuple(Source(title, text) for title, text in sources)
+
+
+def _state_of(chat_id: UUID, version: int) -> State:
+    revision = SummaryRevision.objects.filter(chat_id=chat_id, version=version).first() if version else None
+    return State.from_json(revision.global_summary, revision.state) if revision else State()
+
+
+def _step_back(brief: ConversationBrief, from_seq: int) -> None:
+    """Make the newest revision that ends before `from_seq` the one in use, or none."""
+    older = (
+        SummaryRevision.objects.filter(chat_id=brief.chat_id, through_seq__lt=from_seq)
+        .order_by("-version")
+        .first()
+    )
+    state = State.from_json(older.global_summary, older.state) if older else State()
+    brief.head = older.version if older else 0
+    brief.policy = older.policy if older else brief.policy
+    brief.degraded = older.degraded if older else False
+    brief.global_summary, brief.state = state.summary, (older.state if older else {})
+    brief.token_count = count_tokens(state.summary)
+    brief.folded_through_seq = older.through_seq if older else 0
+    brief.rebuild = None
+    brief.last_summarized_message = (
+        Message.objects.filter(chat_id=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT)
+        .exclude(status__in=[Status.FAILED, Status.DELETED])
+        .filter(superseded_by=None)
+        .order_by("-seq")
+        .first()
+    )

@@ -1,0 +1,42 @@
+"""Memory's two receivers: a saved reply is counted and may start a fold; after a migration the sweep is scheduled.
+
+Receiving is how memory learns of replies without conversations having to know about folding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
+
+from conversations.models import Message, Role
+from memory import services
+
+SWEEP = "memory.tasks.sweep_task"
+
+
+def message_saved(
+    sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
+) -> None:
+    """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
+    if created and not raw and instance.role == Role.ASSISTANT and settings.MEMORY_LIMITS.enabled:
+        services.count_reply(instance)
+
+
+def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Have django-q2 run the sweep every `SWEEP_SECONDS`, in its own unit of whole minutes."""
+    from django_q.models import Schedule
+
+    if using != DEFAULT_DB_ALIAS:
+        return
+    Schedule.objects.update_or_create(
+        name="chatmemory sweep",
+        defaults={
+            "func": SWEEP,
+            "schedule_type": Schedule.MINUTES,
+            "minutes": max(1, math.ceil(settings.SWEEP_SECONDS / 60)),
+            "repeats": -1,
+        },
+    )

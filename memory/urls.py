@@ -1,0 +1,14 @@
+from django.urls import path
+
+from memory import views
+
+chat = "chats/<uuid:chat_id>"
+
+urlpatterns = [
+    path(f"{chat}/brief", views.BriefView.as_view()),
+    path(f"{chat}/revisions", views.RevisionsView.as_view()),
+    path(f"{chat}/revisions/<int:version>", views.RevisionView.as_view()),
+    path(f"{chat}/resummarize", views.ResummarizeView.as_view()),
+    path(f"{chat}/context", views.ContextView.as_view()),
+    path(f"{chat}/messages/<uuid:message_id>/context", views.PastContextView.as_view()),
+]

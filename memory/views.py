@@ -1,0 +1,118 @@
+"""What a client may see of a chat's memory, and the one thing it may ask of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.errors import NotFound
+from chatmemory.http import caller
+from conversations.models import Chat
+from conversations.services import get_chat, get_message
+from memory import services
+from memory.models import ConversationBrief, SummaryRevision
+from memory.requesting import request_resummarize
+from memory.serializers import (
+    BriefOut,
+    ContextIn,
+    ContextOut,
+    ResummarizeIn,
+    RevisionOut,
+    RevisionsPageOut,
+    TaskOut,
+    brief_json,
+    context_json,
+)
+from memory.sources import Source
+
+
+class BriefView(APIView):
+    @extend_schema(responses=BriefOut, operation_id="brief_read")
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
+            chat=chat, policy=chat.policy
+        )
+        return Response(brief_json(brief))
+
+
+class RevisionPages(CursorPagination):
+    page_size = 20
+    page_size_query_param = "limit"
+    max_page_size = 100
+    ordering = "-version"
+
+
+class RevisionsView(APIView):
+    @extend_schema(
+        parameters=[OpenApiParameter("cursor", str), OpenApiParameter("limit", int)],
+        responses=RevisionsPageOut,
+        operation_id="revisions_list",
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        pages = RevisionPages()
+        page = pages.paginate_queryset(SummaryRevision.objects.filter(chat=chat), request, view=self)
+        return pages.get_paginated_response(RevisionOut(page, many=True).data)
+
+
+class RevisionView(APIView):
+    @extend_schema(responses=RevisionOut, operation_id="revisions_read")
+    def get(self, request: Request, chat_id: UUID, version: int) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+        if revision is None:
+            raise NotFound("This chat's memory has no such version.")
+        return Response(RevisionOut(revision).data)
+
+
+class ResummarizeView(APIView):
+    @extend_schema(request=ResummarizeIn, responses={202: TaskOut}, operation_id="resummarize")
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        body = ResummarizeIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        task_id = request_resummarize(chat, body.validated_data["mode"])
+        return Response({"task_id": task_id}, status=202)
+
+
+class ContextView(APIView):
+    """What the model would be sent now. A question can be POSTed, because query strings end up in logs of proxies."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter("message", str)], responses=ContextOut, operation_id="context_read"
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        return self._answer(
+            get_chat(caller(request), chat_id), {"message": request.query_params.get("message", "")}
+        )
+
+    @extend_schema(request=ContextIn, responses=ContextOut, operation_id="context_preview")
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        return self._answer(get_chat(caller(request), chat_id), request.data)
+
+    def _answer(self, chat: Chat, data: Any) -> Response:
+        body = ContextIn(data=data)
+        body.is_valid(raise_exception=True)
+        asked = body.validated_data
+        sources = [Source(source["title"], source["text"]) for source in asked["sources"]]
+        context = services.preview(
+            chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
+        )
+        return Response(context_json(context))
+
+
+class PastContextView(APIView):
+    @extend_schema(responses=ContextOut, operation_id="messages_context")
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        reply = get_message(get_chat(caller(request), chat_id), message_id)
+        past = services.past_context(reply)
+        if past is None:
+            raise NotFound("No model was asked for this message.")
+        return Response(context_json(*past))
