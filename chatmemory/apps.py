@@ -1,0 +1,32 @@
+"""The app that wires the others together. Comes last, so it can take back what other apps registered in the admin."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig, apps
+from django.contrib import admin
+from django.contrib.admin.exceptions import NotRegistered
+
+UNWANTED = (
+    # A schedule names any function to call: whoever may edit one runs code as the worker. The others show pickled
+    # arguments, or put them back on the queue (pitfalls of django-q2, issue 121).
+    "django_q.Schedule",
+    "django_q.Success",
+    "django_q.Failure",
+    "django_q.Task",
+    "django_q.OrmQ",
+    # Its form mints a token for anybody and shows it. `manage.py create_token` is the way.
+    "knox.AuthToken",
+)
+
+
+class ChatmemoryConfig(AppConfig):
+    name = "chatmemory"
+
+    def ready(self) -> None:
+        admin.site.site_header = admin.site.site_title = "chatmemory"
+        admin.site.index_title = "What was said, and what is remembered"
+        for label in UNWANTED:
+            try:
+                admin.site.unregister(apps.get_model(label))
+            except NotRegistered:
+                continue  # that app registers it only under some configurations

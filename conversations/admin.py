@@ -1,0 +1,222 @@
+"""What was said, for staff: chats and messages to read. A chat can be deleted, with all that stems from it.
+
+What is remembered is added to these pages by `memory.admin`; this side does not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet, Sum
+from django.db.models.functions import Length
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from conversations import services
+from conversations.admin_facts import FactAdmin
+from conversations.admin_html import as_json, as_text, chat_rows, link
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+
+
+@admin.register(Chat)
+class ChatAdmin(FactAdmin):
+    """Read-only but for deleting, which goes through the service."""
+
+    chat_path = ""
+    list_display: Any = ("id", "title", "owner", "policy", "last_seq", "updated_at")
+    list_select_related: Any = ("owner",)
+    list_defer = ("instructions", "metadata", "options")
+    raw_id_fields = ("owner",)
+    search_help_text = "A chat's id, its owner's username, or part of its title."
+    fieldsets: Any = [
+        (
+            None,
+            {"fields": ["title", "owner", "policy", "options", "rows", "tokens", "created_at", "updated_at"]},
+        ),
+        ("Given by the client", {"fields": ["instructions_text", "metadata_json"]}),
+    ]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("conversations.delete_chat"))  # type: ignore[union-attr]  # staff has perms
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What will go, in numbers: Django's own way would load every message to list it."""
+        chats = list(objs)
+        counts = {"chats": len(chats), "messages": sum(chat.last_seq for chat in chats)}
+        return [f"Chat {chat.pk}" for chat in chats], counts, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Chat) -> None:
+        services.delete_chat(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Chat]) -> None:
+        for chat in queryset:
+            services.delete_chat(chat)
+
+    @admin.display(description="see")
+    def rows(self, chat: Chat) -> SafeString:
+        return chat_rows(f"{chat.last_seq} messages", "conversations_message", chat.pk)
+
+    @admin.display(description="tokens and cost")
+    def tokens(self, chat: Chat) -> str:
+        said = Message.objects.filter(chat=chat).aggregate(
+            said=Sum("token_count"),
+            sent=Sum("input_tokens"),
+            got=Sum("output_tokens"),
+            cost=Sum("cost_usd"),
+            n=Count("pk"),
+        )
+        cost = f", {said['cost']:.6f} USD" if said["cost"] is not None else ""
+        return (
+            f"{said['said'] or 0:,} said in {said['n']:,} messages; "
+            f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them{cost}"
+        )
+
+    @admin.display(description="instructions")
+    def instructions_text(self, chat: Chat) -> SafeString:
+        return as_text(chat.instructions)
+
+    @admin.display(description="metadata")
+    def metadata_json(self, chat: Chat) -> SafeString:
+        return as_json(chat.metadata)
+
+
+class _OfChat(FactAdmin):
+    """Rows that belong to a chat and link to it."""
+
+    @admin.display(description="chat")
+    def chat_link(self, row: Any) -> SafeString:
+        return link(row.chat_id, "conversations_chat", "change", row.chat_id)
+
+    @admin.display(description="owner")
+    def owner(self, row: Any) -> str:
+        return str(row.chat.owner)
+
+
+@admin.register(Message)
+class MessageAdmin(_OfChat):
+    list_display = (
+        "id",
+        "chat_link",
+        "owner",
+        "seq",
+        "role",
+        "status",
+        "length",
+        "token_count",
+        "model",
+        "created_at",
+    )
+    list_select_related = ("chat__owner",)
+    list_defer = (
+        "content",
+        "line",
+        "outline",
+        "metadata",
+        "error",
+        "chat__instructions",
+        "chat__metadata",
+        "chat__options",
+    )
+    list_per_page = 50
+    chat_ordering = ("chat", "seq")
+    chat_filters = ("role", "status")
+    fieldsets = [
+        (None, {"fields": ["chat_link", "seq", "role", "status", "length", "token_count", "text"]}),
+        ("The turn", {"fields": ["question", "newer_answer", "line", "outline"]}),
+        ("Model", {"fields": ["model_variant", "model", "response_id", "usage", "error_json"]}),
+        ("Besides", {"fields": ["created_at", "completed_at", "edited_at", "metadata_json"]}),
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
+        return super().get_queryset(request).annotate(length=Length("content"))
+
+    @admin.display(description="characters")
+    def length(self, message: Any) -> int:
+        return int(message.length)
+
+    @admin.display(description="content")
+    def text(self, message: Message) -> SafeString:
+        return as_text(message.content)
+
+    @admin.display(description="answers")
+    def question(self, message: Message) -> SafeString | str:
+        return _message_link(message.reply_to_id)
+
+    @admin.display(description="superseded by")
+    def newer_answer(self, message: Message) -> SafeString | str:
+        return _message_link(message.superseded_by_id)
+
+    @admin.display(description="usage")
+    def usage(self, message: Message) -> str:
+        return ", ".join(f"{name}: {value}" for name, value in (message.usage or {}).items()) or "–"
+
+    @admin.display(description="error")
+    def error_json(self, message: Message) -> SafeString | str:
+        return as_json(message.error) if message.error else "–"
+
+    @admin.display(description="metadata")
+    def metadata_json(self, message: Message) -> SafeString:
+        return as_json(message.metadata)
+
+
+@admin.register(ActiveReply)
+class ActiveReplyAdmin(_OfChat):
+    """Replies in the making: who writes them, how far they are, and until when nobody else may finish them."""
+
+    list_display = (
+        "message_id",
+        "chat_link",
+        "owner_process",
+        "length",
+        "lease_expires_at",
+        "cancel_requested",
+        "started_at",
+    )
+    list_select_related = ("chat",)
+    list_defer = ("text", "context", "metadata", "chat__instructions", "chat__metadata", "chat__options")
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    *("message_id", "chat_link", "model_variant", "model", "owner_process"),
+                    *("lease_expires_at", "cancel_requested", "started_at", "partial"),
+                ]
+            },
+        )
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
+        return super().get_queryset(request).annotate(length=Length("text"))
+
+    @admin.display(description="written by")
+    def owner_process(self, reply: ActiveReply) -> str:
+        return reply.owner
+
+    @admin.display(description="characters so far")
+    def length(self, reply: Any) -> int:
+        return int(reply.length)
+
+    @admin.display(description="text so far")
+    def partial(self, reply: ActiveReply) -> SafeString:
+        return as_text(reply.text)
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(_OfChat):
+    list_display = ("key", "user", "chat_link", "reply", "created_at")
+    list_select_related = ("user", "chat")
+    list_defer = ("chat__instructions", "chat__metadata", "chat__options")
+    fields: Iterable[str] = ("key", "user", "chat_link", "reply", "request_hash", "created_at")
+
+    @admin.display(description="reply")
+    def reply(self, row: IdempotencyKey) -> SafeString | str:
+        return _message_link(row.message_id)
+
+
+def _message_link(message_id: Any) -> SafeString | str:
+    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"

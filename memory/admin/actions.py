@@ -1,0 +1,85 @@
+"""The actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id. The work is the service's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.admin import helpers
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import ngettext
+
+from conversations.models import Chat
+from memory.models import Requested
+from memory.requesting import request_resummarize
+
+CHATS_NAMED = 20
+"""Chats that the confirmation lists by id; the rest is a number."""
+
+EXPLAINED = {
+    Requested.UPDATE: "Everything outside the window of recent turns is folded into the summary, due or not.",
+    Requested.REBUILD: (
+        "The summary is made anew from the first message, from the originals. "
+        "It costs a summarizer call for every bite of the chat; the present summary serves until it is done."
+    ),
+}
+
+
+class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Gives a list both actions, to those who may change briefs."""
+
+    actions: Any = ("resummarize", "rebuild")
+
+    def has_resummarize_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.has_perm("memory.change_conversationbrief"))  # type: ignore[union-attr]  # staff only
+
+    @admin.action(description="Resummarize…", permissions=["resummarize"])
+    def resummarize(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._confirmed(request, queryset, Requested.UPDATE, "resummarize")
+
+    @admin.action(description="Rebuild from the original messages…", permissions=["resummarize"])
+    def rebuild(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._confirmed(request, queryset, Requested.REBUILD, "rebuild")
+
+    def _confirmed(
+        self, request: HttpRequest, queryset: QuerySet[Any], mode: Requested, action: str
+    ) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            return self._confirmation(request, queryset, mode, action)
+        count = 0
+        for chat_id in queryset.values_list("pk", flat=True).iterator(chunk_size=500):
+            count += self._request(request, chat_id, mode)
+        text = ngettext("%d chat is being summarized", "%d chats are being summarized", count) % count
+        self.message_user(request, f"{text} in the background.", messages.SUCCESS)
+        return None
+
+    def _request(self, request: HttpRequest, chat_id: Any, mode: Requested) -> bool:
+        """True if asked for; False for a chat that was deleted meanwhile."""
+        chat = Chat.objects.filter(pk=chat_id).first()
+        if chat is None:
+            return False
+        request_resummarize(chat, mode.value, user=request.user)
+        self.log_change(request, chat, f"Requested: {mode.label.lower()} of its memory.")
+        return True
+
+    def _confirmation(
+        self, request: HttpRequest, queryset: QuerySet[Any], mode: Requested, action: str
+    ) -> HttpResponse:
+        across = request.POST.get("select_across") == "1"
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Are you sure?",
+            "opts": self.opts,
+            "action": action,
+            "mode": mode,
+            "explained": EXPLAINED[mode],
+            "count": queryset.count(),
+            "named": queryset.values_list("pk", flat=True)[:CHATS_NAMED],
+            "across": across,
+            "selected": [] if across else request.POST.getlist(helpers.ACTION_CHECKBOX_NAME),
+            "checkbox": helpers.ACTION_CHECKBOX_NAME,
+            "media": self.media,
+        }
+        return TemplateResponse(request, "admin/memory/confirm_resummarize.html", context)

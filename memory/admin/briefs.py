@@ -1,0 +1,121 @@
+"""The brief of a chat: what it says, what it covers, how it came to be, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+
+from conversations.admin_facts import FactAdmin
+from conversations.admin_html import admin_url, link
+from conversations.models import Message, Role
+from memory import services
+from memory.admin.actions import MemoryActions
+from memory.coverage import Coverage, coverage_of
+from memory.models import ConversationBrief, SummaryRevision
+
+REVISIONS_SHOWN = 50
+"""Newest revisions on the page of a brief; the link beside them leads to all."""
+
+_CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
+
+
+@admin.register(ConversationBrief)
+class BriefAdmin(MemoryActions, FactAdmin):
+    list_display = (
+        *("chat_id", "title", "owner", "policy", "version", "folded_through_seq", "token_count"),
+        *("unfolded_turns", "unfolded_tokens", "due", "requested", "attempts", "degraded", "updated_at"),
+    )
+    list_select_related = ("chat__owner",)
+    list_defer = ("global_summary", "state", "rebuild", "last_error", *_CHAT_COLUMNS)
+    change_form_template = "admin/memory/conversationbrief/change_form.html"
+
+    @admin.display(description="title")
+    def title(self, brief: ConversationBrief) -> str:
+        return brief.chat.title
+
+    @admin.display(description="owner")
+    def owner(self, brief: ConversationBrief) -> str:
+        return str(brief.chat.owner)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return []  # the page is a template of its own
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        brief: ConversationBrief = kwargs["obj"]
+        context |= {
+            "title": f"Brief of {brief.chat.title or 'a chat without title'}",
+            "subtitle": None,
+            "brief": brief,
+            "facts": _facts(brief),
+            "coverage": coverage(brief),
+            "revisions": revisions(brief),
+            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=brief.chat_id),
+            "state": _pretty(brief.state),
+            "rebuild": _pretty(brief.rebuild),
+            "error": _pretty(brief.last_error),
+            "may_resummarize": self.has_resummarize_permission(request),
+            "changelist_url": admin_url("memory_conversationbrief", "changelist"),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def coverage(brief: ConversationBrief) -> Coverage:
+    """Where the finished turns stand in the prompt that would be sent now."""
+    folded = Message.objects.filter(
+        chat_id=brief.chat_id, role=Role.USER, seq__gt=0, seq__lte=brief.folded_through_seq
+    ).count()
+    return coverage_of(services.preview(brief.chat).plan, folded)
+
+
+def revisions(brief: ConversationBrief) -> list[SummaryRevision]:
+    """The newest revisions without their texts, newest first."""
+    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id).order_by("-version")
+    return list(rows.defer("global_summary", "state")[:REVISIONS_SHOWN])
+
+
+def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """The columns of the page's head: headings, and names with values."""
+    chat = link(brief.chat_id, "conversations_chat", "change", brief.chat_id)
+    span = {"chat__id__exact": brief.chat_id, "seq__lte": brief.folded_through_seq}
+    folded = link(f"messages 1–{brief.folded_through_seq}", "conversations_message", "changelist", **span)
+    return [
+        (
+            "Memory",
+            [
+                *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", brief.policy)),
+                ("Tokens of the summary", brief.token_count),
+                ("Folded", folded if brief.folded_through_seq else "nothing yet"),
+                ("Degraded", "yes: made by the built-in summarizer" if brief.degraded else "no"),
+            ],
+        ),
+        (
+            "Not folded yet",
+            [
+                *(("Turns", brief.unfolded_turns), ("Tokens", brief.unfolded_tokens)),
+                ("Tokens as lines", brief.unfolded_line_tokens),
+                ("Due", "yes" if brief.due else "no"),
+                ("Requested", brief.requested or "nothing"),
+            ],
+        ),
+        (
+            "Work on it",
+            [
+                ("Version, in use, epoch", f"{brief.version}, {brief.head}, {brief.epoch}"),
+                *(("Failed attempts", brief.attempts), ("Next attempt", brief.next_attempt_at or "any time")),
+                (
+                    "Lease",
+                    f"{brief.lease_owner}, until {brief.lease_expires_at}" if brief.lease_owner else "free",
+                ),
+                ("Changed", brief.updated_at),
+            ],
+        ),
+    ]
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True) if value else ""

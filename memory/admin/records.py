@@ -1,0 +1,179 @@
+"""What the model was sent for a reply: the prompt rebuilt from its record, in its sections, and proven by its hash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.safestring import SafeString
+
+from conversations.admin_facts import FactAdmin
+from conversations.admin_html import link
+from conversations.models import Message
+from memory import services
+from memory.models import ContextRecord, SummaryRevision
+from memory.rendering import Section
+
+_LONG = (
+    "content",
+    "line",
+    "outline",
+    "metadata",
+    "error",
+    "chat__instructions",
+    "chat__metadata",
+    "chat__options",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSection:
+    """A section with its text, where it could be rebuilt, and its messages by seq."""
+
+    kind: str
+    tokens: int
+    clipped: bool
+    text: str
+    messages: list[SafeString]
+
+
+@admin.register(ContextRecord)
+class RecordAdmin(FactAdmin):
+    list_display = (
+        *("reply_id", "chat_id", "owner", "seq", "policy", "revision", "tokens", "budget"),
+        *("unrepresented", "clipped", "dropped", "created"),
+    )
+    list_select_related = ("reply__chat__owner",)
+    list_defer = ("plan", "sections", *(f"reply__{name}" for name in _LONG))
+    chat_path = "reply__chat"
+    chat_ordering = ("-reply__seq",)
+    change_form_template = "admin/memory/contextrecord/change_form.html"
+
+    @admin.display(description="chat")
+    def chat_id(self, record: ContextRecord) -> SafeString:
+        return link(record.reply.chat_id, "conversations_chat", "change", record.reply.chat_id)
+
+    @admin.display(description="owner")
+    def owner(self, record: ContextRecord) -> str:
+        return str(record.reply.chat.owner)
+
+    @admin.display(description="message")
+    def seq(self, record: ContextRecord) -> int:
+        return record.reply.seq
+
+    @admin.display(description="created")
+    def created(self, record: ContextRecord) -> Any:
+        return record.reply.created_at
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
+        return super().get_queryset(request).select_related("reply__chat")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return []  # the page is a template of its own
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        record: ContextRecord = kwargs["obj"]
+        sections, proven = rebuilt(record)
+        context |= {
+            "title": f"What the model was sent for message {record.reply.seq}",
+            "subtitle": None,
+            "record": record,
+            "sections": sections,
+            "proven": proven,
+            "facts": _facts(record),
+            "plan": json.dumps(record.plan, indent=2, sort_keys=True),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
+
+
+def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], bool]:
+    """The sections with their texts, and whether the rebuilt prompt has the hash of the one that was sent.
+
+    Where it has not (a message was edited or forgotten since), the sections are shown as recorded, without text.
+    """
+    past = services.past_context(record.reply)
+    if past is not None and past[0].prompt_hash == past[1]:
+        return _with_links(past[0].sections), True
+    recorded = [
+        Section(
+            kind=section["kind"],
+            tokens=section["tokens"],
+            text="",
+            message_ids=tuple(UUID(message_id) for message_id in section["message_ids"]),
+            clipped=section["clipped"],
+        )
+        for section in record.sections
+    ]
+    return _with_links(recorded), False
+
+
+def _with_links(sections: Iterable[Section]) -> list[ShownSection]:
+    sections = list(sections)
+    wanted = {message_id for section in sections for message_id in section.message_ids}
+    seqs = dict(Message.objects.filter(pk__in=wanted).values_list("pk", "seq"))
+    return [
+        ShownSection(
+            section.kind,
+            section.tokens,
+            section.clipped,
+            section.text,
+            [
+                link(seqs.get(message_id, "gone"), "conversations_message", "change", message_id)
+                for message_id in section.message_ids
+            ],
+        )
+        for section in sections
+    ]
+
+
+def _facts(record: ContextRecord) -> list[tuple[str, list[tuple[str, Any]]]]:
+    reply = record.reply
+    return [
+        (
+            "For",
+            [
+                ("Chat", link(reply.chat_id, "conversations_chat", "change", reply.chat_id)),
+                ("Reply", link(f"message {reply.seq}", "conversations_message", "change", reply.pk)),
+                ("Revision", _revision(record)),
+                ("Policy", record.policy),
+            ],
+        ),
+        (
+            "Budget",
+            [
+                ("Memory", f"{record.tokens:,} of {record.budget:,} tokens"),
+                ("Turns without text or line", record.unrepresented),
+                ("Turns of the window not verbatim", record.dropped),
+                ("Things clipped", record.clipped),
+            ],
+        ),
+        (
+            "Hashes",
+            [
+                ("Prompt", record.prompt_hash),
+                ("Instructions", record.instructions_hash or "none"),
+                ("Sources", record.sources_hash or "none"),
+            ],
+        ),
+    ]
+
+
+def _revision(record: ContextRecord) -> SafeString | str:
+    if not record.revision:
+        return "none yet"
+    found = (
+        SummaryRevision.objects.filter(chat_id=record.reply.chat_id, version=record.revision)
+        .only("pk")
+        .first()
+    )
+    if found is None:
+        return f"revision {record.revision}, gone"
+    return link(f"revision {record.revision}", "memory_summaryrevision", "change", found.pk)
