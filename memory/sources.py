@@ -25,9 +25,9 @@ class Source:
 def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
     """How to clip the sources, the last ones first, so that their message is at most `budget` tokens as
     rendered."""
-    allowance = budget
+    costs, allowance = _costs(sources, budget), budget
     for attempt in range(budget.bit_length() + 1):
-        clips = _share(sources, allowance)
+        clips = _share(costs, allowance)
         text = render_sources(sources, clips)
         over = count_tokens(text) + MESSAGE_OVERHEAD - budget if text else 0
         if over <= 0:
@@ -55,11 +55,20 @@ def _block(number: int, source: Source) -> str:
     return quote_markers(f"[{number}] {title}".rstrip() + f"\n{source.text}")
 
 
-def _share(sources: Sequence[Source], allowance: int) -> Clips:
+def _costs(sources: Sequence[Source], budget: int) -> list[int]:
+    """Tokens of each source; once the budget is used up, any number over it stands for the rest."""
+    costs: list[int] = []
+    left = budget
+    for block in _blocks(sources):
+        costs.append(count_tokens(block) + 1 if left >= 0 else budget + 1)
+        left -= costs[-1]
+    return costs
+
+
+def _share(costs: Sequence[int], allowance: int) -> Clips:
     left = allowance - MESSAGE_OVERHEAD - count_tokens(SOURCES_HEADING)
     clips: list[int | None] = []
-    for block in _blocks(sources):
-        tokens = count_tokens(block) + 1
+    for tokens in costs:
         if tokens <= left:
             clips.append(None)
             left -= tokens

@@ -77,7 +77,7 @@ class Ask:
     max_output_tokens: int
 
 
-class Refusal(Exception):  # noqa: N818 -- a refusal is an outcome, not a defect
+class Refusal(Exception):
     """An answer of the summarizer that cannot be taken: the old state stands. `reason` says why, for logs
     and staff."""
 
