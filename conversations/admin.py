@@ -15,8 +15,8 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from conversations import services
-from conversations.admin_facts import FactAdmin
-from conversations.admin_html import as_json, as_text, chat_rows, link
+from conversations.admin_facts import FactAdmin, OfChatAdmin
+from conversations.admin_html import as_json, as_text, chat_rows, link, short_id
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 
 
@@ -25,7 +25,7 @@ class ChatAdmin(FactAdmin):
     """Read-only but for deleting, which goes through the service."""
 
     chat_path = ""
-    list_display: Any = ("id", "title", "owner", "policy", "last_seq", "updated_at")
+    list_display: Any = ("short", "title", "owner", "policy", "last_seq", "updated_at")
     list_select_related: Any = ("owner",)
     list_defer = ("instructions", "metadata", "options")
     raw_id_fields = ("owner",)
@@ -84,23 +84,11 @@ class ChatAdmin(FactAdmin):
         return as_json(chat.metadata)
 
 
-class _OfChat(FactAdmin):
-    """Rows that belong to a chat and link to it."""
-
-    @admin.display(description="chat")
-    def chat_link(self, row: Any) -> SafeString:
-        return link(row.chat_id, "conversations_chat", "change", row.chat_id)
-
-    @admin.display(description="owner")
-    def owner(self, row: Any) -> str:
-        return str(row.chat.owner)
-
-
 @admin.register(Message)
-class MessageAdmin(_OfChat):
+class MessageAdmin(OfChatAdmin):
     list_display = (
-        "id",
-        "chat_link",
+        "short",
+        "in_chat",
         "owner",
         "seq",
         "role",
@@ -164,12 +152,12 @@ class MessageAdmin(_OfChat):
 
 
 @admin.register(ActiveReply)
-class ActiveReplyAdmin(_OfChat):
+class ActiveReplyAdmin(OfChatAdmin):
     """Replies in the making: who writes them, how far they are, and until when nobody else may finish them."""
 
     list_display = (
-        "message_id",
-        "chat_link",
+        "reply",
+        "in_chat",
         "owner_process",
         "length",
         "lease_expires_at",
@@ -193,6 +181,10 @@ class ActiveReplyAdmin(_OfChat):
     def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
         return super().get_queryset(request).annotate(length=Length("text"))
 
+    @admin.display(description="reply")
+    def reply(self, reply: ActiveReply) -> SafeString:
+        return short_id(reply.message_id)
+
     @admin.display(description="written by")
     def owner_process(self, reply: ActiveReply) -> str:
         return reply.owner
@@ -207,8 +199,8 @@ class ActiveReplyAdmin(_OfChat):
 
 
 @admin.register(IdempotencyKey)
-class IdempotencyKeyAdmin(_OfChat):
-    list_display = ("key", "user", "chat_link", "reply", "created_at")
+class IdempotencyKeyAdmin(OfChatAdmin):
+    list_display = ("key", "user", "in_chat", "reply", "created_at")
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
     fields: Iterable[str] = ("key", "user", "chat_link", "reply", "request_hash", "created_at")

@@ -15,7 +15,9 @@ from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.functional import cached_property
+from django.utils.safestring import SafeString
 
+from conversations.admin_html import link, short_id
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
@@ -65,6 +67,10 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
+
+    @admin.display(description="id")
+    def short(self, row: Model) -> SafeString:
+        return short_id(row.pk)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -117,6 +123,33 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         # Their ids first: a planner that sees the whole question may walk the big table instead.
         chats = list(named.order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED])
         return Q(**{f"{self.chat_path}__in": chats})
+
+
+class OfChatAdmin(FactAdmin):
+    """Facts of one chat, with columns that lead to it."""
+
+    def chat_of(self, row: Any) -> Chat:
+        """The chat of a row, selected along with it."""
+        chat: Chat = row.chat
+        return chat
+
+    @admin.display(description="chat")
+    def chat_link(self, row: Any) -> SafeString:
+        chat_id = self.chat_of(row).pk
+        return link(chat_id, "conversations_chat", "change", chat_id)
+
+    @admin.display(description="chat")
+    def in_chat(self, row: Any) -> SafeString:
+        chat_id = self.chat_of(row).pk
+        return link(short_id(chat_id), "conversations_chat", "change", chat_id)
+
+    @admin.display(description="title")
+    def title(self, row: Any) -> str:
+        return self.chat_of(row).title
+
+    @admin.display(description="owner")
+    def owner(self, row: Any) -> str:
+        return str(self.chat_of(row).owner)
 
 
 def _uuid(term: str) -> UUID | None:

@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
+from django.utils.text import Truncator
 
 
 def as_text(text: str) -> SafeString:
@@ -19,6 +20,17 @@ def as_text(text: str) -> SafeString:
 def as_json(value: Any) -> SafeString:
     """A block that shows a JSON value, indented."""
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+
+def short_id(value: Any) -> SafeString:
+    """An id that fits a column; the whole of it shows on hovering, and on the row's own page."""
+    text = str(value)
+    return format_html('<span class="cm-id" title="{}">{}…{}</span>', text, text[:8], text[-6:])
+
+
+def heading(title: str) -> str:
+    """A chat's title where it is part of a heading: cut to what fits beside the page's buttons."""
+    return Truncator(title).chars(48) if title else "a chat without title"
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:

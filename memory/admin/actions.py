@@ -9,6 +9,7 @@ from django.contrib.admin import helpers
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.translation import ngettext
 
 from conversations.models import Chat
@@ -28,9 +29,10 @@ EXPLAINED = {
 
 
 class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives a list both actions, to those who may change briefs."""
+    """Gives a list and its pages both actions, to those who may change briefs."""
 
     actions: Any = ("resummarize", "rebuild")
+    change_form_template = "admin/memory/with_actions.html"
 
     def has_resummarize_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memory.change_conversationbrief"))  # type: ignore[union-attr]  # staff only
@@ -42,6 +44,15 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     @admin.action(description="Rebuild from the original messages…", permissions=["resummarize"])
     def rebuild(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         return self._confirmed(request, queryset, Requested.REBUILD, "rebuild")
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        context |= {
+            "may_resummarize": self.has_resummarize_permission(request),
+            "actions_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def _confirmed(
         self, request: HttpRequest, queryset: QuerySet[Any], mode: Requested, action: str

@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 
-from conversations.admin_facts import FactAdmin
-from conversations.admin_html import admin_url, link
+from conversations.admin_facts import OfChatAdmin
+from conversations.admin_html import admin_url, heading, link
 from conversations.models import Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions
@@ -23,22 +23,26 @@ _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
 
 @admin.register(ConversationBrief)
-class BriefAdmin(MemoryActions, FactAdmin):
+class BriefAdmin(MemoryActions, OfChatAdmin):
     list_display = (
-        *("chat_id", "title", "owner", "policy", "version", "folded_through_seq", "token_count"),
-        *("unfolded_turns", "unfolded_tokens", "due", "requested", "attempts", "degraded", "updated_at"),
+        *("short", "title", "owner", "policy", "version", "summary", "folded", "unfolded"),
+        *("due", "requested", "attempts", "degraded", "updated_at"),
     )
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "rebuild", "last_error", *_CHAT_COLUMNS)
     change_form_template = "admin/memory/conversationbrief/change_form.html"
 
-    @admin.display(description="title")
-    def title(self, brief: ConversationBrief) -> str:
-        return brief.chat.title
+    @admin.display(description="summary tokens")
+    def summary(self, brief: ConversationBrief) -> int:
+        return brief.token_count
 
-    @admin.display(description="owner")
-    def owner(self, brief: ConversationBrief) -> str:
-        return str(brief.chat.owner)
+    @admin.display(description="folded to")
+    def folded(self, brief: ConversationBrief) -> int:
+        return brief.folded_through_seq
+
+    @admin.display(description="turns / tokens not folded")
+    def unfolded(self, brief: ConversationBrief) -> str:
+        return f"{brief.unfolded_turns} / {brief.unfolded_tokens:,}"
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
@@ -48,7 +52,7 @@ class BriefAdmin(MemoryActions, FactAdmin):
     ) -> HttpResponse:
         brief: ConversationBrief = kwargs["obj"]
         context |= {
-            "title": f"Brief of {brief.chat.title or 'a chat without title'}",
+            "title": f"Brief of {heading(brief.chat.title)}",
             "subtitle": None,
             "brief": brief,
             "facts": _facts(brief),
@@ -58,8 +62,6 @@ class BriefAdmin(MemoryActions, FactAdmin):
             "state": _pretty(brief.state),
             "rebuild": _pretty(brief.rebuild),
             "error": _pretty(brief.last_error),
-            "may_resummarize": self.has_resummarize_permission(request),
-            "changelist_url": admin_url("memory_conversationbrief", "changelist"),
         }
         return super().render_change_form(request, context, *args, **kwargs)
 

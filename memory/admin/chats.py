@@ -33,7 +33,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     """A chat with its memory: links to it, and the actions on it."""
 
     list_display = (
-        "id",
+        "short",
         "title",
         "owner",
         "policy",

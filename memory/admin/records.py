@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from conversations.admin_facts import FactAdmin
+from conversations.admin_facts import OfChatAdmin
 from conversations.admin_html import link
-from conversations.models import Message
+from conversations.models import Chat, Message
 from memory import services
 from memory.models import ContextRecord, SummaryRevision
 from memory.rendering import Section
@@ -44,9 +44,9 @@ class ShownSection:
 
 
 @admin.register(ContextRecord)
-class RecordAdmin(FactAdmin):
+class RecordAdmin(OfChatAdmin):
     list_display = (
-        *("reply_id", "chat_id", "owner", "seq", "policy", "revision", "tokens", "budget"),
+        *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
         *("unrepresented", "clipped", "dropped", "created"),
     )
     list_select_related = ("reply__chat__owner",)
@@ -55,13 +55,8 @@ class RecordAdmin(FactAdmin):
     chat_ordering = ("-reply__seq",)
     change_form_template = "admin/memory/contextrecord/change_form.html"
 
-    @admin.display(description="chat")
-    def chat_id(self, record: ContextRecord) -> SafeString:
-        return link(record.reply.chat_id, "conversations_chat", "change", record.reply.chat_id)
-
-    @admin.display(description="owner")
-    def owner(self, record: ContextRecord) -> str:
-        return str(record.reply.chat.owner)
+    def chat_of(self, row: ContextRecord) -> Chat:
+        return row.reply.chat
 
     @admin.display(description="message")
     def seq(self, record: ContextRecord) -> int:

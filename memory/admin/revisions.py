@@ -9,28 +9,31 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 
-from conversations.admin_facts import FactAdmin
-from conversations.admin_html import link
+from conversations.admin_facts import OfChatAdmin
+from conversations.admin_html import heading, link
 from memory.models import SummaryRevision
 from memory.worddiff import Piece, word_diff
 
 
 @admin.register(SummaryRevision)
-class RevisionAdmin(FactAdmin):
+class RevisionAdmin(OfChatAdmin):
     list_display = (
-        *("chat_id", "owner", "version", "kind", "span", "turns", "tokens_before", "tokens_after"),
-        *("retained_share", "cost_usd", "duration_ms", "model", "degraded", "created_at"),
+        *("version", "in_chat", "title", "owner", "kind", "span", "turns", "tokens"),
+        *("retained_share", "cost_usd", "duration", "model", "degraded", "created_at"),
     )
-    list_display_links = ("chat_id", "version")
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "chat__instructions", "chat__metadata", "chat__options")
     chat_ordering = ("chat", "-version")
     chat_filters = ("kind", "degraded")
     change_form_template = "admin/memory/summaryrevision/change_form.html"
 
-    @admin.display(description="owner")
-    def owner(self, revision: SummaryRevision) -> str:
-        return str(revision.chat.owner)
+    @admin.display(description="tokens")
+    def tokens(self, revision: SummaryRevision) -> str:
+        return f"{revision.tokens_before:,} → {revision.tokens_after:,}"
+
+    @admin.display(description="duration")
+    def duration(self, revision: SummaryRevision) -> str:
+        return f"{revision.duration_ms:,} ms"
 
     @admin.display(description="messages")
     def span(self, revision: SummaryRevision) -> str:
@@ -49,7 +52,7 @@ class RevisionAdmin(FactAdmin):
     ) -> HttpResponse:
         revision: SummaryRevision = kwargs["obj"]
         context |= {
-            "title": f"Revision {revision.version} of {revision.chat.title or 'a chat without title'}",
+            "title": f"Revision {revision.version} of {heading(revision.chat.title)}",
             "subtitle": None,
             "revision": revision,
             "facts": _facts(revision),
