@@ -76,7 +76,8 @@ def _labelled(messages: Sequence[PromptMessage]) -> str:
 
 
 def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[Rendered]:
-    for section, clip in zip(state, plan.state, strict=True):
+    # Not strict: a stored plan can outlive a state that was forgotten, or have shown none of it.
+    for section, clip in zip(state, plan.state, strict=False):
         text = section.text if clip is None else clip_end(section.text, clip)
         if text:
             yield _rendered(

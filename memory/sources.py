@@ -40,7 +40,7 @@ def render_sources(sources: Sequence[Source], clips: Clips) -> str:
     """The message that carries the sources, or "" if none is shown. Numbers stay those of the request."""
     blocks = [
         block if clip is None else clip_end(block, clip)
-        for block, clip in zip(_blocks(sources), clips, strict=True)
+        for block, clip in zip(_blocks(sources), clips, strict=False)  # a stored plan can outlive its sources
         if clip != 0
     ]
     return "\n\n".join([SOURCES_HEADING, *blocks]) if blocks else ""

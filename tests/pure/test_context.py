@@ -214,6 +214,16 @@ def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
     assert context_of(turns, limits, state, asked) == context
 
 
+def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
+    turns = [turn_of(number, 100) for number in range(3)]
+    asked = Asked("q", sources=(Source("a", "b"),))
+    context = context_of(turns, LIMITS, summary("They met."), asked)
+    rest = rebuild(context.plan, [], turns[1:], Asked("q"))
+    assert [section.kind for section in rest.sections] == ["window", "question"]
+    assert len(rest.prompt.messages) == 5
+    assert rest.prompt_hash != context.prompt_hash
+
+
 @given(chats(), all_limits)
 def test_order_is_kept(turns: list[Turn], limits: MemoryLimits) -> None:
     context = context_of(turns, replace(limits, turns_as="messages"))
