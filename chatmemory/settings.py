@@ -125,7 +125,7 @@ if IS_SQLITE:
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000;",
     }
-    _database["TEST"] = {"NAME": VAR_DIR / "test.sqlite3"}
+    _database["TEST"] = {"NAME": f"{_database['NAME']}.test"}
 else:
     _database["CONN_HEALTH_CHECKS"] = True
     _database["OPTIONS"] = {

@@ -85,6 +85,13 @@ class ReplyDoor(AsyncDoor):
             return event_stream(turn.chat_id, turn.message_id)
         return await self._whole(turn)
 
+    def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Begun | Standing:
+        """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
+        generation.refuse_when_draining()
+        self.wants_stream = body.validated_data["stream"]
+        turn = body.turn(services.default_variant())
+        return services.begin_turn(caller(request), turn, chat_id=chat_id, key=idempotency_key(request))
+
     async def _whole(self, turn: Standing) -> HttpResponseBase:
         message = await following.final(turn.chat_id, turn.message_id)
         if message is None:
@@ -120,10 +127,7 @@ class FirstMessageDoor(ReplyDoor):
     def post(self, request: Request) -> Begun | Standing:
         body = FirstMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        generation.refuse_when_draining()
-        self.wants_stream = body.validated_data["stream"]
-        turn = body.turn(services.default_variant())
-        return services.begin_turn(caller(request), turn, chat_id=None, key=idempotency_key(request))
+        return self.begin(request, body, None)
 
 
 class MessageDoor(ReplyDoor):
@@ -131,23 +135,17 @@ class MessageDoor(ReplyDoor):
     def post(self, request: Request) -> Begun | Standing:
         body = ChatMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        return self._begin(request, body, body.validated_data["chat_id"])
-
-    def _begin(self, request: Request, body: MessageIn, chat_id: UUID) -> Begun | Standing:
-        generation.refuse_when_draining()
-        self.wants_stream = body.validated_data["stream"]
-        turn = body.turn(services.default_variant())
-        return services.begin_turn(caller(request), turn, chat_id=chat_id, key=idempotency_key(request))
+        return self.begin(request, body, body.validated_data["chat_id"])
 
 
-class ChatMessagesDoor(MessageDoor):
+class ChatMessagesDoor(ReplyDoor):
     """The messages of a chat, and the door to it by path."""
 
     @extend_schema(request=MessageIn, responses=TURN, parameters=[KEY], operation_id="messages_create")
     def post(self, request: Request, chat_id: UUID) -> Begun | Standing:
         body = MessageIn(data=request.data)
         body.is_valid(raise_exception=True)
-        return self._begin(request, body, chat_id)
+        return self.begin(request, body, chat_id)
 
     @extend_schema(
         parameters=[

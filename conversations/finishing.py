@@ -21,7 +21,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory import process
-from chatmemory.llm.protocol import Reply, ReplyError
+from chatmemory.llm.offline import MODEL as OFFLINE
+from chatmemory.llm.protocol import Price, Reply, ReplyError
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import services as memory
 from memory.salience import make_line, outline
@@ -205,5 +206,10 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     )
 
 
-def _cost(price: Any, reply: Reply) -> Decimal | None:
-    return price.cost(reply.usage) if price and reply.usage else None
+def _cost(price: Price | None, reply: Reply) -> Decimal | None:
+    """USD at the variant's price. The built-in model answers for every variant, and for nothing."""
+    if reply.usage is None:
+        return None
+    if reply.model == OFFLINE:
+        return Decimal(0)
+    return price.cost(reply.usage) if price else None

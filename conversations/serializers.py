@@ -1,4 +1,4 @@
-"""JSON of chats and messages, in and out. What goes out is written by plain functions, because streams write it often."""
+"""JSON of chats and messages, in and out. Plain functions write what goes out, because streams do it often."""
 
 from __future__ import annotations
 
@@ -116,42 +116,37 @@ class SourceIn(Strict):
     text = serializers.CharField(allow_blank=True, trim_whitespace=False)
 
 
-def checked_text(value: str) -> str:
+def checked_text(value: str) -> None:
     """A validator: no longer than a message may be."""
     if len(value) > settings.MESSAGE_MAX_CHARS:
         raise serializers.ValidationError(
             f"This is over the limit of {settings.MESSAGE_MAX_CHARS} characters."
         )
-    return value
 
 
-def _not_blank(value: str) -> str:
+def _not_blank(value: str) -> None:
     if not value.strip():
         raise serializers.ValidationError("This may not be blank.")
-    return value
 
 
-def _instructions(value: str) -> str:
+def _instructions(value: str) -> None:
     if len(value) > settings.INSTRUCTIONS_MAX_CHARS:
         raise serializers.ValidationError(
             f"This is over the limit of {settings.INSTRUCTIONS_MAX_CHARS} characters."
         )
-    return value
 
 
-def _variant(value: str) -> str:
+def _variant(value: str) -> None:
     if value not in settings.MODEL_VARIANTS:
         raise serializers.ValidationError(
             f"There is no such variant; choose one of {', '.join(settings.MODEL_VARIANTS)}."
         )
-    return value
 
 
-def known_policy(value: str) -> str:
+def known_policy(value: str) -> None:
     """A validator: the name of a policy."""
     if value not in POLICIES:
         raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
-    return value
 
 
 class VariantIn(Strict):

@@ -29,7 +29,7 @@ from conversations import finishing
 from conversations.finishing import Pending
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from memory import services as memory
-from memory.context import Source
+from memory.sources import Source
 from memory.tokens import count_tokens
 
 IDEMPOTENCY_HOURS = 24

@@ -100,7 +100,7 @@ class RetainedOut(serializers.Serializer[Any]):
 
 class RevisionOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
-    parent = serializers.IntegerField(allow_null=True)
+    parent = serializers.IntegerField(allow_null=True)  # type: ignore[assignment]  # also DRF's name for the outer one
     kind = serializers.ChoiceField(Kind.choices)
     degraded = serializers.BooleanField()
     global_summary = serializers.CharField()

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from chatmemory.llm import answers, failures
-from chatmemory.llm.private_loop import run_in_private_loop
+from chatmemory.llm.private_loop import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import (
     Completion,
     Deadlines,
@@ -107,9 +107,10 @@ class OpenAIModel:
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer within `timeout` seconds, all tries and pauses included. Raises `UpstreamError`.
 
-        For threads without a running event loop: it runs one of its own, so that the total is hard even
-        when the upstream sends a byte now and then, which no read timeout of a blocking client ends.
+        For threads without a running event loop (else `RuntimeError`): it runs one of its own, so that the
+        total is hard even when the upstream sends a byte now and then, which no read timeout would end.
         """
+        forbid_running_loop()
         started = time.monotonic()
         try:
             return run_in_private_loop(self._complete(prompt, variant, timeout))

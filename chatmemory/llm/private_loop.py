@@ -13,6 +13,15 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+def forbid_running_loop() -> None:
+    """Raise `RuntimeError` where an event loop already runs: waiting here would stop all that it serves."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("this call blocks: from a coroutine, use a thread")
+
+
 def run_in_private_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run in a new event loop of this thread and raise what it raises. An interruption cancels it first."""
     loop = asyncio.new_event_loop()

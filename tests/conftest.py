@@ -1,0 +1,68 @@
+"""Fixtures that many tests share. Nothing here talks to anything but 127.0.0.1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from knox.models import AuthToken
+
+from chatmemory.llm import registry
+from tests.fakes.upstream import FakeUpstream
+from tests.live import Client, LiveServer
+
+
+@pytest.fixture(scope="session")
+def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveServer]:
+    """One server for the whole run, on the test database. It keeps answering between tests."""
+    with django_db_blocker.unblock(), LiveServer() as server:
+        yield server
+
+
+@pytest.fixture
+def live(live_server_process: LiveServer, transactional_db: None) -> Iterator[LiveServer]:
+    """The server, for one test; the database is emptied afterwards."""
+    yield live_server_process
+    live_server_process.run(registry.aclose())
+
+
+@pytest.fixture
+def upstream(settings: Any) -> Iterator[FakeUpstream]:
+    """A fake OpenAI server, and the settings that make chatmemory use it."""
+    with FakeUpstream() as fake:
+        settings.OPENAI_API_KEY = "sk-test-canary"
+        settings.OPENAI_BASE_URL = fake.base_url
+        yield fake
+
+
+@pytest.fixture
+def user_client(live: LiveServer) -> Iterator[Callable[[str], Client]]:
+    """Makes a user with a token, and a client that speaks as that user."""
+    made: list[Client] = []
+
+    def make(name: str = "alice") -> Client:
+        user, _ = User.objects.get_or_create(username=name)
+        made.append(Client(live.url, AuthToken.objects.create(user)[1]))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.http.close()
+
+
+@pytest.fixture
+def alice(user_client: Callable[[str], Client]) -> Client:
+    return user_client("alice")
+
+
+def wait_for(condition: Callable[[], Any], *, timeout: float = 10.0) -> Any:
+    """Wait for a state, never for a time: the first true value of `condition`."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.01)
+    raise AssertionError("this did not happen in time")
