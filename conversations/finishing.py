@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory import process
-from chatmemory.llm.offline import MODEL as OFFLINE
+from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.protocol import Price, Reply, ReplyError
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import services as memory
