@@ -80,7 +80,8 @@ class AsyncDoor(APIView):
     def _rendered(self, response: Response) -> HttpResponse:
         finalized = self.finalize_response(self.request, response, *self.args, **self.kwargs)
         assert isinstance(finalized, Response)
-        return finalized.render()
+        rendered: HttpResponse = finalized.render()
+        return rendered
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         """Turn what the handler returned into a response, on the event loop."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.utils import timezone
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from rest_framework.exceptions import ParseError
-from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -26,7 +25,7 @@ class TokenAuthentication(KnoxTokenAuthentication):
             token.decode("ascii")
         except UnicodeDecodeError:
             token = b"not-a-token"
-        return super().authenticate_credentials(token)
+        return super().authenticate_credentials(token)  # type: ignore[no-untyped-call]  # knox is not typed
 
     def _cleanup_token(self, auth_token: Any) -> bool:
         """Whether the token has expired. Expired tokens are removed by the sweep, not while somebody waits."""
@@ -49,16 +48,6 @@ class EventStreamRenderer(BaseRenderer):
         if renderer_context and (response := renderer_context.get("response")) is not None:
             response["Content-Type"] = JSONRenderer.media_type
         return bytes(JSONRenderer().render(data))
-
-
-class ContentNegotiation(DefaultContentNegotiation):
-    """DRF's own, but an error always has a form: if nothing fits, errors go out as JSON."""
-
-    def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        chosen: tuple[BaseRenderer, str] = super().select_renderer(request, renderers, format_suffix)  # type: ignore[arg-type]  # stubs want Iterable
-        return chosen
 
 
 def caller(request: Request) -> User:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -37,10 +36,10 @@ def carries_token(request: HttpRequest) -> bool:
 class _OnTheLoop:
     """For Django middleware whose hooks only compute: no thread hop in async mode."""
 
-    get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+    get_response: Any
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
-        response = None
+        response: HttpResponseBase | None = None
         if hasattr(self, "process_request"):
             response = self.process_request(request)
         response = response or await self.get_response(request)
@@ -86,7 +85,7 @@ class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
         if iscoroutinefunction(get_response):
-            self.process_view = self._process_view  # type: ignore[method-assign]  # Django awaits a coroutine function
+            self.process_view = self._process_view  # type: ignore[method-assign,assignment]  # Django awaits a coroutine function
 
     async def _process_view(self, request: HttpRequest, *args: Any) -> HttpResponse | None:
         if carries_token(request):
@@ -95,17 +94,17 @@ class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
         return checked
 
 
-class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise is typed loosely
+class StaticFilesMiddleware(WhiteNoiseMiddleware):
     """WhiteNoise for ASGI: files are read in a thread and sent whole, everything else passes untouched."""
 
     sync_capable = async_capable = True
 
     def __init__(self, get_response: Any) -> None:
-        super().__init__(get_response)
+        super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
 
-    def __call__(self, request: HttpRequest) -> Any:
+    def __call__(self, request: HttpRequest) -> Any:  # type: ignore[override]  # as in its own middleware
         static_file = self.files.get(request.path_info)
         if static_file is None:
             return self.get_response(request)
@@ -115,7 +114,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # Whit
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
         """The file as one response: under ASGI, Django would read a synchronous iterator whole anyway, and warn."""
-        streaming = self.serve(static_file, request)
+        streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
         response = HttpResponse(
             b"".join(streaming), status=streaming.status_code, headers=dict(streaming.headers)
         )

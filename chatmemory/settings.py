@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from chatmemory import environment as env
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
+from chatmemory.llm.wire import Style
 from chatmemory.observability import logging_config
 from memory.limits import MemoryLimits
 
@@ -179,7 +180,6 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.http.JSONBody"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "chatmemory.http.ContentNegotiation",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "chatmemory.errors.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
@@ -200,7 +200,9 @@ SPECTACULAR_SETTINGS = {
 
 OPENAI_API_KEY = env.text("OPENAI_API_KEY")
 OPENAI_BASE_URL = env.url("OPENAI_BASE_URL", ("http", "https"))
-OPENAI_API_STYLE = env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat"))
+OPENAI_API_STYLE: Style = (
+    "chat" if env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat")) == "chat" else "responses"
+)
 MODEL_VARIANTS = env.variants(
     "MODEL_VARIANTS",
     {"arco": {"model": "gpt-5-mini"}, "arco-pro": {"model": "gpt-5"}, "deep-dive": {"model": "gpt-5.1"}},

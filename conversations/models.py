@@ -117,7 +117,7 @@ class Message(models.Model):
 
 
 class ActiveReply(models.Model):
-    """A reply in the making: at most one a chat, so a conflict on the key is the 409. Deleted when the reply is final."""
+    """A reply in the making: at most one a chat, hence the key. Deleted when the reply is final."""
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
     message_id = models.UUIDField(unique=True)

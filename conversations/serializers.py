@@ -111,11 +111,6 @@ class Strict(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-class SourceIn(Strict):
-    title = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
-    text = serializers.CharField(allow_blank=True, trim_whitespace=False)
-
-
 def checked_text(value: str) -> None:
     """A validator: no longer than a message may be."""
     if len(value) > settings.MESSAGE_MAX_CHARS:
@@ -147,6 +142,11 @@ def known_policy(value: str) -> None:
     """A validator: the name of a policy."""
     if value not in POLICIES:
         raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
+
+
+class SourceIn(Strict):
+    title = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
+    text = serializers.CharField(allow_blank=True, trim_whitespace=False, validators=[checked_text])
 
 
 class VariantIn(Strict):
@@ -205,7 +205,7 @@ class ReplyErrorOut(serializers.Serializer[Any]):
 
 
 class MessageOut(serializers.Serializer[Any]):
-    """A message. This declares the schema; `message_json` and `streaming_json` write it (a test holds them together)."""
+    """A message. This declares the schema; `message_json` and `streaming_json` write it; a test compares."""
 
     id = serializers.UUIDField()
     chat_id = serializers.UUIDField()

@@ -31,7 +31,7 @@ def days(user: User, since: datetime | None = None, until: datetime | None = Non
         {
             "date": day.isoformat(),
             "model_variant": variant,
-            "replies": row["replies"],
+            "replies": row["count"],
             "input_tokens": row["input_tokens"],
             "cached_tokens": row["cached_tokens"] or 0,
             "output_tokens": row["output_tokens"] or 0,
@@ -47,4 +47,4 @@ _SUMS = ("input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 def _by_day(replies: QuerySet[Message]) -> Any:
     totals = {name: Sum(name) for name in _SUMS}
     days = replies.annotate(day=TruncDate("completed_at")).values("day", "model_variant")
-    return days.annotate(replies=Count("id"), **totals).order_by()
+    return days.annotate(count=Count("id"), **totals).order_by()

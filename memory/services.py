@@ -53,7 +53,7 @@ def context_for(
     sources: Sequence[Source] = (),
     again: bool = False,
 ) -> Prepared:
-    """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins the turn.
+    """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn.
     Costs the same however long the chat is.
@@ -108,7 +108,8 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
 
 def outline_of(message_id: UUID) -> dict[str, Any]:
     """The token counts of what the model was sent for a reply: `{"tokens", "budget", "sections"}`, or {}."""
-    return ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first() or {}
+    record = ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first()
+    return dict(record) if record else {}
 
 
 def summarizer_usage(user: User, since: datetime | None, until: datetime | None) -> list[dict[str, Any]]:
@@ -119,7 +120,7 @@ def summarizer_usage(user: User, since: datetime | None, until: datetime | None)
     if until:
         revisions = revisions.filter(created_at__lt=until)
     sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    days = revisions.annotate(day=TruncDate("created_at")).values("day").annotate(replies=Count("id"), **sums)
+    days = revisions.annotate(day=TruncDate("created_at")).values("day").annotate(count=Count("id"), **sums)
     return [{**row, "cached_tokens": 0} for row in days.order_by()]
 
 

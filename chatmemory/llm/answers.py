@@ -134,6 +134,8 @@ def read_responses(body: dict[str, Any]) -> Answer:
 
 def read_chat(body: dict[str, Any]) -> Answer:
     """A whole chat completion. A null `finish_reason` is let pass here: the JSON itself came to its end."""
+    if error := body.get("error"):
+        return _answer(body, "", Ending(failures.from_report(error)))
     choices = objects_in(body.get("choices"))
     if not choices:
         raise MalformedError

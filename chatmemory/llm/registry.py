@@ -1,4 +1,4 @@
-"""Which model this process talks to, by configuration: one client a process, made at first use, not kept over a fork."""
+"""Which model this process talks to, by configuration: one client a process, never kept over a fork."""
 
 from __future__ import annotations
 
