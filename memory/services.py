@@ -198,9 +198,10 @@ def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
     policy, limits, state = get_policy(brief.policy), settings.MEMORY_LIMITS, state_of(brief)
     totals = (brief.unfolded_turns, brief.unfolded_tokens, brief.unfolded_line_tokens)
-    if not is_due(policy, state, Counts(*totals, window_turns=0, window_tokens=0), limits):
-        if policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2:
-            return False
+    alone = Counts(*totals, window_turns=0, window_tokens=0)
+    small = policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2
+    if small and not is_due(policy, state, alone, limits):
+        return False
     window = counts_of(
         to_turns(shown.newest(brief, turns=policy.window(limits) + 2).rows), policy.window(limits)
     )

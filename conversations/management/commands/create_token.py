@@ -29,5 +29,5 @@ class Command(BaseCommand):
             raise CommandError(f"--expires must be from 1 to {MAX_DAYS} days.")
         user = user_named(options["user"])
         expiry = None if days is None else timedelta(days=days)
-        _, token = AuthToken.objects.create(user, expiry=expiry)  # type: ignore[no-untyped-call]  # knox has no types
+        _, token = AuthToken.objects.create(user, expiry=expiry)
         return str(token)
