@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -36,6 +37,25 @@ def pending_seq(chat_id: UUID) -> int | None:
     return ActiveReply.objects.filter(chat_id=chat_id).values_list("user_message__seq", flat=True).first()
 
 
+def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
+    """The turns with `after_seq` < seq < `before_seq`, oldest first, read page by page as they are wanted.
+
+    Both ends are the ends of turns. Texts are loaded only with `text`.
+    """
+    size = PAGE if text else COUNTS_PAGE
+    rows: list[StoredMessage] = []
+    while True:
+        found = _page(chat_id, after_seq, before_seq, text=text, newest=False, size=size)
+        rows += found
+        turns = to_turns(rows)
+        if len(found) < size:
+            yield from turns
+            return
+        yield from turns[:-1]
+        rows = [row for row in rows if row.seq >= turns[-1].from_seq]
+        after_seq = rows[-1].seq
+
+
 def unfolded_turns(
     chat_id: UUID, after_seq: int, *, limit_tokens: int | None = None, before_seq: int | None = None
 ) -> list[Turn]:
@@ -46,7 +66,7 @@ def unfolded_turns(
     """
     turns: list[Turn] = []
     left = limit_tokens
-    for turn in _ascending(chat_id, after_seq, before_seq, text=True):
+    for turn in each_turn(chat_id, after_seq, before_seq, text=True):
         turns.append(turn)
         if left is not None:
             left -= turn.tokens
@@ -105,7 +125,7 @@ def recount(brief: ConversationBrief) -> None:
     The caller holds its row and saves `COUNTERS`. Reads the counts and the line of every unfolded message.
     """
     window = get_policy(brief.policy).window(settings.MEMORY_LIMITS)
-    turns = _ascending(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id), text=False)
+    turns = each_turn(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id), text=False)
     set_counters(brief, count(turns, window))
 
 
@@ -114,7 +134,8 @@ def set_counters(brief: ConversationBrief, counts: Counts) -> None:
     brief.unfolded_turns = counts.turns
     brief.unfolded_tokens = counts.tokens
     brief.unfolded_line_tokens = counts.line_tokens
-    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, settings.MEMORY_LIMITS)
+    limits = settings.MEMORY_LIMITS
+    brief.due = limits.enabled and is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
 
 
 def stored_state(brief: ConversationBrief) -> State:
@@ -132,22 +153,6 @@ def _newest(turns: Sequence[Turn], limit: int) -> list[Turn]:
     return list(turns)
 
 
-def _ascending(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
-    """All turns between, oldest first, page by page. A turn is given out when the next one has begun."""
-    size = PAGE if text else COUNTS_PAGE
-    rows: list[StoredMessage] = []
-    while True:
-        found = _page(chat_id, after_seq, before_seq, text=text, newest=False, size=size)
-        rows += found
-        turns = to_turns(rows)
-        if len(found) < size:
-            yield from turns
-            return
-        yield from turns[:-1]
-        rows = [row for row in rows if row.seq >= turns[-1].from_seq]
-        after_seq = rows[-1].seq
-
-
 def _page(
     chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool, newest: bool, size: int
 ) -> list[StoredMessage]:
@@ -156,19 +161,19 @@ def _page(
     if before_seq is not None:
         rows = rows.filter(seq__lt=before_seq)
     ordered = rows.order_by("-seq" if newest else "seq")
-    if text:
-        return [_stored(*row[:7], content=row[7]) for row in ordered.values_list(*_COUNTS, "content")[:size]]
-    return [_stored(*row) for row in ordered.values_list(*_COUNTS)[:size]]
+    fields = (*_COUNTS, "content") if text else _COUNTS
+    return [_stored(row) for row in ordered.values_list(*fields)[:size]]
 
 
-def _stored(
-    id: UUID,  # noqa: A002  # the field's name
-    seq: int,
-    role: str,
-    status: str,
-    superseded_by: UUID | None,
-    token_count: int,
-    line: str,
-    content: str = "",
-) -> StoredMessage:
-    return StoredMessage(id, seq, role, status, superseded_by is not None, token_count, content, line)
+def _stored(row: tuple[Any, ...]) -> StoredMessage:
+    message_id, seq, role, status, superseded_by, token_count, line, *content = row
+    return StoredMessage(
+        id=message_id,
+        seq=seq,
+        role=role,
+        status=status,
+        superseded=superseded_by is not None,
+        token_count=token_count,
+        content=content[0] if content else "",
+        line=line,
+    )

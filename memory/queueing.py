@@ -1,8 +1,8 @@
 """Putting memory's work on the queue. The queue is a hint: what is to be done stands in the tables.
 
-On the ORM broker a task is queued in the caller's own transaction, so it exists if and only if the change does; on the
-Redis broker it is queued after the commit, and one that is lost is found by the sweep. Only ids go along, because
-arguments are pickled and kept.
+On the ORM broker a task is queued in the caller's own transaction, so it exists if and only if the change
+does; on the Redis broker it is queued after the commit, and one that is lost is found by the sweep. Only ids
+go along, because arguments are pickled and kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SWEEP_TASK = "memory.tasks.sweep_task"
 
 
 def enqueue_fold(chat_id: UUID) -> str:
-    """Have a worker bring the memory of a chat up to date. Returns the task's name, by which it can be found."""
+    """Have a worker bring the memory of a chat up to date. Returns the task's name, to find it by."""
     name = str(new_id())
     options = {"task_name": name, "group": "fold"}
     _enqueue(partial(async_task, FOLD_TASK, str(chat_id), request_id.get(), q_options=options))

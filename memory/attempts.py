@@ -1,0 +1,86 @@
+"""One attempt at a summarizer: written down before it begins, and again when it fails.
+
+So a worker that dies in it has been counted, and a chat that kills workers or is refused for ever comes to the
+built-in summarizer in the end. What the answer is good for is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from memory import leasing
+from memory.asking import Answer, FoldFailed, ask_summarizer
+from memory.models import ConversationBrief
+from memory.pacing import backoff_seconds
+from memory.policies.protocol import Policy, State
+from memory.turns import Turn
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseLost(Exception):
+    """Somebody else works on the chat now, or it is gone."""
+
+
+def attempt(
+    brief: ConversationBrief,
+    policy: Policy,
+    state: State,
+    turns: Sequence[Turn],
+    *,
+    builtin: bool,
+    timeout: float,
+) -> Answer:
+    """Ask a summarizer to fold `turns` into `state`. `brief` was loaded under the lease that it names.
+
+    Raises `FoldFailed` when that failed and was written down, `LeaseLost` when it was not even begun.
+    """
+    number = brief.attempts + 1
+    if not _begin(brief, number, builtin=builtin):
+        raise LeaseLost
+    try:
+        return ask_summarizer(policy, state, turns, chat_id=brief.chat_id, builtin=builtin, timeout=timeout)
+    except FoldFailed as failure:
+        _failed(brief, number, failure.code, str(failure))
+        raise
+    except Exception:
+        _failed(brief, number, "internal", "Folding failed by a fault of our own; the log has it.")
+        raise
+
+
+def forgive(brief: ConversationBrief) -> None:
+    """The upstream answered: its failures count no more, whatever becomes of the answer."""
+    mine = leasing.held(brief.chat_id, brief.lease_owner)
+    mine.update(attempts=0, next_attempt_at=None, last_error=None)
+
+
+def _begin(brief: ConversationBrief, number: int, *, builtin: bool) -> bool:
+    if builtin:
+        return leasing.renew(brief.chat_id, brief.lease_owner)
+    return leasing.count_attempt(brief.chat_id, brief.lease_owner, number, _wait(number))
+
+
+def _failed(brief: ConversationBrief, number: int, code: str, message: str) -> None:
+    error = {"code": code, "message": message, "at": timezone.now().isoformat(), "attempt": number}
+    leasing.held(brief.chat_id, brief.lease_owner).update(
+        last_error=error, next_attempt_at=Now() + timedelta(seconds=_wait(number))
+    )
+    logger.warning(
+        "memory fold failed",
+        extra={
+            "chat": str(brief.chat_id),
+            "code": code,
+            "attempt": number,
+            "next_attempt_in": _wait(number),
+        },
+    )
+
+
+def _wait(number: int) -> float:
+    return backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS)

@@ -1,0 +1,67 @@
+"""What of a chat's memory is to be done next, by whom, and how long a failure waits. Pure..
+
+Attempts are those of the upstream since it last answered for this chat. Up to `max_attempts` each waits
+longer than the one before, and nothing else happens meanwhile. From then on the built-in summarizer does what
+is due, at once, and the upstream is asked again whenever its wait is over: a dead upstream costs one call a
+wait. What the built-in one did is made good from the originals as soon as the upstream answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+MAX_BACKOFF_SECONDS = 600.0
+
+
+class Work(Enum):
+    """The next step of a fold."""
+
+    FOLD = "fold"
+    REBUILD = "rebuild"
+    RECOVER = "recover"
+    """A rebuild, to replace what the built-in summarizer did; never by the built-in one."""
+    WAIT = "wait"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What decides: the state of work on one chat."""
+
+    due: bool
+    """Turns are due, or an update was requested and turns lie beyond the window."""
+    rebuild_requested: bool
+    degraded: bool
+    attempts: int
+    waiting: bool
+    """The time of the next attempt has not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next step, and whether the built-in summarizer takes it."""
+
+    work: Work
+    builtin: bool = False
+
+
+def next_step(standing: Standing, max_attempts: int) -> Step:
+    """What to do next: first what is due, so that no chat outgrows its budget during a long rebuild."""
+    given_up = standing.attempts >= max_attempts
+    if standing.waiting and not given_up:
+        return Step(Work.WAIT)
+    builtin = given_up and (standing.waiting or not standing.degraded)
+    if standing.due:
+        return Step(Work.FOLD, builtin)
+    if standing.rebuild_requested:
+        return Step(Work.REBUILD, builtin)
+    if standing.degraded:
+        return Step(Work.NOTHING if builtin else Work.RECOVER)
+    return Step(Work.NOTHING)
+
+
+def backoff_seconds(attempts: int, first: float) -> float:
+    """How long to wait after the `attempts`-th failure in a row: `first` seconds, doubling to 600."""
+    doublings = min(max(0, attempts - 1), 32)
+    return float(min(first * 2**doublings, MAX_BACKOFF_SECONDS))

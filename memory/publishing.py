@@ -1,0 +1,182 @@
+"""Publishing what a summarizer said: compare and swap on a brief's version and epoch, with its revision.
+
+One short transaction each. Locks are taken in the order of the transaction that finishes a reply: the chat, then
+its brief. What is folded, and by whom, is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from conversations.models import Chat
+from memory.limits import MAX_TURNS
+from memory.loading import newest_turns, pending_seq, recount, set_counters
+from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.pacing import backoff_seconds
+from memory.policies import get_policy
+from memory.policies.protocol import Counts, State
+from memory.policies.window import counts_of
+from memory.salience import Retained
+from memory.tokens import count_tokens
+
+logger = logging.getLogger(__name__)
+
+
+class Done(Enum):
+    """What came of a step."""
+
+    PUBLISHED = "published"
+    KEPT = "kept"
+    """A bite of a rebuild, which is published as a whole."""
+    LOST = "lost"
+    """Dropped: the memory had changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is to be published: a state, the turns that went into it, and what that took."""
+
+    kind: Kind
+    policy: str
+    state: State
+    degraded: bool
+    """The built-in summarizer stood in for the upstream, in all or in part of it."""
+    from_seq: int
+    through_seq: int
+    folded: Counts
+    """Of the turns folded: what leaves the counters."""
+    tokens_before: int
+    last_assistant_id: UUID | None
+    source_hash: str
+    retained: Retained
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    model: str
+    prompt_hash: str
+    duration_ms: int
+
+
+def locked_brief(chat_id: UUID) -> ConversationBrief | None:
+    """The brief, locked after its chat, in the order in which everybody locks them. None if the chat is gone."""
+    Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat_id).first()
+    return ConversationBrief.objects.select_for_update().filter(chat_id=chat_id).first()
+
+
+def publish(seen: ConversationBrief, result: Result) -> Done:
+    """Make `result` the memory in use, if the brief is still at the version and epoch of `seen`."""
+    started = time.monotonic()
+    with transaction.atomic():
+        brief = locked_brief(seen.chat_id)
+        if brief is not None and (brief.version, brief.epoch) == (seen.version, seen.epoch):
+            _write(brief, result)
+            _log(brief, result, started)
+            return Done.PUBLISHED
+    logger.info("memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version})
+    return Done.LOST
+
+
+def _write(brief: ConversationBrief, result: Result) -> None:
+    parent, brief.version = brief.head or None, brief.version + 1
+    brief.head = brief.version
+    brief.policy = result.policy
+    brief.global_summary, brief.state = result.state.summary, result.state.to_json()
+    brief.token_count = count_tokens(result.state.summary)
+    brief.folded_through_seq = result.through_seq
+    if result.last_assistant_id or result.kind == Kind.REBUILD:
+        brief.last_summarized_message_id = result.last_assistant_id
+    _settle(brief, result)
+    _recount(brief, result)
+    _revision(brief, parent, result).save(force_insert=True)
+    brief.save()
+
+
+def _log(brief: ConversationBrief, result: Result, started: float) -> None:
+    logger.info(
+        "memory folded",
+        extra={
+            "chat": str(brief.chat_id),
+            "kind": result.kind.value,
+            "version": brief.version,
+            "turns": result.folded.turns,
+            "tokens_before": result.tokens_before,
+            "tokens_after": brief.token_count,
+            "call_ms": result.duration_ms,
+            "write_ms": round((time.monotonic() - started) * 1000),
+            "cost_usd": None if result.cost_usd is None else float(result.cost_usd),
+            "degraded": result.degraded,
+        },
+    )
+
+
+def _settle(brief: ConversationBrief, result: Result) -> None:
+    """What a success means for the work that waits: after the upstream's, nothing is wrong any more."""
+    if result.kind == Kind.REBUILD:
+        brief.degraded, brief.rebuild = result.degraded, None
+        brief.requested = Requested.NOTHING
+    if not result.degraded:
+        brief.attempts, brief.next_attempt_at, brief.last_error = 0, None, None
+        return
+    brief.degraded = True
+    now = timezone.now()
+    if brief.next_attempt_at is None or brief.next_attempt_at < now:
+        wait = backoff_seconds(brief.attempts, settings.MEMORY_FOLD_BACKOFF_SECONDS)
+        brief.next_attempt_at = now + timedelta(seconds=wait)
+
+
+def _recount(brief: ConversationBrief, result: Result) -> None:
+    """Count what is left: exactly while it is little, else by subtraction: a long backlog is not read again."""
+    left = brief.unfolded_turns - result.folded.turns
+    if result.kind == Kind.REBUILD or left <= MAX_TURNS:
+        recount(brief)
+        return
+    window = get_policy(brief.policy).window(settings.MEMORY_LIMITS)
+    newest = newest_turns(
+        brief.chat_id, brief.folded_through_seq, limit=window, before_seq=pending_seq(brief.chat_id)
+    )
+    shape = counts_of(newest, window)
+    counts = Counts(
+        turns=left,
+        tokens=max(0, brief.unfolded_tokens - result.folded.tokens),
+        line_tokens=max(0, brief.unfolded_line_tokens - result.folded.line_tokens),
+        window_turns=shape.window_turns,
+        window_tokens=shape.window_tokens,
+        newest_tokens=shape.newest_tokens,
+    )
+    set_counters(brief, counts)
+
+
+def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:
+    return SummaryRevision(
+        chat_id=brief.chat_id,
+        version=brief.version,
+        parent=parent,
+        kind=result.kind,
+        policy=result.policy,
+        degraded=result.degraded,
+        global_summary=brief.global_summary,
+        state=brief.state,
+        from_seq=result.from_seq,
+        through_seq=result.through_seq,
+        turns=result.folded.turns,
+        tokens_before=result.tokens_before,
+        tokens_after=brief.token_count,
+        input_tokens=result.input_tokens,
+        output_tokens=result.output_tokens,
+        cost_usd=result.cost_usd,
+        model=result.model,
+        prompt_hash=result.prompt_hash,
+        source_hash=result.source_hash,
+        duration_ms=result.duration_ms,
+        retained=asdict(result.retained),
+    )

@@ -1,0 +1,174 @@
+"""Rebuilding: a chat's memory made anew from its first message, from the originals, bite by bite.
+
+Progress stands in the brief after every bite, so that any worker can go on after a crash; it is thrown away when
+the epoch changed. The old memory serves until the new one takes its place, in one swap and as one revision.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from memory import leasing
+from memory.asking import Answer
+from memory.attempts import attempt, forgive
+from memory.loading import COUNTERS, each_turn, newest_turns, pending_seq, recount
+from memory.models import ConversationBrief, Kind, Requested
+from memory.policies import get_policy
+from memory.policies.protocol import Counts, State
+from memory.provenance import retained_of_all, source_hash
+from memory.publishing import Done, Result, locked_brief, publish
+from memory.spans import Bite, beyond_window, next_bite
+from memory.turns import Turn
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rebuild has come, as `ConversationBrief.rebuild` holds it."""
+
+    epoch: int
+    policy: str
+    through_seq: int = 0
+    summary: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    turns: int = 0
+    tokens: int = 0
+    last_assistant_id: str = ""
+    source_hash: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: str | None = "0"
+    """As a decimal; None once the price of a bite was not known."""
+    duration_ms: int = 0
+    model: str = ""
+    prompt_hash: str = ""
+    degraded: bool = False
+
+
+_FIELDS = {one.name for one in fields(Progress)}
+
+
+def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> Done:
+    """Fold the next bite of the chat's rebuild, or, when all that lies beyond the window is folded, swap it in.
+
+    The wanted policy is the chat's. `recovers`: it is to replace what the built-in summarizer did, so a progress
+    that this one had a part in begins again. Raises as `attempt` does.
+    """
+    progress = _progress(brief, recovers=recovers)
+    policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
+    newest = newest_turns(brief.chat_id, progress.through_seq, before_seq=pending_seq(brief.chat_id))
+    target = beyond_window(policy, state, newest, progress.through_seq)
+    bite = next_bite(brief.chat_id, progress.through_seq, target)
+    if bite is None:
+        return _swap(brief, progress) if progress.turns or brief.head else _nothing(brief, progress)
+    answer = attempt(brief, policy, state, bite.shown, builtin=builtin, timeout=timeout)
+    if not builtin:
+        forgive(brief)
+    return _keep(brief, _after(progress, bite, answer, builtin=builtin), target)
+
+
+def _progress(brief: ConversationBrief, *, recovers: bool) -> Progress:
+    """What was saved, if it still holds, else a beginning."""
+    fresh = Progress(epoch=brief.epoch, policy=brief.chat.policy)
+    stored: dict[str, Any] = brief.rebuild or {}
+    saved = Progress(**stored) if stored.keys() == _FIELDS else fresh
+    holds = (saved.epoch, saved.policy) == (fresh.epoch, fresh.policy) and not (recovers and saved.degraded)
+    return saved if holds else fresh
+
+
+def _after(progress: Progress, bite: Bite, answer: Answer, *, builtin: bool) -> Progress:
+    counts, cost = bite.counts, None
+    if progress.cost_usd is not None and answer.cost_usd is not None:
+        cost = str(Decimal(progress.cost_usd) + answer.cost_usd)
+    return replace(
+        progress,
+        through_seq=bite.turns[-1].through_seq,
+        summary=answer.state.summary,
+        state=answer.state.to_json(),
+        turns=progress.turns + counts.turns,
+        tokens=progress.tokens + counts.tokens,
+        last_assistant_id=str(bite.last_assistant_id or progress.last_assistant_id),
+        source_hash=source_hash(bite.turns, progress.source_hash),
+        input_tokens=progress.input_tokens + answer.usage.input_tokens,
+        output_tokens=progress.output_tokens + answer.usage.output_tokens,
+        cost_usd=cost,
+        duration_ms=progress.duration_ms + answer.duration_ms,
+        model=answer.model,
+        prompt_hash=answer.prompt_hash,
+        degraded=progress.degraded or builtin,
+    )
+
+
+def _keep(brief: ConversationBrief, progress: Progress, target: int) -> Done:
+    """Save the progress, if the lease is still ours and nothing was taken out from under it."""
+    mine = leasing.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
+    if not mine.update(rebuild=asdict(progress)):
+        return Done.LOST
+    logger.info(
+        "memory rebuild progressed",
+        extra={
+            "chat": str(brief.chat_id),
+            "turns": progress.turns,
+            "through_seq": progress.through_seq,
+            "of_seq": target,
+            "call_ms": progress.duration_ms,
+        },
+    )
+    return Done.KEPT
+
+
+def _swap(brief: ConversationBrief, progress: Progress) -> Done:
+    state = State.from_json(progress.summary, progress.state)
+    result = Result(
+        kind=Kind.REBUILD,
+        policy=progress.policy,
+        state=state,
+        degraded=progress.degraded,
+        from_seq=1,
+        through_seq=progress.through_seq,
+        folded=Counts(progress.turns, progress.tokens, 0, 0, 0),
+        tokens_before=progress.tokens,
+        last_assistant_id=UUID(progress.last_assistant_id) if progress.last_assistant_id else None,
+        source_hash=progress.source_hash,
+        retained=retained_of_all(get_policy(progress.policy), state, _bites(brief.chat_id, progress)),
+        input_tokens=progress.input_tokens,
+        output_tokens=progress.output_tokens,
+        cost_usd=None if progress.cost_usd is None else Decimal(progress.cost_usd),
+        model=progress.model,
+        prompt_hash=progress.prompt_hash,
+        duration_ms=progress.duration_ms,
+    )
+    return publish(brief, result)
+
+
+def _bites(chat_id: UUID, progress: Progress) -> Iterator[list[Turn]]:
+    """The rebuilt turns with their texts, about a bite at a time."""
+    bite: list[Turn] = []
+    for turn in each_turn(chat_id, 0, progress.through_seq + 1, text=True):
+        bite.append(turn)
+        if sum(one.tokens for one in bite) >= settings.MEMORY_LIMITS.bite_tokens:
+            yield bite
+            bite = []
+    yield bite
+
+
+def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
+    """There is nothing to fold and nothing to replace: only the policy changes."""
+    with transaction.atomic():
+        brief = locked_brief(seen.chat_id)
+        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+            return Done.LOST
+        brief.policy, brief.requested = progress.policy, Requested.NOTHING
+        brief.rebuild, brief.degraded = None, False
+        recount(brief)
+        brief.save(update_fields=[*COUNTERS, "policy", "requested", "rebuild", "degraded"])
+    return Done.KEPT

@@ -1,0 +1,78 @@
+"""The sweep: finds from the tables alone what a crash or a lost queue left behind, and has it repaired.
+
+It may run at any time, twice at once, or not for a while: it only finishes what expired, removes what is over, and
+hints the queue again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django_q.models import Failure
+from knox.models import AuthToken
+
+from conversations.finishing import finish_expired
+from conversations.models import IdempotencyKey
+from memory import leasing, queueing
+
+logger = logging.getLogger(__name__)
+
+MAX_QUEUED = 200
+"""Tasks waiting in the queue above which a sweep adds none: they are not lost, they are waiting."""
+MAX_RECOVERIES = 10
+"""Chats a sweep lets try the upstream again that have nothing else to do: a dead one is not to fill all workers."""
+BATCH = 500
+KEEP_IDEMPOTENCY_KEYS = timedelta(hours=24)
+KEEP_FAILURES = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """How many of each a sweep found."""
+
+    replies_finished: int
+    chats_enqueued: int
+    keys_removed: int
+    tokens_removed: int
+    failures_removed: int
+
+
+def sweep() -> SweepReport:
+    """Finish stale replies, enqueue the chats whose memory waits for work, remove what has expired."""
+    report = SweepReport(
+        replies_finished=finish_expired(),
+        chats_enqueued=_enqueue_waiting(),
+        keys_removed=_remove(IdempotencyKey.objects.filter(created_at__lt=Now() - KEEP_IDEMPOTENCY_KEYS)),
+        tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
+        failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
+    )
+    logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
+    return report
+
+
+def _enqueue_waiting() -> int:
+    """Hint the queue at chats with work, those that waited longest first, as far as the queue has room."""
+    room = max(0, MAX_QUEUED - queueing.waiting_tasks())
+    waiting = (
+        leasing.ready().order_by(F("next_attempt_at").asc(nulls_first=True)).values_list("chat_id", flat=True)
+    )
+    flagged = list(waiting.filter(leasing.FLAGGED)[:room])
+    recoveries = min(MAX_RECOVERIES, room - len(flagged))
+    chats = [*flagged, *waiting.exclude(leasing.FLAGGED)[:recoveries]]
+    for chat_id in chats:
+        queueing.enqueue_fold(chat_id)
+    return len(chats)
+
+
+def _remove(rows: QuerySet[Any]) -> int:
+    """Delete `rows`, a batch at a time, so that no writer waits long."""
+    removed = 0
+    while pks := list(rows.values_list("pk", flat=True)[:BATCH]):
+        rows.model._default_manager.filter(pk__in=pks).delete()
+        removed += len(pks)
+    return removed
