@@ -86,12 +86,13 @@ def drip(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("pings")
 def pings(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Some text, then nothing but comments, for ever."""
+    """Some text, then nothing but comments, for ever; with `every=0` a flood of them."""
     yield from begun(how, speech, text)
+    while not how.every:
+        yield b": ping\n\n" * 500
     while True:
         yield b": ping\n\n"
-        if how.every:
-            yield Wait(how.every)
+        yield Wait(how.every)
 
 
 @script("endless")

@@ -102,6 +102,13 @@ class FakeUpstream:
             for state in self._lanes.values():
                 state.script.clear()
 
+    def reset(self) -> None:
+        """As new: no requests, no scripts, usual behaviour, open lanes. Answers under way go on."""
+        self.clear()
+        self.behave("normal")
+        for lane in LANES:
+            self.release(lane)
+
     def behave(self, how: str | Behaviour = "normal", *, lane: Lane | None = None, **numbers: object) -> None:
         """From now on do this, in one lane or in both."""
         chosen = behaviour(how, **numbers)
@@ -133,16 +140,18 @@ class FakeUpstream:
             time.sleep(0.002)
 
     def serve_forever(self) -> None:
-        """Run in this thread until interrupted."""
-        self._run(threading.Event())
+        """Run in this thread until interrupted; prints `base_url` once it can be reached."""
+        self._run(threading.Event(), announce=True)
 
-    def _run(self, started: threading.Event) -> None:
+    def _run(self, started: threading.Event, *, announce: bool = False) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
             self._loop.create_server(lambda: Connection(self), "127.0.0.1", self._port, backlog=1024)
         )
         self._port = server.sockets[0].getsockname()[1]
         started.set()
+        if announce:
+            print(self.base_url, flush=True)
         try:
             self._loop.run_forever()
         finally:

@@ -1,0 +1,78 @@
+"""One call to an `OpenAIModel` in a loop of its own, and all that can be said about how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
+from chatmemory.llm.wire import Style, Terminal
+
+STYLES: list[Style] = ["responses", "chat"]
+KEY = "sk-test-never-in-a-log"
+PROMPT = Prompt((PromptMessage("user", "Where is Ada?"),), instructions="Be kind.", cache_key="chat-1")
+VARIANT = Variant("arco", "gpt-test")
+BRISK = Deadlines(first_byte=0.5, idle=0.25, total=0.6)
+"""For upstreams that will hit a deadline; those that will not get the time a busy machine may need."""
+PATIENT = Deadlines(first_byte=10, idle=10, total=20)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a consumer of `stream` got."""
+
+    deltas: list[str]
+    reply: Reply
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        return "".join(self.deltas)
+
+    @property
+    def code(self) -> str:
+        return self.reply.error.code if self.reply.error else ""
+
+    @property
+    def summary(self) -> tuple[str, str, str]:
+        return self.reply.status, self.code, self.text
+
+
+def model_at(base_url: str, style: Style, terminal: Terminal = "strict") -> OpenAIModel:
+    return OpenAIModel(api_key=KEY, base_url=base_url, style=style, terminal=terminal)
+
+
+async def listen(model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Prompt = PROMPT) -> Outcome:
+    """Read one reply to its end, holding it to the contract of `ChatModel.stream`."""
+    started = time.monotonic()
+    async with aclosing(model.stream(prompt, VARIANT, deadlines)) as stream:
+        events = [event async for event in stream]
+    *deltas, reply = events
+    assert isinstance(reply, Reply)
+    texts = [delta.text for delta in deltas if isinstance(delta, Delta)]
+    assert len(texts) == len(deltas), "more than one Reply"
+    assert all(texts), "an empty delta"
+    return Outcome(texts, reply, time.monotonic() - started)
+
+
+def talk(
+    base_url: str,
+    style: Style,
+    *,
+    deadlines: Deadlines = PATIENT,
+    prompt: Prompt = PROMPT,
+    terminal: Terminal = "strict",
+) -> Outcome:
+    """One reply in an event loop of its own."""
+
+    async def once() -> Outcome:
+        model = model_at(base_url, style, terminal)
+        try:
+            return await listen(model, deadlines, prompt)
+        finally:
+            await model.aclose()
+
+    return asyncio.run(once())

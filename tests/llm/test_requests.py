@@ -1,0 +1,103 @@
+"""What is sent to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from chatmemory.llm.requests import request_body
+from chatmemory.llm.wire import Style
+
+PROMPT = Prompt(
+    (PromptMessage("user", "Hi"), PromptMessage("assistant", "Yes?"), PromptMessage("user", "Well")),
+    instructions="Be kind.",
+    cache_key="chat-1",
+)
+SAID = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Yes?"},
+    {"role": "user", "content": "Well"},
+]
+PLAIN = Variant("v", "gpt-x")
+FULL = Variant("v", "gpt-x", reasoning_effort="low", max_output_tokens=99)
+
+
+def body(
+    style: Style,
+    *,
+    prompt: Prompt = PROMPT,
+    variant: Variant = FULL,
+    is_openai: bool = True,
+    stream: bool = True,
+) -> dict[str, Any]:
+    return request_body(prompt, variant, style=style, is_openai=is_openai, stream=stream)
+
+
+def test_responses_style() -> None:
+    assert body("responses") == {
+        "model": "gpt-x",
+        "input": SAID,
+        "instructions": "Be kind.",
+        "store": False,
+        "prompt_cache_key": "chat-1",
+        "reasoning": {"effort": "low"},
+        "max_output_tokens": 99,
+        "stream": True,
+    }
+
+
+def test_what_is_not_set_is_not_sent() -> None:
+    bare = Prompt(PROMPT.messages)
+    assert body("responses", prompt=bare, variant=PLAIN, stream=False) == {
+        "model": "gpt-x",
+        "input": SAID,
+        "store": False,
+        "stream": False,
+    }
+    assert body("chat", prompt=bare, variant=PLAIN, is_openai=False, stream=False) == {
+        "model": "gpt-x",
+        "messages": SAID,
+        "stream": False,
+    }
+
+
+def test_chat_style_for_openai_itself() -> None:
+    assert body("chat") == {
+        "model": "gpt-x",
+        "messages": [{"role": "system", "content": "Be kind."}, *SAID],
+        "store": False,
+        "prompt_cache_key": "chat-1",
+        "reasoning_effort": "low",
+        "max_completion_tokens": 99,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_compatible_servers_get_only_what_all_of_them_know() -> None:
+    assert body("chat", is_openai=False) == {
+        "model": "gpt-x",
+        "messages": [{"role": "system", "content": "Be kind."}, *SAID],
+        "reasoning_effort": "low",
+        "max_tokens": 99,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_a_hosted_prompt_names_everything_itself() -> None:
+    hosted = Prompt((PromptMessage("user", "=== EXISTING …"),), "ignored", "k", hosted_prompt=("pmpt_1", "3"))
+    assert body("responses", prompt=hosted, stream=False) == {
+        "prompt": {"id": "pmpt_1", "version": "3"},
+        "input": "=== EXISTING …",
+        "store": False,
+        "stream": False,
+    }
+    assert "version" not in body("responses", prompt=Prompt((), hosted_prompt=("pmpt_1", "")))["prompt"]
+
+
+def test_chat_style_knows_no_hosted_prompts() -> None:
+    hosted = Prompt(PROMPT.messages, "Be kind.", hosted_prompt=("pmpt_1", "3"))
+    sent = body("chat", prompt=hosted)
+    assert (sent["model"], sent["messages"][0]["content"]) == ("gpt-x", "Be kind.")
+    assert "prompt" not in sent

@@ -1,0 +1,84 @@
+"""When a background call asks again, and what a status means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm import failures
+from chatmemory.llm.retrying import TRIES, pause_before_retry, retry_after_in
+
+NOW = 1_700_000_000.0
+
+
+@given(
+    st.integers(1, 6),
+    st.floats(0, 100),
+    st.none() | st.floats(0, allow_infinity=True, allow_nan=False),
+    st.floats(0, 1),
+)
+def test_a_pause_always_leaves_time_and_heeds_the_server(
+    tries: int, remaining: float, retry_after: float | None, jitter: float
+) -> None:
+    pause = pause_before_retry(tries, remaining=remaining, retry_after=retry_after, jitter=jitter)
+    if pause is not None:
+        assert tries < TRIES
+        assert (retry_after or 0) <= pause < remaining
+
+
+@pytest.mark.parametrize(("tries", "pause"), [(1, 0.5), (2, 1.0), (3, None)])
+def test_pauses_double_and_end(tries: int, pause: float | None) -> None:
+    assert pause_before_retry(tries, remaining=60, retry_after=None, jitter=0) == pause
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
+        ({"retry-after": "Tue, 14 Nov 2023 22:13:30 GMT"}, 10.0),
+        ({"retry-after": "Tue, 14 Nov 2023 22:13:10 GMT"}, 0.0),  # already past
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_in(headers, now=NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "code", "retry"),
+    [
+        (500, None, "upstream_error", True),
+        (503, {}, "upstream_error", True),
+        (429, {"code": "rate_limit_exceeded"}, "upstream_error", True),
+        (429, {"code": "insufficient_quota"}, "upstream_error", False),
+        (401, {"message": "bad key sk-123"}, "upstream_error", False),
+        (404, None, "upstream_error", False),
+        (400, {"code": "context_length_exceeded"}, "context_length_exceeded", False),
+        # vLLM: the code is a bare number, the sentence says it
+        (
+            400,
+            {"code": 400, "message": "This model's maximum context length is 8 tokens"},
+            "context_length_exceeded",
+            False,
+        ),
+        (400, {"code": "content_filter"}, "refused", False),  # Azure
+        (500, {"message": "maximum context length"}, "upstream_error", True),
+        (400, "maximum context length", "context_length_exceeded", False),
+        (400, ["odd"], "upstream_error", False),
+    ],
+)
+def test_a_status_becomes_a_code_and_a_sentence_without_the_upstreams_words(
+    status: int, error: object, code: str, retry: bool
+) -> None:
+    meaning = failures.from_status(status, error)
+    assert meaning.code == code
+    assert failures.is_worth_retrying(status, error) is retry
+    assert "sk-" not in meaning.message
+    if code == "upstream_error":
+        assert str(status) in meaning.message
