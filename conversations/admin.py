@@ -5,8 +5,7 @@ What is remembered is added to these pages by `memory.admin`; this side does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import Count, QuerySet, Sum
@@ -26,11 +25,11 @@ class ChatAdmin(FactAdmin):
 
     chat_path = ""
     list_display: Any = ("short", "title", "owner", "policy", "last_seq", "updated_at")
-    list_select_related: Any = ("owner",)
-    list_defer = ("instructions", "metadata", "options")
+    list_select_related: ClassVar[Any] = ("owner",)
+    list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
     raw_id_fields = ("owner",)
     search_help_text = "A chat's id, its owner's username, or part of its title."
-    fieldsets: Any = [
+    fieldsets: ClassVar[Any] = [
         (
             None,
             {"fields": ["title", "owner", "policy", "options", "rows", "tokens", "created_at", "updated_at"]},
@@ -39,7 +38,7 @@ class ChatAdmin(FactAdmin):
     ]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(request.user.has_perm("conversations.delete_chat"))  # type: ignore[union-attr]  # staff has perms
+        return bool(request.user.has_perm("conversations.delete_chat"))
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
@@ -120,7 +119,8 @@ class MessageAdmin(OfChatAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
-        return super().get_queryset(request).annotate(length=Length("content"))
+        rows: QuerySet[Message] = super().get_queryset(request)
+        return rows.annotate(length=Length("content"))
 
     @admin.display(description="characters")
     def length(self, message: Any) -> int:
@@ -179,7 +179,8 @@ class ActiveReplyAdmin(OfChatAdmin):
     ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
-        return super().get_queryset(request).annotate(length=Length("text"))
+        rows: QuerySet[ActiveReply] = super().get_queryset(request)
+        return rows.annotate(length=Length("text"))
 
     @admin.display(description="reply")
     def reply(self, reply: ActiveReply) -> SafeString:
@@ -203,7 +204,7 @@ class IdempotencyKeyAdmin(OfChatAdmin):
     list_display = ("key", "user", "in_chat", "reply", "created_at")
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
-    fields: Iterable[str] = ("key", "user", "chat_link", "reply", "request_hash", "created_at")
+    fields = ("key", "user", "chat_link", "reply", "request_hash", "created_at")
 
     @admin.display(description="reply")
     def reply(self, row: IdempotencyKey) -> SafeString | str:

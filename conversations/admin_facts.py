@@ -5,8 +5,7 @@ No page counts a table, searches text, or sorts by a column without an index. Wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
@@ -38,8 +37,10 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
 class FactList(ChangeList):
     """A list that leaves long columns in the database."""
 
+    model_admin: FactAdmin
+
     def get_queryset(
-        self, request: HttpRequest, exclude_parameters: list[str] | None = None
+        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
         rows = super().get_queryset(request, exclude_parameters)
         return rows.defer(*self.model_admin.list_defer)
@@ -48,12 +49,12 @@ class FactList(ChangeList):
 class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     """A read-only page. Subclasses name the long columns of their list and their way to the chat."""
 
-    list_defer: Sequence[str] = ()
+    list_defer: ClassVar[tuple[str, ...]] = ()
     chat_path = "chat"
     """The lookup that leads to the chat; "" on the chat itself."""
-    chat_ordering: Sequence[str] = ()
+    chat_ordering: tuple[str, ...] = ()
     """Order of a list that shows one chat, along its index. Else it is the newest first, by primary key."""
-    chat_filters: Sequence[str] = ()
+    chat_filters: tuple[str, ...] = ()
     """Filters offered in a list that shows one chat. Elsewhere they would scan the table."""
 
     paginator = BoundedPaginator
@@ -61,7 +62,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     show_facets = admin.ShowFacets.NEVER
     list_max_show_all = 200
     sortable_by = ()
-    ordering = ("-pk",)
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     search_fields = ("pk",)  # only switches the box on: see get_search_results
     search_help_text = "An id, a chat's id, an owner's username, or part of a chat's title."
 
@@ -92,10 +93,10 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         """The query parameter that narrows a list to one chat."""
         return f"{self.chat_path}__id__exact"
 
-    def get_ordering(self, request: HttpRequest) -> Sequence[str]:
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
 
-    def get_list_filter(self, request: HttpRequest) -> Sequence[str]:
+    def get_list_filter(self, request: HttpRequest) -> tuple[str, ...]:
         return self.chat_filters if self.chat_parameter in request.GET else ()
 
     def get_search_results(

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin import helpers
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -13,15 +14,14 @@ from django.urls import reverse
 from django.utils.translation import ngettext
 
 from conversations.models import Chat
-from memory.models import Requested
-from memory.requesting import request_resummarize
+from memory.requesting import Mode, request_resummarize
 
 CHATS_NAMED = 20
 """Chats that the confirmation lists by id; the rest is a number."""
 
-EXPLAINED = {
-    Requested.UPDATE: "Everything outside the window of recent turns is folded into the summary, due or not.",
-    Requested.REBUILD: (
+EXPLAINED: dict[Mode, str] = {
+    "update": "Everything outside the window of recent turns is folded into the summary, due or not.",
+    "rebuild": (
         "The summary is made anew from the first message, from the originals. "
         "It costs a summarizer call for every bite of the chat; the present summary serves until it is done."
     ),
@@ -35,15 +35,15 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     change_form_template = "admin/memory/with_actions.html"
 
     def has_resummarize_permission(self, request: HttpRequest) -> bool:
-        return bool(request.user.has_perm("memory.change_conversationbrief"))  # type: ignore[union-attr]  # staff only
+        return bool(request.user.has_perm("memory.change_conversationbrief"))
 
     @admin.action(description="Resummarize…", permissions=["resummarize"])
     def resummarize(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._confirmed(request, queryset, Requested.UPDATE, "resummarize")
+        return self._confirmed(request, queryset, "update", "resummarize")
 
     @admin.action(description="Rebuild from the original messages…", permissions=["resummarize"])
     def rebuild(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._confirmed(request, queryset, Requested.REBUILD, "rebuild")
+        return self._confirmed(request, queryset, "rebuild", "rebuild")
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
@@ -55,7 +55,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _confirmed(
-        self, request: HttpRequest, queryset: QuerySet[Any], mode: Requested, action: str
+        self, request: HttpRequest, queryset: QuerySet[Any], mode: Mode, action: str
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             return self._confirmation(request, queryset, mode, action)
@@ -66,18 +66,20 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         self.message_user(request, f"{text} in the background.", messages.SUCCESS)
         return None
 
-    def _request(self, request: HttpRequest, chat_id: Any, mode: Requested) -> bool:
+    def _request(self, request: HttpRequest, chat_id: Any, mode: Mode) -> bool:
         """True if asked for; False for a chat that was deleted meanwhile."""
         chat = Chat.objects.filter(pk=chat_id).first()
         if chat is None:
             return False
-        request_resummarize(chat, mode.value, user=request.user)
-        self.log_change(request, chat, f"Requested: {mode.label.lower()} of its memory.")
+        assert isinstance(request.user, User)  # the admin lets nobody else in
+        request_resummarize(chat, mode, user=request.user)
+        self.log_change(request, chat, f"Requested: {mode} of its memory.")
         return True
 
     def _confirmation(
-        self, request: HttpRequest, queryset: QuerySet[Any], mode: Requested, action: str
+        self, request: HttpRequest, queryset: QuerySet[Any], mode: Mode, action: str
     ) -> HttpResponse:
+        selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
         context = {
             **self.admin_site.each_context(request),
@@ -89,7 +91,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "count": queryset.count(),
             "named": queryset.values_list("pk", flat=True)[:CHATS_NAMED],
             "across": across,
-            "selected": [] if across else request.POST.getlist(helpers.ACTION_CHECKBOX_NAME),
+            "selected": selected[:1] if across else selected,  # one at least, or the list refuses the action
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,
         }

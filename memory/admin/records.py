@@ -49,7 +49,6 @@ class RecordAdmin(OfChatAdmin):
         *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
         *("unrepresented", "clipped", "dropped", "created"),
     )
-    list_select_related = ("reply__chat__owner",)
     list_defer = ("plan", "sections", *(f"reply__{name}" for name in _LONG))
     chat_path = "reply__chat"
     chat_ordering = ("-reply__seq",)
@@ -67,7 +66,7 @@ class RecordAdmin(OfChatAdmin):
         return record.reply.created_at
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
-        return super().get_queryset(request).select_related("reply__chat")
+        return super().get_queryset(request).select_related("reply__chat__owner")
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
