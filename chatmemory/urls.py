@@ -3,6 +3,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+import chatmemory.schema  # noqa: F401  # registers how tokens are described
 from chatmemory.errors import page_error
 from chatmemory.health import HealthView, ReadyView
 

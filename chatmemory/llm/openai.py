@@ -13,14 +13,17 @@ ends in time:
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import httpx2
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from chatmemory.llm import answers, failures
@@ -135,7 +138,9 @@ class OpenAIModel:
         return client
 
     def _new_client(self) -> AsyncOpenAI:
-        http = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks={"response": [refuse_errors]})
+        http = DefaultAsyncHttpxClient(
+            verify=_tls_context(), follow_redirects=False, event_hooks={"response": [refuse_errors]}
+        )
         return AsyncOpenAI(
             api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
         )
@@ -205,6 +210,12 @@ class OpenAIModel:
         async with self._response(client, body) as chunks:
             answer = answers.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.TOO_LONG))
         return answers.read_responses(answer) if self._style == "responses" else answers.read_chat(answer)
+
+
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """One for all clients: to read the certificates takes longer (20 ms) than all else about a client."""
+    return httpx2.create_ssl_context()
 
 
 class _Clock:
