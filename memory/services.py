@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,6 +35,9 @@ from memory.policies import Counts, Policy, State, StateSection, counts_of, get_
 from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn, to_turns
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def context_for(
     instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
     asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
     context = _assemble(brief, asked, before_seq)
+    _log_cuts(chat, context)
     record = {**_record(chat, brief, context, asked, turn_instructions), "again": again}
     return Prepared(context.prompt, record)
 
@@ -242,6 +247,22 @@ def _assemble(
     plan = choose(state, turns, **shape)
     texts = shown.with_text(brief.chat_id, span.rows, plan)
     return assemble(plan, state, to_turns(texts), asked, **shape)
+
+
+def _log_cuts(chat: Chat, context: Context) -> None:
+    """Whatever had no room is logged: these lines are what the numbers of memory are tuned by."""
+    if context.clipped or context.dropped or context.unrepresented:
+        logger.info(
+            "context cut to its budget",
+            extra={
+                "chat": str(chat.pk),
+                "tokens": context.tokens,
+                "budget": context.budget,
+                "clipped": context.clipped,
+                "window_turns_as_lines": context.dropped,
+                "turns_left_out": context.unrepresented,
+            },
+        )
 
 
 def _record(

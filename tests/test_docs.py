@@ -1,0 +1,41 @@
+"""The README's table of settings is complete and says the true defaults; no document names what does not exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+SETTINGS = (ROOT / "chatmemory" / "settings.py").read_text()
+ROWS = dict(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", README, re.MULTILINE))
+READ = re.findall(r'env\.(\w+)\(\s*"([A-Z][A-Z0-9_]+)"(?:,\s*([^,()]+))?', SETTINGS)
+
+
+def test_it_reads_settings_at_all() -> None:
+    assert len(READ) > 40
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name, _ in READ}))
+def test_it_documents_every_setting(name: str) -> None:
+    assert name in ROWS
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_it_documents_no_setting_that_is_not_read(name: str) -> None:
+    assert name in {read for _, read, _ in READ}
+
+
+@pytest.mark.parametrize(("kind", "name", "default"), [row for row in READ if row[0] in ("integer", "seconds", "boolean")])
+def test_it_documents_the_default(kind: str, name: str, default: str) -> None:
+    value = str(eval(default, {"__builtins__": {}})) if kind != "boolean" else default.strip().lower()
+    assert ROWS[name] == f"`{value}`"
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/decisions.md"])
+def test_its_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
