@@ -36,7 +36,6 @@ from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn, to_turns
 
-
 logger = logging.getLogger(__name__)
 
 
