@@ -1,0 +1,163 @@
+"""What must hold of every chat, at any moment when no fold is under way, whatever was done to the product before.
+
+Reads the tables and the pure modules; knows nothing of how a test came here. `violations` tells all it finds, in
+sentences; `check_all` fails on any.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from decimal import Decimal
+
+from django.contrib.auth.models import User
+from django.db.models import Min
+from django.db.models.functions import Now
+
+from conversations import usage
+from conversations.models import ActiveReply, Chat, Message, Role, Status
+from memory import loading, services
+from memory.context import Context
+from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.provenance import source_hash
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import Turn
+
+
+def check_all() -> None:
+    """Fail if anything is wrong with any chat or any user's bill."""
+    assert ActiveReply.objects.filter(lease_expires_at__lt=Now()).count() == 0, "a reply outlived its lease"
+    found = [f"chat {chat.pk}: {text}" for chat in Chat.objects.all() for text in violations(chat)]
+    found += [f"user {user.pk}: {text}" for user in User.objects.all() for text in _bill(user)]
+    assert not found, "\n".join(found)
+
+
+def violations(chat: Chat) -> list[str]:
+    """Everything that is wrong with one chat."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    turns = list(loading.each_turn(chat.pk, 0, loading.pending_seq(chat.pk), text=True))
+    found = [*_messages(chat), *_contexts(chat)]
+    if brief is not None:
+        found += [*_revisions(brief), *_sources(brief, turns), *_brief(brief), *_coverage(chat, brief, turns)]
+    return found
+
+
+def _messages(chat: Chat) -> Iterator[str]:
+    rows = list(Message.objects.filter(chat=chat).order_by("seq").values("pk", "seq", "role", "reply_to_id"))
+    if [row["seq"] for row in rows] != list(range(1, chat.last_seq + 1)):
+        yield "seq has holes, or last_seq is not the last"
+    own = Message.objects.filter(chat=chat, context_record__isnull=False)
+    first = own.aggregate(first=Min("reply_to__seq"))["first"] or chat.last_seq + 1
+    answered = {row["reply_to_id"] for row in rows}
+    pending = ActiveReply.objects.filter(chat=chat).values_list("user_message_id", flat=True).first()
+    for row in rows:
+        waits = row["pk"] == pending or row["seq"] == chat.last_seq
+        if row["role"] == Role.USER and row["seq"] >= first and row["pk"] not in answered and not waits:
+            yield f"nobody answered message {row['seq']}"
+
+
+def _contexts(chat: Chat) -> Iterator[str]:
+    """Each reply's record: the prompt can be rebuilt, to the letter, and its memory was within its budget."""
+    replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, context_record__isnull=False)
+    for reply in replies.select_related("reply_to", "context_record").order_by("seq"):
+        past = services.past_context(reply)
+        if past is None:
+            yield f"the context of message {reply.seq} cannot be rebuilt"
+            continue
+        context, recorded = past
+        if context.prompt_hash != recorded:
+            yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
+        tokens = {_recount(context), context.tokens, reply.context_record.tokens}
+        if len(tokens) > 1 or context.tokens > context.budget:
+            yield f"memory of message {reply.seq}: {context.tokens} tokens of {context.budget}"
+        kinds = [section.kind for section in context.sections]
+        if len(set(kinds)) != len(kinds):
+            yield f"the context of message {reply.seq} has a section twice"
+
+
+def _revisions(brief: ConversationBrief) -> Iterator[str]:
+    """Versions without holes, and behind the one in use spans that follow each other from the first message."""
+    by_version = {one.version: one for one in SummaryRevision.objects.filter(chat=brief.chat_id)}
+    if sorted(by_version) != list(range(1, brief.version + 1)):
+        yield f"versions {sorted(by_version)} of {brief.version}"
+    head = by_version.get(brief.head)
+    expected = head.through_seq if head else 0
+    if brief.folded_through_seq != expected:
+        yield f"folded through {brief.folded_through_seq}, but the revision in use ends at {expected}"
+    if brief.global_summary != (head.global_summary if head else ""):
+        yield "the summary is not that of the revision in use"
+    while head is not None:
+        parent = by_version.get(head.parent or 0)
+        starts_over = head.kind == Kind.REBUILD
+        after = 0 if starts_over or parent is None else parent.through_seq
+        if head.from_seq != after + 1 or head.through_seq < head.from_seq:
+            yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"
+        if parent is not None and parent.version >= head.version:
+            yield f"revision {head.version} follows {parent.version}"
+        head = None if starts_over else parent
+
+
+def _sources(brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
+    """Each revision was made from exactly the messages of its span, as they stand."""
+    for revision in SummaryRevision.objects.filter(chat=brief.chat_id):
+        span = [t for t in turns if revision.from_seq <= t.from_seq and t.through_seq <= revision.through_seq]
+        if revision.source_hash != source_hash(span):
+            yield f"revision {revision.version} was not made from its span"
+        if revision.turns != sum(turn.tokens > 0 for turn in span):
+            yield f"revision {revision.version} counts {revision.turns} turns"
+
+
+def _brief(brief: ConversationBrief) -> Iterator[str]:
+    exact = copy.copy(brief)
+    loading.recount(exact)
+    for name in loading.COUNTERS:
+        if getattr(exact, name) != getattr(brief, name):
+            yield f"{name} is {getattr(brief, name)}, but a recount gives {getattr(exact, name)}"
+    if brief.token_count != count_tokens(brief.global_summary):
+        yield "the summary's tokens are counted wrongly"
+    folded = Message.objects.filter(
+        chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None
+    ).exclude(status__in=[Status.FAILED, Status.DELETED])
+    highest = folded.order_by("-seq").values_list("pk", flat=True).first()
+    if brief.last_summarized_message_id != highest:
+        yield "last_summarized_message is not the highest reply that was folded"
+
+
+def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
+    """Every finished turn is in the state, verbatim, in a line, or counted as left out; none in two places."""
+    context = services.preview(chat)
+    plan = context.plan
+    if context.tokens > context.budget or context.tokens != _recount(context):
+        yield f"the next prompt's memory has {context.tokens} tokens of {context.budget}"
+    shown = [one.from_seq for one in plan.verbatim] + [one.from_seq for one in plan.lines]
+    if len(set(shown)) != len(shown) or any(seq <= brief.folded_through_seq for seq in shown):
+        yield "a turn is in the next prompt twice"
+    finished = [turn for turn in turns if turn.tokens and turn.from_seq > brief.folded_through_seq]
+    left_out = [turn for turn in finished if turn.from_seq not in shown]
+    without_line = [turn for turn in finished if not turn.line]
+    if without_line:
+        yield f"{len(without_line)} finished turns have no line"
+    if len(left_out) != context.unrepresented:
+        yield f"{len(left_out)} turns are nowhere, but {context.unrepresented} are counted as left out"
+
+
+def _recount(context: Context) -> int:
+    """Tokens of the memory in a prompt, counted from the messages that are sent."""
+    after = sum(section.kind in ("sources", "question") for section in context.sections)
+    messages = context.prompt.messages[: len(context.prompt.messages) - after]
+    return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
+
+
+def _bill(user: User) -> Iterator[str]:
+    """The usage rows add up to what messages and revisions say."""
+    replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
+    folds = SummaryRevision.objects.filter(chat__owner=user)
+    rows = usage.days(user)
+    spends: list[Message | SummaryRevision] = [*replies, *folds]
+    for name in ("input_tokens", "output_tokens"):
+        spent = sum(getattr(one, name) or 0 for one in spends)
+        if sum(row[name] for row in rows) != spent:
+            yield f"{name} of the usage rows do not add up to {spent}"
+    cost = sum((one.cost_usd or Decimal(0) for one in spends), Decimal(0))
+    if abs(sum(row["cost_usd"] for row in rows) - float(cost)) > 1e-6:
+        yield f"the cost of the usage rows does not add up to {cost}"
