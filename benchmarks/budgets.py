@@ -1,0 +1,36 @@
+"""Prompts over budget: the memory in every prompt a benchmark makes, counted once more, by tokens alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from benchmarks.figures import Figure
+from chatmemory.llm.protocol import Prompt
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+
+
+@dataclass(slots=True)
+class Prompts:
+    """How many prompts there were, how many of them were over, and the largest. Keeps no text."""
+
+    seen: int = 0
+    over: int = 0
+    largest: int = 0
+
+    def add(self, prompt: Prompt) -> None:
+        """Count the memory of a prompt without sources: all its messages but the last, the question."""
+        tokens = sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in prompt.messages[:-1])
+        self.add_tokens(tokens, settings.MEMORY_LIMITS.prompt_budget)
+
+    def add_tokens(self, tokens: int, budget: int) -> None:
+        """Note a prompt whose memory was counted already."""
+        self.seen += 1
+        self.over += tokens > budget
+        self.largest = max(self.largest, tokens)
+
+    def figure(self) -> Figure:
+        """None may be over."""
+        note = f"of {self.seen:,}; the largest had {self.largest:,} tokens"
+        return Figure("prompts over budget", self.over, "", bar=0, portable=True, note=note)

@@ -1,0 +1,107 @@
+"""Figures and their bars, and how they read as a table. Pure: how a figure is measured is not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number. Without a `bar` it is told for what it is worth."""
+
+    name: str
+    value: float
+    unit: str
+    bar: float | None = None
+    at_least: bool = False
+    """The bar is a floor, not a ceiling."""
+    portable: bool = False
+    """A ratio or a count: it must hold on any machine, so missing it fails the run."""
+    note: str = ""
+
+    @property
+    def is_ok(self) -> bool:
+        """True if the bar is met, or there is none. A figure is held against its bar as it is printed."""
+        if self.bar is None:
+            return True
+        shown = float(number(self.value).replace(",", ""))
+        return shown >= self.bar if self.at_least else shown <= self.bar
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The figures of one benchmark on one database."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Group:
+        """What `json.dumps` of `to_json` was read back as."""
+        return cls(data["title"], tuple(Figure(**figure) for figure in data["figures"]))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, "figures": [figure.to_json() for figure in self.figures]}
+
+
+def number(value: float) -> str:
+    """A number with as many digits as its size is worth."""
+    if value == int(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def verdict(figure: Figure) -> str:
+    """`ok` or `over` (`under`, where the bar is a floor); nothing without a bar."""
+    if figure.bar is None:
+        return ""
+    return "ok" if figure.is_ok else "under" if figure.at_least else "over"
+
+
+def as_table(groups: Sequence[Group]) -> str:
+    """All groups as one table in Markdown, which reads as well in a terminal."""
+    rows = [("what", "figure", "bar", "", "note")]
+    for group in groups:
+        rows.append((f"**{group.title}**", "", "", "", ""))
+        rows += [_row(figure) for figure in group.figures]
+    widths = [max(len(row[at]) for row in rows) for at in range(5)]
+    lines = ["| " + " | ".join(_cells(row, widths)) + " |" for row in rows]
+    rule = ("-" * widths[0], "-" * (widths[1] - 1) + ":", "-" * (widths[2] - 1) + ":", "-" * widths[3], "-" * widths[4])
+    lines.insert(1, "| " + " | ".join(rule) + " |")
+    return "\n".join(lines)
+
+
+def missed(groups: Sequence[Group]) -> list[Figure]:
+    """The figures over their bars."""
+    return [figure for group in groups for figure in group.figures if not figure.is_ok]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0 to 1) of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """Ratio of the medians of two series that were measured in turn."""
+    return median(above) / median(below)
+
+
+def _row(figure: Figure) -> tuple[str, str, str, str, str]:
+    value = f"{number(figure.value)} {figure.unit}".strip()
+    sign = "≥" if figure.at_least else "≤"
+    bar = "" if figure.bar is None else f"{sign} {number(figure.bar)}"
+    return figure.name, value, bar, verdict(figure), figure.note
+
+
+def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.rjust(width) if at in (1, 2) else cell.ljust(width)
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]

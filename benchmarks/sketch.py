@@ -1,0 +1,85 @@
+"""The yardstick: the statements of one turn by plain ORM, in the same two transactions, with every value given.
+
+No decision, no counting, no rendering and no signal: what is left is what Django and the database cost. The rows it
+reads and writes are those of the real turn, as wide and as many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from chatmemory.ids import new_id
+from conversations.models import ActiveReply, Chat, Message
+from memory.models import ContextRecord, ConversationBrief
+
+EXPIRED = ExpressionWrapper(Q(lease_expires_at__lt=Now()), output_field=BooleanField())
+COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
+ROWS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A turn that was done before: its rows, to be written again."""
+
+    question: Message
+    reply: Message
+    active: dict[str, Any]
+    record: ContextRecord
+    read_seqs: tuple[int, ...]
+    """Messages whose text the turn reads."""
+    window_rows: int
+    """Rows read again at the end, to see whether the chat is due; 0 where that is not asked."""
+
+
+def sketch_turn(user: User, chat: Chat, given: Given) -> None:
+    """Write the turn `given` once more."""
+    question = _begin(user, chat, given)
+    _finish(chat, question, given)
+
+
+def _begin(user: User, chat: Chat, given: Given) -> Message:
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk, owner=user).first()
+        assert locked is not None
+        ActiveReply.objects.filter(chat=locked).annotate(expired=EXPIRED).first()
+        locked.last_seq += 1
+        locked.save(update_fields=["last_seq", "updated_at"])
+        question = _copy(given.question)
+        question.save_base(raw=True, force_insert=True)  # raw: without the receiver's work, which stands below
+        brief = ConversationBrief.objects.get(chat=locked)
+        unfolded = Message.objects.filter(chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq)
+        list(unfolded.order_by("-seq").values_list(*COUNTS)[:ROWS])
+        list(Message.objects.filter(chat_id=chat.pk, seq__in=given.read_seqs).values_list("seq", "content"))
+        lease = Now() + timedelta(seconds=15)
+        ActiveReply.objects.create(chat=locked, user_message=question, lease_expires_at=lease, **given.active)
+    return question
+
+
+def _finish(chat: Chat, question: Message, given: Given) -> None:
+    reply = _copy(given.reply)
+    reply.reply_to = question
+    with transaction.atomic():
+        ActiveReply.objects.filter(chat_id=chat.pk, message_id=given.active["message_id"]).delete()
+        Chat.objects.filter(pk=chat.pk).update(last_seq=reply.seq, updated_at=timezone.now())
+        reply.save_base(raw=True, force_insert=True)  # as above
+        brief = ConversationBrief.objects.select_for_update().get(pk=chat.pk)
+        if given.window_rows:
+            unfolded = Message.objects.filter(chat_id=chat.pk, seq__gt=brief.folded_through_seq)
+            list(unfolded.order_by("-seq").values_list(*COUNTS)[: given.window_rows])
+        brief.unfolded_turns += 1
+        brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
+        record = {field.attname: getattr(given.record, field.attname) for field in ContextRecord._meta.concrete_fields}
+        ContextRecord.objects.create(**{**record, "reply_id": reply.pk})
+
+
+def _copy(message: Message) -> Message:
+    fields = {field.attname: getattr(message, field.attname) for field in Message._meta.concrete_fields}
+    return Message(**{**fields, "id": new_id()})

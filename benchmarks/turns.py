@@ -1,0 +1,172 @@
+"""The turn's own work: begin, context and finish as services, in one thread, with no model to wait for.
+
+Timed in turn with the sketch of `benchmarks.sketch`, so that their ratio holds when the machine's speed drifts. Between
+two turns the chat is put back as it was, untimed: every turn is the same turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from benchmarks.budgets import Prompts
+from benchmarks.chats import TAIL, make_chat
+from benchmarks.figures import Figure, Group, ratio
+from benchmarks.sketch import Given, sketch_turn
+from benchmarks.speech import exchanges
+from chatmemory import process
+from chatmemory.llm.protocol import Reply, Usage
+from conversations import finishing, services
+from conversations.finishing import Ending
+from conversations.models import ActiveReply, Chat, Message
+from conversations.services import Begun, TurnRequest
+from memory.models import ContextRecord, ConversationBrief
+
+LENGTHS = (10, 100, 1_000, 10_000, 50_000)
+ROUNDS = 60
+WARM_UP = 10
+RATIO_BAR = 1.5
+FLAT_BAR = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A chat's turns in milliseconds, those of the sketch, and the queries of one turn."""
+
+    name: str
+    turns: list[float]
+    sketches: list[float]
+    queries: int
+
+
+class Bench:
+    """One chat, put back as it was after every turn."""
+
+    def __init__(self, owner: User, chat: Chat, prompts: Prompts) -> None:
+        self.owner = owner
+        self.chat = chat
+        self._prompts = prompts
+        self._brief = ConversationBrief.objects.get(pk=chat.pk)
+        self._turn()
+        self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(pk=chat.pk)
+        self.reset()
+
+    def measure(self, name: str, rounds: int) -> Measured:
+        """Turns and sketches, one of each a round."""
+        given, queries = self._given()
+        turns: list[float] = []
+        sketches: list[float] = []
+        with _quiet():
+            for _ in range(WARM_UP + rounds):
+                turns.append(self._timed(self._turn))
+                self._prompts.add(self._begun.prompt)
+                sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, given)))
+        return Measured(name, turns[WARM_UP:], sketches[WARM_UP:], queries)
+
+    def reset(self) -> None:
+        """Take the newest turn back."""
+        later = Message.objects.filter(chat_id=self.chat.pk, seq__gt=self.chat.last_seq)
+        ContextRecord.objects.filter(reply__in=list(later)).delete()
+        later.delete()
+        Chat.objects.filter(pk=self.chat.pk).update(last_seq=self.chat.last_seq)
+        self._brief.save()
+
+    def _timed(self, act: Callable[[], object]) -> float:
+        started = time.perf_counter()
+        act()
+        spent = (time.perf_counter() - started) * 1000
+        self.reset()
+        return spent
+
+    def _turn(self) -> None:
+        self._finish(self._begin())
+
+    def _begin(self) -> Begun:
+        request = TurnRequest(message=exchanges()[0].user, variant=services.default_variant())
+        begun = services.begin_turn(self.owner, request, chat_id=self.chat.pk)
+        assert isinstance(begun, Begun)
+        self._begun = begun
+        return begun
+
+    def _finish(self, begun: Begun) -> Message:
+        reply = Reply("complete", usage=Usage(1500, 0, 180), model="gpt-5-mini", response_id="resp_benchmark")
+        said = exchanges()[0].assistant
+        message = finishing.finish(begun.pending, said, Ending.of(reply), owner=process.name())
+        assert message is not None
+        return message
+
+    def _given(self) -> tuple[Given, int]:
+        """One turn taken apart for the sketch, and how many queries it took."""
+        with CaptureQueriesContext(connection) as captured:
+            begun = self._begin()
+            stored = ActiveReply.objects.get(pk=self.chat.pk)
+            reply = self._finish(begun)
+        names = ("message_id", "supersedes", "model_variant", "model", "metadata", "context", "owner", "started_at")
+        plan = begun.pending.context["plan"]
+        given = Given(
+            question=begun.pending.user_message,
+            reply=reply,
+            active={name: getattr(stored, name) for name in names},
+            record=ContextRecord.objects.get(pk=reply.pk),
+            read_seqs=tuple(seq for first, last, *_ in plan["verbatim"] for seq in range(first, last + 1)),
+            window_rows=_window_rows(captured.captured_queries),
+        )
+        self.reset()
+        return given, len(captured.captured_queries) - 1
+
+
+def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS) -> Group:
+    """Chats of each length, and one whose unfolded span is long."""
+    prompts = Prompts()
+    measured = [
+        Bench(owner, make_chat(owner, length), prompts).measure(f"chat of {length:,} turns", rounds) for length in lengths
+    ]
+    waiting = make_chat(owner, 10_000, unfolded=5_000)
+    _let_wait(waiting)
+    long = Bench(owner, waiting, prompts).measure("10,000 turns, 5,000 of them not folded", rounds)
+    return Group("The turn's own work", (*_figures(measured, long), prompts.figure()))
+
+
+def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
+    for one in (*measured, long):
+        note = f"sketch {median(one.sketches):.2f} ms; {one.queries} queries"
+        yield Figure(one.name, median(one.turns), "ms", note=note)
+        yield Figure("  over the sketch", ratio(one.turns, one.sketches), "×", bar=RATIO_BAR, portable=True)
+    shortest, longest = measured[0], measured[-1]
+    yield Figure("longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True)
+    different = len({one.queries for one in (*measured, long)})
+    yield Figure("different numbers of queries a turn", different, "", bar=1, portable=True)
+
+
+def _let_wait(chat: Chat) -> None:
+    """As a span gets long in life: the summarizer has failed, and its next attempt has not come."""
+    later = timezone.now() + timezone.timedelta(hours=1)
+    ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=3, next_attempt_at=later)
+
+
+def _window_rows(queries: list[dict[str, Any]]) -> int:
+    """The limit of the second read of unfolded rows, which asks whether the chat is due."""
+    limits = [query["sql"].rpartition("LIMIT ")[2] for query in queries if "LIMIT" in query["sql"] and '"line"' in query["sql"]]
+    numbers = [int(limit) for limit in limits if limit.isdigit()]
+    return numbers[1] if len(numbers) > 1 else 0
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No collection in the middle of a turn: it would fall on either side by chance."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
