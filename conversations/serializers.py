@@ -287,21 +287,6 @@ class TokenOut(serializers.Serializer[Any]):
     expires_at = serializers.DateTimeField(allow_null=True)
 
 
-class UsageQuery(serializers.Serializer[Any]):
-    since = serializers.DateTimeField(required=False)
-    until = serializers.DateTimeField(required=False)
-
-
-class UsageDayOut(UsageOut):
-    date = serializers.DateField()
-    model_variant = serializers.CharField()
-    replies = serializers.IntegerField()
-
-
-class UsageDaysOut(serializers.Serializer[Any]):
-    results = UsageDayOut(many=True)
-
-
 class PriceOut(serializers.Serializer[Any]):
     """USD per million tokens."""
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import IntegrityError, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -112,10 +112,17 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
 
 
 def delete_chat(chat: Chat) -> None:
-    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard."""
+    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard.
+
+    Messages go by one statement: they refer to each other and to nothing that is left, and there may be 100,000.
+    """
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is not None:
+            ActiveReply.objects.filter(chat=locked).delete()
+            IdempotencyKey.objects.filter(chat=locked).delete()
+            memory.chat_deleted(locked.pk)
+            Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()
 
 

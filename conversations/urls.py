@@ -16,6 +16,5 @@ urlpatterns = [
     path(f"{message}/cancel", doors.CancelDoor.as_view()),
     path(f"{message}/regenerate", doors.RegenerateDoor.as_view()),
     path(f"{message}/stream", doors.StreamDoor.as_view()),
-    path("usage", views.UsageView.as_view()),
     path("models", views.ModelsView.as_view()),
 ]

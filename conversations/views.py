@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from rest_framework.views import APIView
 from chatmemory.errors import InvalidRequest
 from chatmemory.http import caller
 from chatmemory.llm import registry
-from conversations import services, usage
+from conversations import services
 from conversations.models import ActiveReply, Chat, Message
 from conversations.serializers import (
     ChatIn,
@@ -31,8 +31,6 @@ from conversations.serializers import (
     ModelsOut,
     TokenIn,
     TokenOut,
-    UsageDaysOut,
-    UsageQuery,
 )
 
 TOKEN_DAYS = 30
@@ -153,19 +151,6 @@ class MessageView(APIView):
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = services.get_chat(caller(request), chat_id)
         return Response(MessageOut(services.get_message(chat, message_id)).data)
-
-
-class UsageView(APIView):
-    @extend_schema(
-        parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
-        responses=UsageDaysOut,
-        operation_id="usage_read",
-    )
-    def get(self, request: Request) -> Response:
-        query = UsageQuery(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        rows = usage.days(caller(request), **query.validated_data)
-        return Response({"results": rows})
 
 
 class ModelsView(APIView):

@@ -6,7 +6,16 @@ from typing import Any
 
 from rest_framework import serializers
 
-from conversations.serializers import ObjectField, PageOut, SourceIn, Strict, checked_text, iso, known_policy
+from conversations.serializers import (
+    ObjectField,
+    PageOut,
+    SourceIn,
+    Strict,
+    UsageOut,
+    checked_text,
+    iso,
+    known_policy,
+)
 from memory.context import Context, prompt_messages
 from memory.models import ConversationBrief, Kind, SummaryRevision
 
@@ -167,3 +176,18 @@ class ContextOut(serializers.Serializer[Any]):
     prompt = PromptMessageOut(many=True)
     prompt_hash = serializers.CharField()
     verified = serializers.BooleanField(required=False)
+
+
+class UsageQuery(serializers.Serializer[Any]):
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+
+
+class UsageDayOut(UsageOut):
+    date = serializers.DateField()
+    model_variant = serializers.CharField()
+    replies = serializers.IntegerField()
+
+
+class UsageDaysOut(serializers.Serializer[Any]):
+    results = UsageDayOut(many=True)

@@ -12,14 +12,10 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth.models import User
-from django.db.models import Count, Sum
-from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from chatmemory.llm.protocol import Prompt
@@ -116,18 +112,6 @@ def outline_of(message_id: UUID) -> dict[str, Any]:
     return dict(record) if record else {}
 
 
-def summarizer_usage(user: User, since: datetime | None, until: datetime | None) -> list[dict[str, Any]]:
-    """What folding the chats of `user` cost: a row a day, named as in `conversations.usage`."""
-    revisions = SummaryRevision.objects.filter(chat__owner=user, input_tokens__gt=0)
-    if since:
-        revisions = revisions.filter(created_at__gte=since)
-    if until:
-        revisions = revisions.filter(created_at__lt=until)
-    sums = {name: Sum(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-    days = revisions.annotate(day=TruncDate("created_at")).values("day").annotate(count=Count("id"), **sums)
-    return [{**row, "cached_tokens": 0} for row in days.order_by()]
-
-
 def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     """The instructions and sources that were sent with the question of `reply`, to ask it again."""
     record = ContextRecord.objects.filter(pk=reply.pk).first()
@@ -191,6 +175,16 @@ def policy_changed(chat: Chat) -> None:
     brief.requested = Requested.REBUILD
     brief.save(update_fields=["epoch", "requested", "updated_at"])
     queueing.enqueue_fold(chat.pk)
+
+
+def chat_deleted(chat_id: UUID) -> None:
+    """Remove all that memory holds of a chat. Runs in the transaction that removes the chat, before its messages go.
+
+    Statements over the chat's rows, however many: Django's own cascade would load every one of them.
+    """
+    ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
+    for model in (ContextText, SummaryRevision, ConversationBrief):
+        model.objects.filter(chat_id=chat_id).delete()
 
 
 def state_of(brief: ConversationBrief) -> State:

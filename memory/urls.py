@@ -5,6 +5,7 @@ from memory import views
 chat = "chats/<uuid:chat_id>"
 
 urlpatterns = [
+    path("usage", views.UsageView.as_view()),
     path(f"{chat}/brief", views.BriefView.as_view()),
     path(f"{chat}/revisions", views.RevisionsView.as_view()),
     path(f"{chat}/revisions/<int:version>", views.RevisionView.as_view()),

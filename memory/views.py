@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from chatmemory.errors import NotFound
 from chatmemory.http import caller
 from conversations.models import Chat
 from conversations.services import get_chat, get_message
-from memory import services
+from memory import services, usage
 from memory.models import ConversationBrief, SummaryRevision
 from memory.requesting import request_resummarize
 from memory.serializers import (
@@ -26,6 +27,8 @@ from memory.serializers import (
     RevisionOut,
     RevisionsPageOut,
     TaskOut,
+    UsageDaysOut,
+    UsageQuery,
     brief_json,
     context_json,
 )
@@ -116,3 +119,16 @@ class PastContextView(APIView):
         if past is None:
             raise NotFound("No model was asked for this message.")
         return Response(context_json(*past))
+
+
+class UsageView(APIView):
+    @extend_schema(
+        parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
+        responses=UsageDaysOut,
+        operation_id="usage_read",
+    )
+    def get(self, request: Request) -> Response:
+        query = UsageQuery(data=request.query_params)
+        query.is_valid(raise_exception=True)
+        rows = usage.days(caller(request), **query.validated_data)
+        return Response({"results": rows})
