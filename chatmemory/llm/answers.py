@@ -15,6 +15,7 @@ from chatmemory.llm import failures
 from chatmemory.llm.cleaning import clean
 from chatmemory.llm.protocol import ReplyError, Usage
 
+_decode = json.JSONDecoder().decode
 MAX_LABEL = 200
 MAX_TOKENS = 2**31 - 1
 
@@ -48,7 +49,7 @@ class Answer:
 def load_object(data: bytes) -> dict[str, Any]:
     """Parse one JSON object. Raises `MalformedError` for all else: bad UTF-8, bad JSON, a list."""
     try:
-        value = json.loads(data.decode())
+        value = _decode(data.decode())
     except (ValueError, RecursionError) as exc:
         raise MalformedError from exc
     if not isinstance(value, dict):

@@ -24,9 +24,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx2
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from openai import AsyncOpenAI, AsyncStream, DefaultAsyncHttpxClient
 
 from chatmemory.llm import answers, failures
+from chatmemory.llm.patience import Patience
 from chatmemory.llm.private_loop import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import (
     Completion,
@@ -146,36 +147,44 @@ class OpenAIModel:
         )
 
     @asynccontextmanager
-    async def _response(
+    async def _answering(
         self, client: AsyncOpenAI, body: dict[str, Any]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """One request; inside, the bytes of its answer. Leaving gives the connection back or closes it."""
-        api = client.responses if self._style == "responses" else client.chat.completions
-        # Uncompressed: a few bytes on the wire must not become many in memory.
-        create: Any = api.with_streaming_response.create
-        async with (
-            create(**body, extra_headers={"Accept-Encoding": "identity"}) as response,
-            aclosing(response.http_response.aiter_bytes()) as chunks,
-        ):
-            yield chunks
+        """One request; inside, the bytes of its answer. Leaving gives the connection back or closes it.
+
+        By the client's `post`, not by `responses.create`: that walks through every message once more to
+        check its type.
+        """
+        response: Any = await client.post(
+            "/responses" if self._style == "responses" else "/chat/completions",
+            cast_to=httpx2.Response,
+            body=body,
+            # A few bytes on the wire must not become many in memory.
+            options={"headers": {"Accept-Encoding": "identity"}},
+            stream=True,
+            stream_cls=AsyncStream[Any],
+        )
+        try:
+            async with aclosing(response.aiter_bytes()) as chunks:
+                yield chunks
+        finally:
+            await response.aclose()
 
     async def _chunks(
         self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
     ) -> AsyncGenerator[bytes, None]:
-        """The bytes of a streamed answer as they come. Raises `TimeoutError` at a deadline.
-
-        No timeout is held across a yield: it would cancel the consumer at work instead of our read.
-        """
-        clock = _Clock(deadlines)
+        """The bytes of a streamed answer as they come. Raises `TimeoutError` at a deadline."""
+        patience = Patience(deadlines)
         async with AsyncExitStack() as stack:
-            async with asyncio.timeout_at(clock.next):
-                chunks = await stack.enter_async_context(self._response(self._client(), body))
+            stack.callback(patience.close)
+            async with asyncio.timeout_at(patience.until):
+                chunks = await stack.enter_async_context(self._answering(self._client(), body))
                 chunk = await anext(chunks, b"")
             while chunk:
                 yield chunk
-                clock.heard(reader)
-                async with asyncio.timeout_at(clock.next):
-                    chunk = await anext(chunks, b"")
+                if reader.has_ended:
+                    patience.shorten(SECONDS_FOR_EOF if reader.is_over else SECONDS_FOR_USAGE)
+                chunk = await patience.read(chunks)
 
     async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
         body = self._body(prompt, variant, stream=False)
@@ -204,10 +213,19 @@ class OpenAIModel:
             )
             if pause is None or not failure.is_worth_retrying:
                 raise failure
+            logger.info(
+                "upstream is asked again",
+                extra={
+                    "code": failure.error.code,
+                    "status": failure.status or None,
+                    "tries": tries,
+                    "pause": pause,
+                },
+            )
             await asyncio.sleep(pause)
 
     async def _answer(self, client: AsyncOpenAI, body: dict[str, Any]) -> answers.Answer:
-        async with self._response(client, body) as chunks:
+        async with self._answering(client, body) as chunks:
             answer = answers.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.TOO_LONG))
         return answers.read_responses(answer) if self._style == "responses" else answers.read_chat(answer)
 
@@ -216,31 +234,6 @@ class OpenAIModel:
 def _tls_context() -> ssl.SSLContext:
     """One for all clients: to read the certificates takes longer (20 ms) than all else about a client."""
     return httpx2.create_ssl_context()
-
-
-class _Clock:
-    """The time of the running loop at which waiting for the next byte ends."""
-
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._time = asyncio.get_running_loop().time
-        self._idle = deadlines.idle
-        self._last = self._time() + deadlines.total
-        self._has_ended = False
-        self._is_over = False
-        self.next = min(self._last, self._time() + deadlines.first_byte)
-
-    def heard(self, reader: ReplyReader) -> None:
-        """Bytes came. Raises `TimeoutError` past the total, as a flood would never let a timer fire."""
-        now = self._time()
-        if reader.has_ended and not self._has_ended:
-            self._has_ended = True
-            self._last = min(self._last, now + SECONDS_FOR_USAGE)
-        if reader.is_over and not self._is_over:
-            self._is_over = True
-            self._last = min(self._last, now + SECONDS_FOR_EOF)
-        if now >= self._last:
-            raise TimeoutError
-        self.next = min(self._last, now + self._idle)
 
 
 def _completion(answer: answers.Answer, variant: Variant) -> Completion:
@@ -264,7 +257,7 @@ def _log_failure(error: ReplyError, variant: Variant, started: float, failure: N
         "code": error.code,
         "reason": error.message,
         "variant": variant.name,
-        "status": failure.status if failure else None,
+        "status": (failure.status or None) if failure else None,
         "cause": type(cause).__name__ if cause else None,
         "duration_ms": round((time.monotonic() - started) * 1000),
     }

@@ -46,12 +46,13 @@ class StreamParser(ABC):
         """The text in the events that `chunk` completes, uncleaned, in order."""
         if self.is_over:
             return ""
-        self._unended += chunk
-        if b"\n" in chunk:
-            *lines, self._unended = self._unended.split(b"\n")
+        ended, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            ended, self._unended = bytes(self._unended) + ended, bytearray(rest)
+            text = "".join([said for line in ended.split(b"\n") if (said := self._line(line))])
         else:
-            lines = []
-        text = "".join([said for line in lines if (said := self._line(line))])
+            self._unended += rest
+            text = ""
         if len(self._unended) + self._data_bytes > self._max_event_bytes:
             self._end(failures.TOO_LONG)
         return text
@@ -62,16 +63,14 @@ class StreamParser(ABC):
             return self.ending
         return Ending(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
 
-    def _line(self, line: bytearray) -> str:
-        if self.is_over:
-            return ""
+    def _line(self, line: bytes) -> str:
         if line.startswith(b"data:"):
-            self._data.append(bytes(line[5:]).strip())
+            self._data.append(line[5:])
             self._data_bytes += len(line)
             return ""
-        if line.strip(b"\r") or not self._data:
+        if not self._data or self.is_over or line.rstrip(b"\r"):
             return ""
-        data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
+        data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
         return self._dispatch(data)
 
     def _dispatch(self, data: bytes) -> str:

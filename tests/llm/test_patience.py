@@ -1,0 +1,118 @@
+"""Waiting for bytes: what ends a wait, and what a cancellation means."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.patience import Patience
+from chatmemory.llm.protocol import Deadlines
+
+
+async def chunks(*pauses: float) -> AsyncGenerator[bytes, None]:
+    for pause in pauses:
+        await asyncio.sleep(pause)
+        yield b"x"
+
+
+async def read_all(patience: Patience, source: AsyncIterator[bytes]) -> int:
+    count = 0
+    while await patience.read(source):
+        count += 1
+    return count
+
+
+def run(deadlines: Deadlines, use: Any) -> Any:
+    async def once() -> Any:
+        patience = Patience(deadlines)
+        try:
+            return await use(patience)
+        finally:
+            patience.close()
+
+    return asyncio.run(once())
+
+
+def test_bytes_in_time_pass() -> None:
+    assert run(Deadlines(1, 1, 1), lambda patience: read_all(patience, chunks(0, 0.01, 0))) == 3
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "pauses"),
+    [
+        (Deadlines(idle=0.02, total=5), (0, 5)),  # silence
+        (Deadlines(idle=5, total=0.05), (0.01,) * 500),  # a drip, never silent for long
+        (Deadlines(idle=5, total=0.02), (0,) * 1_000_000),  # a flood that never waits
+    ],
+)
+def test_each_deadline_ends_a_wait(deadlines: Deadlines, pauses: tuple[float, ...]) -> None:
+    with pytest.raises(TimeoutError):
+        run(deadlines, lambda patience: read_all(patience, chunks(*pauses)))
+
+
+def test_a_shortened_total_rings_although_the_timer_was_set_for_later() -> None:
+    async def use(patience: Patience) -> None:
+        source = chunks(0, 5)
+        await patience.read(source)
+        patience.shorten(0.02)
+        with pytest.raises(TimeoutError):
+            await patience.read(source)
+
+    run(Deadlines(1, 1, 5), use)
+
+
+def test_nothing_is_cancelled_between_two_reads() -> None:
+    async def use(patience: Patience) -> int:
+        source = chunks(0, 0, 0)
+        await patience.read(source)
+        await asyncio.sleep(0.05)  # the timer rings meanwhile
+        return await read_all(patience, source)
+
+    assert run(Deadlines(idle=0.02, total=5), use) == 2
+
+
+def test_a_cancellation_from_outside_stays_one() -> None:
+    async def use(patience: Patience) -> bool:
+        async def wait() -> None:
+            await patience.read(chunks(5))
+
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    assert run(Deadlines(1, 1, 5), use) is True
+
+
+def test_a_cancellation_at_the_very_deadline_is_not_lost() -> None:
+    async def use(patience: Patience) -> bool:
+        async def wait() -> None:
+            await patience.read(chunks(5))
+
+        task = asyncio.create_task(wait())
+        asyncio.get_running_loop().call_at(patience.until, task.cancel)
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(patience.until, task.cancel)
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    assert run(Deadlines(0.02, 0.02, 0.02), use) is True
+
+
+def test_the_task_is_whole_after_a_timeout() -> None:
+    """Our own cancellation must not be left pending: the next await would be cancelled."""
+
+    async def use(patience: Patience) -> str:
+        with pytest.raises(TimeoutError):
+            await patience.read(chunks(5))
+        await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        return "alive"
+
+    assert run(Deadlines(1, 0.02, 5), use) == "alive"
