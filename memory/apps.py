@@ -7,9 +7,12 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory import signals
+        from django_q.signals import post_spawn
+
+        from memory import queueing, signals
 
         post_save.connect(
             signals.message_saved, sender="conversations.Message", dispatch_uid="memory.message_saved"
         )
         post_migrate.connect(signals.schedule_sweep, sender=self, dispatch_uid="memory.schedule_sweep")
+        post_spawn.connect(queueing.worker_started, dispatch_uid="memory.worker_started")

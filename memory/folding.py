@@ -7,6 +7,7 @@ the cursor moves only in the transaction that stores the summary. How a rebuild 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
@@ -71,17 +72,18 @@ class Job:
     bite: Bite | None
 
 
-def fold(chat_id: UUID, *, until: float) -> FoldReport:
+def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Bring the memory of a chat up to date, until `until` (of `time.monotonic`) or nothing is left to do.
 
-    Must not be called in a transaction. Returns at once where there is no work or somebody else is at it.
+    Must not be called in a transaction. Returns at once where there is no work or somebody else is at it. `tell`
+    is told of each bite that was folded.
     """
     report = FoldReport(chat_id)
     owner = leasing.take(chat_id)
     if owner is None:
         return report
     try:
-        _work(chat_id, owner, until, report)
+        _work(chat_id, owner, until, report, tell)
     finally:
         leasing.release(chat_id, owner)
     # A turn that was finished while we held the lease sent its task in vain.
@@ -90,7 +92,7 @@ def fold(chat_id: UUID, *, until: float) -> FoldReport:
     return report
 
 
-def _work(chat_id: UUID, owner: str, until: float, report: FoldReport) -> None:
+def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
     while (job := _load(chat_id, owner)) is not None:
         if job.step.work is Work.NOTHING:
             _settle(chat_id, job)
@@ -102,7 +104,9 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport) -> None:
         if (report.bites or report.lost) and until - time.monotonic() < settings.SUMMARIZER_TOTAL_SECONDS / 2:
             report.outcome = "more"
             return
+        bites = report.bites
         _take_step(job, until, report)
+        tell(report.bites - bites)
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:

@@ -7,17 +7,20 @@ go along, because arguments are pickled and kept.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from chatmemory.ids import new_id
 from chatmemory.observability import request_id
+
+logger = logging.getLogger(__name__)
 
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
@@ -36,6 +39,17 @@ def enqueue_sweep() -> str:
     name = str(new_id())
     _enqueue(partial(async_task, SWEEP_TASK, q_options={"task_name": name, "group": "sweep"}))
     return name
+
+
+def worker_started(**_: object) -> None:
+    """Sweep when a worker process starts: whatever ended the one before may have left work behind.
+
+    Receives django-q2's `post_spawn`, in the worker. A database that is away must not keep the worker from starting.
+    """
+    try:
+        enqueue_sweep()
+    except DatabaseError:
+        logger.warning("sweep at start could not be queued", exc_info=True)
 
 
 def waiting_tasks() -> int:

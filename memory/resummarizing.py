@@ -18,7 +18,7 @@ from memory.models import ConversationBrief
 from memory.policies import get_policy
 from memory.policies.protocol import State
 from memory.requesting import Mode, note_request
-from memory.spans import beyond_window, is_due_now
+from memory.spans import beyond_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,26 +27,25 @@ class Outlook:
 
     turns: int
     tokens: int
-    due: bool
 
 
 def resummarize_now(
-    chat: Chat, mode: Mode, *, tell: Callable[[folding.FoldReport], None] = lambda report: None
+    chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None
 ) -> folding.FoldReport:
-    """Update or rebuild the memory of `chat` here, however long it takes; `tell` hears of every stretch.
+    """Update or rebuild the memory of `chat` here, however long it takes; `tell` is told of each bite.
 
-    Must not run in a transaction.
-
-    The report's outcome is `done` or `nothing` if all is well; `idle` if a worker is at it already.
+    Must not run in a transaction. The outcome is `done` or `nothing` if all is well; `idle` if a worker is at it.
     """
     note_request(chat, mode)
     total = folding.FoldReport(chat.pk)
     while True:
-        report = folding.fold(chat.pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        report = folding.fold(chat.pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS, tell=tell)
         total.add(report)
-        tell(report)
         if report.outcome != "more":
-            return total
+            break
+    if total.published and report.outcome in ("idle", "nothing"):
+        total.outcome = "done"
+    return total
 
 
 def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
@@ -54,11 +53,9 @@ def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
         chat=chat, policy=chat.policy
     )
-    pending = pending_seq(chat.pk)
     after = 0 if mode == "rebuild" else brief.folded_through_seq
-    newest = newest_turns(chat.pk, after, before_seq=pending)
+    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
     state = State() if mode == "rebuild" else stored_state(brief)
     through = beyond_window(get_policy(policy or brief.policy), state, newest, after)
     turns = [turn.tokens for turn in each_turn(chat.pk, after, through + 1, text=False) if turn.tokens]
-    due = is_due_now(brief, newest_turns(chat.pk, brief.folded_through_seq, before_seq=pending))
-    return Outlook(turns=len(turns), tokens=sum(turns), due=due)
+    return Outlook(turns=len(turns), tokens=sum(turns))

@@ -1,0 +1,104 @@
+"""`manage.py resummarize`: brings the memory of chats up to date, or rebuilds it from the originals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
+
+from conversations.management.asking import progress_bar
+from conversations.models import Chat
+from conversations.services import update_chat
+from memory.folding import FoldReport
+from memory.policies import POLICIES
+from memory.requesting import Mode, request_resummarize
+from memory.resummarizing import outlook, resummarize_now
+
+PAGE = 500
+"""Chats read at once. By key, so that no cursor stays open while their memory is written."""
+
+
+class Command(BaseCommand):
+    help = "Bring the memory of chats up to date (all outside the window), or rebuild it from the originals."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
+        parser.add_argument("--all", action="store_true", help="every chat")
+        parser.add_argument("--due", action="store_true", help="of these, only the chats that are due")
+        parser.add_argument(
+            "--rebuild", action="store_true", help="from the first message, not from the summary"
+        )
+        parser.add_argument("--policy", choices=sorted(POLICIES), help="switch the chats to this policy, too")
+        parser.add_argument("--dry-run", action="store_true", help="tell what would be folded; spend nothing")
+        parser.add_argument("--sync", action="store_true", help="do it here and now, not in a worker")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
+        total, failed = chats.count(), 0
+        for number, chat in enumerate(_each(chats), start=1):
+            line, is_well = self._one(chat, options, title=f"Resummarizing {number} of {total}")
+            self.stdout.write(f"{chat.pk}: {line}")
+            failed += not is_well
+        if failed:
+            raise CommandError(f"{failed} of {total} chats failed.")
+
+    def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
+        """Do what was asked for one chat: the line to print, and whether all is well."""
+        policy: str = options["policy"] or chat.policy
+        mode: Mode = "rebuild" if options["rebuild"] or policy != chat.policy else "update"
+        if options["dry_run"]:
+            would = outlook(chat, mode, policy)
+            return f"would fold {would.turns} turns, {would.tokens} tokens ({mode})", True
+        if policy != chat.policy:
+            chat = update_chat(chat, {"policy": policy})
+        if not options["sync"]:
+            return f"{mode} queued as task {request_resummarize(chat, mode)}", True
+        report = self._now(chat, mode, title)
+        return _told(report), report.outcome not in ("failed", "waiting")
+
+    def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
+        bites = math.ceil(outlook(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
+        with progress_bar(title, bites, self.stderr) as advance:
+            return resummarize_now(chat, mode, tell=advance)
+
+
+def _chosen(ids: list[str], *, everything: bool, due: bool) -> QuerySet[Chat]:
+    """The chats that were named. Raises `CommandError` where one is not there, or none was named."""
+    if bool(ids) == everything:
+        raise CommandError("Name chats by their ids, or all of them with --all.")
+    chats = Chat.objects.all()
+    if ids:
+        chats = chats.filter(pk__in=[_known(text) for text in ids])
+    return chats.filter(brief__due=True) if due else chats
+
+
+def _known(text: str) -> UUID:
+    try:
+        chat_id = UUID(text)
+    except ValueError:
+        chat_id = None
+    if chat_id is None or not Chat.objects.filter(pk=chat_id).exists():
+        raise CommandError(f"There is no chat {text}.")
+    return chat_id
+
+
+def _each(chats: QuerySet[Chat]) -> Iterator[Chat]:
+    ordered, after = chats.order_by("pk"), None
+    while page := list((ordered.filter(pk__gt=after) if after else ordered)[:PAGE]):
+        yield from page
+        after = page[-1].pk
+
+
+def _told(report: FoldReport) -> str:
+    if report.outcome == "idle":
+        return "a worker is at it already"
+    if report.outcome in ("failed", "waiting"):
+        return f"failed: {report.error or 'the next attempt waits'}"
+    if not report.published:
+        return "nothing to fold"
+    return f"{report.published} revisions from {report.bites} calls"
