@@ -1,0 +1,201 @@
+"""`manage.py quickstart`: everything for a first look, until Ctrl-C."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
+
+from chatmemory import children
+from chatmemory.children import Child
+from chatmemory.llm import registry
+from conversations import quickstart
+from conversations.quickstart import Prepared
+
+HOST = "127.0.0.1"
+READY_SECONDS = 60
+WATCH_SECONDS = 0.2
+LAST_LINES = 5
+
+SCREEN = """
+chatmemory is running. {model}
+
+  Admin         http://{host}:{port}/admin/
+                {login}
+  Sample chat   http://{host}:{port}/admin/memory/conversationbrief/{chat_id}/change/
+                what is remembered of it, and how that came to be
+  API           http://{host}:{port}/v1/docs
+  Logs          {logs}
+
+Ask the sample chat something, and see the reply stream:
+
+curl -N http://{host}:{port}/v1/message \\
+  -H 'Authorization: Bearer {token}' \\
+  -H 'Content-Type: application/json' \\
+  -d '{body}'
+
+Ctrl-C ends all of it."""
+
+OFFLINE = "The built-in offline model answers; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one."
+ONLINE = "The configured model answers, and folds the sample chat in the background."
+
+
+class Command(BaseCommand):
+    help = "Everything for a first look: database, users, a sample chat, server and worker. Ctrl-C ends all of it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--port", type=int, default=8000, help="port of the server on 127.0.0.1 (default: 8000)"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        port: int = options["port"]
+        require_free(port)
+        stopped = _on_signals()
+        logging.getLogger().setLevel(logging.WARNING)  # this is a screen for people; the children keep logs
+        prepared = _prepared()
+        running: list[Child] = []
+        try:
+            running += [_server(port), _worker()]
+            if not _until_ready(port, running, stopped):
+                return
+            self.stdout.write(_screen(port, prepared, running))
+            self.stdout.flush()
+            _watch(running, stopped)
+        finally:
+            children.end(running)
+        self.stdout.write("Ended.")
+
+
+def require_free(port: int) -> None:
+    """Raise `CommandError` unless a server can listen on `port`."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OverflowError:
+            raise CommandError(f"There is no port {port}: choose one from 1 to 65535.") from None
+        except OSError as exc:
+            reason = exc.strerror or exc
+            raise CommandError(
+                f"Port {port} cannot be used ({reason}). Choose another with --port."
+            ) from None
+
+
+def _on_signals() -> threading.Event:
+    """Set by Ctrl-C, SIGTERM or a closed terminal, from now on until the command ends."""
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: stopped.set())
+    return stopped
+
+
+def _prepared() -> Prepared:
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+        return quickstart.prepare()
+    except OperationalError as exc:
+        raise CommandError(f"The database named by DATABASE_URL does not work: {exc}") from exc
+
+
+def _server(port: int) -> Child:
+    command = [
+        "uvicorn",
+        "chatmemory.asgi:application",
+        "--host",
+        HOST,
+        "--port",
+        str(port),
+        "--no-access-log",
+    ]
+    patience = settings.REPLY_DRAIN_SECONDS + 4  # replies being written have their time to end
+    return _start("server", [sys.executable, "-m", *command], patience)
+
+
+def _worker() -> Child:
+    # Its main process may hang on SIGTERM (django-q2 issue 346); what it leaves undone is found again.
+    return _start("worker", [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"], patience=5)
+
+
+def _start(name: str, command: list[str], patience: float) -> Child:
+    env = {"LOG_FORMAT": "console", **os.environ, "PYTHONUNBUFFERED": "1"}
+    log = quickstart.folder() / "log" / f"{name}.log"
+    return children.start(name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience)
+
+
+def _until_ready(port: int, running: list[Child], stopped: threading.Event) -> bool:
+    """True when the server says that it is ready, False when told to stop before."""
+    deadline = time.monotonic() + READY_SECONDS
+    while not stopped.wait(WATCH_SECONDS / 2):
+        _require_alive(running)
+        if _is_ready(port):
+            return True
+        if time.monotonic() > deadline:
+            raise CommandError(f"The server was not ready within {READY_SECONDS} s.{_last_lines(running[0])}")
+    return False
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)  # unlike urllib, it knows no proxies
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _watch(running: list[Child], stopped: threading.Event) -> None:
+    while not stopped.wait(WATCH_SECONDS):
+        _require_alive(running)
+
+
+def _require_alive(running: list[Child]) -> None:
+    for child in running:
+        if child.exit_code is not None:
+            raise CommandError(
+                f"The {child.name} ended by itself, with code {child.exit_code}.{_last_lines(child)}"
+            )
+
+
+def _last_lines(child: Child) -> str:
+    lines = child.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    return "\n".join([f" Its log is {_short(child.log)}; it ends:", *lines])
+
+
+def _screen(port: int, prepared: Prepared, running: list[Child]) -> str:
+    password = prepared.admin_password
+    login = (
+        f"as {quickstart.ADMIN}, password {password}"
+        if password
+        else f"as {quickstart.ADMIN}, with your own password"
+    )
+    return SCREEN.format(
+        model=OFFLINE if registry.is_offline() else ONLINE,
+        host=HOST,
+        port=port,
+        login=login,
+        chat_id=prepared.chat_id,
+        logs=", ".join(_short(child.log) for child in running),
+        token=prepared.demo_token,
+        body=json.dumps({"chat_id": prepared.chat_id, "message": quickstart.QUESTION}),
+    )
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
