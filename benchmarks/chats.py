@@ -31,7 +31,7 @@ BATCH = 1000
 
 
 def make_chat(owner: User, turns: int, *, unfolded: int = TAIL, said: tuple[Exchange, ...] = ()) -> Chat:
-    """A chat of so many finished turns, the last `unfolded` of them not folded. `said` is repeated as often as needed."""
+    """A chat of so many finished turns, the last `unfolded` of them not folded. `said` is repeated as needed."""
     said = said or exchanges()
     chat = Chat.objects.create(owner=owner, policy="chunked", title=f"{turns} turns", last_seq=2 * turns)
     folded = turns - min(turns, unfolded)
@@ -41,7 +41,9 @@ def make_chat(owner: User, turns: int, *, unfolded: int = TAIL, said: tuple[Exch
         last_folded = replies[folded - 1 - start] if start < folded <= start + len(replies) else last_folded
     with transaction.atomic():
         SummaryRevision.objects.bulk_create(_revisions(chat, folded), batch_size=BATCH)
-        _brief(chat, [said[index % len(said)] for index in range(folded, turns)], folded, last_folded).save(force_insert=True)
+        _brief(chat, [said[index % len(said)] for index in range(folded, turns)], folded, last_folded).save(
+            force_insert=True
+        )
     return chat
 
 
@@ -58,7 +60,12 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
     now = timezone.now() - timedelta(days=1)
     common: dict[str, Any] = {"chat": chat, "status": Status.COMPLETE, "created_at": now, "completed_at": now}
     question = Message(
-        id=new_id(), seq=2 * number + 1, role=Role.USER, content=exchange.user, token_count=exchange.user_tokens, **common
+        id=new_id(),
+        seq=2 * number + 1,
+        role=Role.USER,
+        content=exchange.user,
+        token_count=exchange.user_tokens,
+        **common,
     )
     reply = Message(
         id=new_id(),
@@ -88,7 +95,9 @@ def _record(reply: Message) -> ContextRecord:
         revision=0,
         policy="chunked",
         plan=Plan(budget=3000, verbatim=shown).to_json(),
-        sections=[{"kind": "window", "tokens": 2400, "message_ids": [str(reply.pk)] * 2 * TAIL, "clipped": False}],
+        sections=[
+            {"kind": "window", "tokens": 2400, "message_ids": [str(reply.pk)] * 2 * TAIL, "clipped": False}
+        ],
         tokens=2400,
         budget=3000,
         unrepresented=0,
@@ -131,6 +140,8 @@ def _brief(chat: Chat, unfolded: list[Exchange], folded: int, last: Message | No
         token_count=count_tokens(summary()) if folded else 0,
         state={"version": 1, "data": {}} if folded else {},
         unfolded_turns=len(unfolded),
-        unfolded_tokens=sum(said.user_tokens + said.assistant_tokens + 2 * MESSAGE_OVERHEAD for said in unfolded),
+        unfolded_tokens=sum(
+            said.user_tokens + said.assistant_tokens + 2 * MESSAGE_OVERHEAD for said in unfolded
+        ),
         unfolded_line_tokens=sum(line_cost(said.line) for said in unfolded),
     )

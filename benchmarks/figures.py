@@ -72,7 +72,13 @@ def as_table(groups: Sequence[Group]) -> str:
         rows += [_row(figure) for figure in group.figures]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     lines = ["| " + " | ".join(_cells(row, widths)) + " |" for row in rows]
-    rule = ("-" * widths[0], "-" * (widths[1] - 1) + ":", "-" * (widths[2] - 1) + ":", "-" * widths[3], "-" * widths[4])
+    rule = (
+        "-" * widths[0],
+        "-" * (widths[1] - 1) + ":",
+        "-" * (widths[2] - 1) + ":",
+        "-" * widths[3],
+        "-" * widths[4],
+    )
     lines.insert(1, "| " + " | ".join(rule) + " |")
     return "\n".join(lines)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -20,7 +19,6 @@ from chatmemory.ids import new_id
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord, ConversationBrief
 
-EXPIRED = ExpressionWrapper(Q(lease_expires_at__lt=Now()), output_field=BooleanField())
 COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
 ROWS = 400
 
@@ -49,13 +47,17 @@ def _begin(user: User, chat: Chat, given: Given) -> Message:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk, owner=user).first()
         assert locked is not None
-        ActiveReply.objects.filter(chat=locked).annotate(expired=EXPIRED).first()
+        ActiveReply.objects.filter(chat=locked).first()
         locked.last_seq += 1
         locked.save(update_fields=["last_seq", "updated_at"])
         question = _copy(given.question)
-        question.save_base(raw=True, force_insert=True)  # raw: without the receiver's work, which stands below
+        question.save_base(
+            raw=True, force_insert=True
+        )  # raw: without the receiver's work, which stands below
         brief = ConversationBrief.objects.get(chat=locked)
-        unfolded = Message.objects.filter(chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq)
+        unfolded = Message.objects.filter(
+            chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq
+        )
         list(unfolded.order_by("-seq").values_list(*COUNTS)[:ROWS])
         list(Message.objects.filter(chat_id=chat.pk, seq__in=given.read_seqs).values_list("seq", "content"))
         lease = Now() + timedelta(seconds=15)
@@ -76,7 +78,10 @@ def _finish(chat: Chat, question: Message, given: Given) -> None:
             list(unfolded.order_by("-seq").values_list(*COUNTS)[: given.window_rows])
         brief.unfolded_turns += 1
         brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
-        record = {field.attname: getattr(given.record, field.attname) for field in ContextRecord._meta.concrete_fields}
+        record = {
+            field.attname: getattr(given.record, field.attname)
+            for field in ContextRecord._meta.concrete_fields
+        }
         ContextRecord.objects.create(**{**record, "reply_id": reply.pk})
 
 

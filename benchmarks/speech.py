@@ -55,7 +55,9 @@ def text_of(tokens: int, chance: random.Random) -> str:
     while (missing := tokens - count_tokens(" ".join(words))) > 0:
         words += [chance.choice(WORDS) for _ in range(max(1, missing // 2))]
         if missing > 40:
-            words.append(f"order {chance.choice('ABCDEF')}{chance.randint(100, 999)} on 2026-0{chance.randint(1, 9)}-12.")
+            words.append(
+                f"order {chance.choice('ABCDEF')}{chance.randint(100, 999)} on 2026-0{chance.randint(1, 9)}-12."
+            )
     while count_tokens(" ".join(words)) > tokens:
         words.pop()
     return " ".join(words).capitalize()
@@ -64,5 +66,10 @@ def text_of(tokens: int, chance: random.Random) -> str:
 def _exchange(chance: random.Random) -> Exchange:
     user, assistant = text_of(USER_TOKENS, chance), text_of(ASSISTANT_TOKENS, chance)
     return Exchange(
-        user, assistant, count_tokens(user), count_tokens(assistant), outline(assistant), make_line(user, assistant)
+        user,
+        assistant,
+        count_tokens(user),
+        count_tokens(assistant),
+        outline(assistant),
+        make_line(user, assistant),
     )

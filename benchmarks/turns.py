@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from statistics import median
 from typing import Any
 
@@ -20,7 +21,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from benchmarks.budgets import Prompts
-from benchmarks.chats import TAIL, make_chat
+from benchmarks.chats import make_chat
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.sketch import Given, sketch_turn
 from benchmarks.speech import exchanges
@@ -58,7 +59,9 @@ class Bench:
         self._prompts = prompts
         self._brief = ConversationBrief.objects.get(pk=chat.pk)
         self._turn()
-        self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(pk=chat.pk)
+        self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(
+            pk=chat.pk
+        )
         self.reset()
 
     def measure(self, name: str, rounds: int) -> Measured:
@@ -111,7 +114,16 @@ class Bench:
             begun = self._begin()
             stored = ActiveReply.objects.get(pk=self.chat.pk)
             reply = self._finish(begun)
-        names = ("message_id", "supersedes", "model_variant", "model", "metadata", "context", "owner", "started_at")
+        names = (
+            "message_id",
+            "supersedes",
+            "model_variant",
+            "model",
+            "metadata",
+            "context",
+            "owner",
+            "started_at",
+        )
         plan = begun.pending.context["plan"]
         given = Given(
             question=begun.pending.user_message,
@@ -129,7 +141,8 @@ def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS
     """Chats of each length, and one whose unfolded span is long."""
     prompts = Prompts()
     measured = [
-        Bench(owner, make_chat(owner, length), prompts).measure(f"chat of {length:,} turns", rounds) for length in lengths
+        Bench(owner, make_chat(owner, length), prompts).measure(f"chat of {length:,} turns", rounds)
+        for length in lengths
     ]
     waiting = make_chat(owner, 10_000, unfolded=5_000)
     _let_wait(waiting)
@@ -143,20 +156,26 @@ def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
         yield Figure(one.name, median(one.turns), "ms", note=note)
         yield Figure("  over the sketch", ratio(one.turns, one.sketches), "×", bar=RATIO_BAR, portable=True)
     shortest, longest = measured[0], measured[-1]
-    yield Figure("longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True)
+    yield Figure(
+        "longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True
+    )
     different = len({one.queries for one in (*measured, long)})
     yield Figure("different numbers of queries a turn", different, "", bar=1, portable=True)
 
 
 def _let_wait(chat: Chat) -> None:
     """As a span gets long in life: the summarizer has failed, and its next attempt has not come."""
-    later = timezone.now() + timezone.timedelta(hours=1)
+    later = timezone.now() + timedelta(hours=1)
     ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=3, next_attempt_at=later)
 
 
 def _window_rows(queries: list[dict[str, Any]]) -> int:
     """The limit of the second read of unfolded rows, which asks whether the chat is due."""
-    limits = [query["sql"].rpartition("LIMIT ")[2] for query in queries if "LIMIT" in query["sql"] and '"line"' in query["sql"]]
+    limits = [
+        query["sql"].rpartition("LIMIT ")[2]
+        for query in queries
+        if "LIMIT" in query["sql"] and '"line"' in query["sql"]
+    ]
     numbers = [int(limit) for limit in limits if limit.isdigit()]
     return numbers[1] if len(numbers) > 1 else 0
 
