@@ -30,7 +30,6 @@ from memory.planned import Plan
 from memory.policies import Counts, Policy, State, StateSection, counts_of, get_policy, is_due
 from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn, to_turns
 
 logger = logging.getLogger(__name__)
 
@@ -200,9 +199,8 @@ def _is_due(brief: ConversationBrief) -> bool:
     small = policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2
     if small and not is_due(policy, state, alone, limits):
         return False
-    window = counts_of(
-        to_turns(shown.newest(brief, turns=policy.window(limits) + 2).rows), policy.window(limits)
-    )
+    newest = shown.newest(brief, turns=policy.window(limits) + 2)
+    window = counts_of(newest.turns, policy.window(limits))
     counts = Counts(*totals, window.window_turns, window.window_tokens, window.newest_tokens)
     return is_due(policy, state, counts, limits)
 
@@ -236,10 +234,9 @@ def _assemble(
         "window_turns": policy.window(limits),
         "anchor_seq": brief.anchor_seq,
     }
-    turns: list[Turn] = to_turns(span.rows)
-    plan = choose(state, turns, **shape)
-    texts = shown.with_text(brief.chat_id, span.rows, plan)
-    return assemble(plan, state, to_turns(texts), asked, **shape)
+    plan = choose(state, span.turns, **shape)
+    turns = shown.with_text(brief.chat_id, span.rows, span.turns, plan)
+    return assemble(plan, state, turns, asked, **shape)
 
 
 def _log_cuts(chat: Chat, context: Context) -> None:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
-
 from conversations.models import Message, Role
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief
@@ -24,9 +22,10 @@ _COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "li
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest unfolded rows in order of seq, whole turns, without text; and the unfolded turns before them."""
+    """The newest unfolded turns, oldest first, without text, and their rows; and how many unfolded turns are older."""
 
     rows: tuple[StoredMessage, ...]
+    turns: tuple[Turn, ...]
     older_turns: int
 
 
@@ -39,21 +38,22 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     rows = [_stored(row) for row in messages.order_by("-seq").values_list(*_COUNTS)[:limit]]
     rows.reverse()
     if len(rows) < limit:
-        return Newest(tuple(rows), 0)
+        return Newest(tuple(rows), tuple(to_turns(rows)), 0)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
     whole = tuple(rows[first:])
-    counted = sum(turn.tokens > 0 for turn in to_turns(whole))
-    return Newest(whole, max(0, brief.unfolded_turns - counted))
+    turns_of_them = tuple(to_turns(whole))
+    counted = sum(turn.tokens > 0 for turn in turns_of_them)
+    return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
 
 
-def with_text(chat_id: UUID, rows: Sequence[StoredMessage], plan: Plan) -> list[StoredMessage]:
-    """`rows`, those that `plan` shows verbatim with their text."""
-    spans = [(shown.from_seq, shown.through_seq) for shown in plan.verbatim]
-    wanted = [
-        row.seq for row in rows if row.token_count and any(low <= row.seq <= high for low, high in spans)
-    ]
-    texts = dict(_in_chat(chat_id, wanted).values_list("seq", "content")) if wanted else {}
-    return [replace(row, content=texts[row.seq]) if row.seq in texts else row for row in rows]
+def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn], plan: Plan) -> list[Turn]:
+    """`turns`, which were made of `rows`: those that `plan` shows verbatim with their text."""
+    verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
+    wanted = [row for row in rows if row.seq in verbatim]
+    texts = _texts(chat_id, [row.seq for row in wanted if row.token_count])
+    made = to_turns([replace(row, content=texts.get(row.seq, "")) for row in wanted])
+    whole = {turn.from_seq: turn for turn in made}
+    return [_said(turn, whole.get(turn.from_seq)) for turn in turns]
 
 
 def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
@@ -65,15 +65,21 @@ def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
         chat_id=chat_id, seq__range=(spans[0][0], max(high for _, high in spans))
     )
     rows = [_stored(row) for row in messages.order_by("seq").values_list(*_COUNTS)]
-    return to_turns(with_text(chat_id, rows, plan))
+    return with_text(chat_id, rows, to_turns(rows), plan)
 
 
 def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
     return ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
 
 
-def _in_chat(chat_id: UUID, seqs: Sequence[int]) -> QuerySet[Message]:
-    return Message.objects.filter(chat_id=chat_id, seq__in=seqs)
+def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, str]:
+    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs)
+    return dict(rows.values_list("seq", "content")) if seqs else {}
+
+
+def _said(turn: Turn, whole: Turn | None) -> Turn:
+    """`turn` with the texts of `whole`, which was made of its rows that are shown."""
+    return turn if whole is None else replace(turn, user=whole.user, assistant=whole.assistant)
 
 
 def _stored(row: tuple[Any, ...]) -> StoredMessage:
