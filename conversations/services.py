@@ -226,10 +226,10 @@ def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
 
 def _require_idle(chat: Chat) -> None:
     """No reply is being written; one whose process is gone is finished here and now."""
-    active = ActiveReply.objects.filter(chat=chat).annotate(expired=finishing.EXPIRED).first()
+    active = ActiveReply.objects.filter(chat=chat).first()
     if active is None:
         return
-    if not active.expired:
+    if not ActiveReply.objects.filter(finishing.EXPIRED, pk=active.pk).exists():
         raise ChatBusy("A reply is being written in this chat.", retry_after=1)
     finishing.finish_abandoned(active)
     chat.refresh_from_db(fields=["last_seq"])
