@@ -129,7 +129,7 @@ class Run:
         assert self.process.stdout is not None
         shown = ""
         for line in self.process.stdout:
-            shown += line
+            shown = f"{shown}{line}"
             if last in line:
                 return shown
         raise AssertionError(f"quickstart ended: {shown}")
