@@ -35,18 +35,21 @@ KEEP_FAILURES = timedelta(days=7)
 class SweepReport:
     """How many of each a sweep found."""
 
-    replies_finished: int
     chats_enqueued: int
+    replies_finished: int
     keys_removed: int
     tokens_removed: int
     failures_removed: int
 
 
 def sweep() -> SweepReport:
-    """Finish stale replies, enqueue the chats whose memory waits for work, remove what has expired."""
+    """Enqueue the chats whose memory waits for work, finish stale replies, remove what has expired.
+
+    A reply that is finished here enqueues its fold itself, as any other.
+    """
     report = SweepReport(
-        replies_finished=finish_expired(),
         chats_enqueued=_enqueue_waiting(),
+        replies_finished=finish_expired(),
         keys_removed=_remove(IdempotencyKey.objects.filter(created_at__lt=Now() - KEEP_IDEMPOTENCY_KEYS)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from datetime import timedelta
 
@@ -52,12 +51,11 @@ def assert_sound(chat: Chat) -> None:
     brief, rows = brief_of(chat), revisions(chat)
     assert [row.version for row in rows] == list(range(1, len(rows) + 1))
     assert brief.version == len(rows)
-    folds = [row for row in rows if row.kind == Kind.FOLD]
-    for before, after in itertools.pairwise(folds):
-        assert after.from_seq == before.through_seq + 1
-    if rows:
-        assert brief.folded_through_seq == rows[-1].through_seq
-        assert rows[0].from_seq == 1
+    ends = {row.version: row.through_seq for row in rows}
+    for row in rows:
+        before = ends[row.parent] if row.parent and row.kind == Kind.FOLD else 0
+        assert row.from_seq == before + 1
+    assert brief.folded_through_seq == ends.get(brief.head, 0)
     exact = brief_of(chat)
     recount(exact)
     assert [getattr(exact, name) for name in COUNTERS] == [getattr(brief, name) for name in COUNTERS]

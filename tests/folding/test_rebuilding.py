@@ -1,0 +1,225 @@
+"""Rebuilding: from the first message, from the originals, resumable, and in nobody's way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.protocol import Prompt
+from conversations.models import Message
+from conversations.services import update_chat
+from memory.folding import fold
+from memory.loading import unfolded_turns
+from memory.models import Kind
+from memory.policies import POLICIES
+from memory.policies.chunked import Chunked
+from memory.provenance import source_hash
+from memory.requesting import request_resummarize
+from memory.services import messages_changed
+from tests.factories import add_turns, brief_of, make_chat
+from tests.fakes.scripted import KeepingModel
+from tests.folding.folds import (
+    DOWN,
+    Killed,
+    asked,
+    assert_folded,
+    assert_sound,
+    chat_of,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    model.lines = ["a summary that drifted"] * 3
+    run(chat)
+    folded, calls = revisions(chat), len(model.prompts)
+    model.lines = []
+    request_resummarize(chat, "rebuild")
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+    last = revisions(chat)[-1]
+    assert len(revisions(chat)) == len(folded) + 1
+    assert (last.kind, last.from_seq, last.through_seq, last.turns) == (Kind.REBUILD, 1, 18, 9)
+    assert last.parent == folded[-1].version
+    assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
+    assert last.input_tokens > max(row.input_tokens for row in folded)
+    assert last.retained["share"] > 0
+    assert [code for call in asked(model)[calls:] for code in call] == [
+        f"T{number}" for number in range(1, 10)
+    ]
+    brief = brief_of(chat)
+    assert (brief.requested, brief.rebuild) == ("", None)
+    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=18)
+
+
+@pytest.mark.django_db
+def test_the_old_memory_serves_until_the_rebuild_is_done(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    before = brief_of(chat)
+    request_resummarize(chat, "rebuild")
+    seen: list[str] = []
+
+    def look(prompt: Prompt) -> str:
+        seen.append(brief_of(chat).global_summary)
+        return "T1 T2 T3"
+
+    model.lines = [look, look]
+    run(chat)
+    assert seen == [before.global_summary] * 2
+
+
+@pytest.mark.django_db
+def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+    calls = len(model.prompts)
+    model.lines = [lambda prompt: "T1 T2 T3", Killed()]
+    with pytest.raises(Killed):
+        run(chat)
+    assert brief_of(chat).rebuild["through_seq"] == 6  # type: ignore[index]
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls:] == [
+        ["T1", "T2", "T3"],
+        ["T4", "T5", "T6"],
+        ["T4", "T5", "T6"],
+        ["T7", "T8", "T9"],
+    ]
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memory.rebuilding._swap", killed)
+        with pytest.raises(Killed):
+            run(chat)
+    calls = len(model.prompts)
+    assert run(chat).outcome == "done"
+    assert len(model.prompts) == calls
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_in_several_tasks(model: KeepingModel) -> None:
+    chat = chat_of(30)
+    request_resummarize(chat, "rebuild")
+    for _ in range(40):
+        if fold(chat.pk, until=time.monotonic()).outcome != "more":
+            break
+    assert_folded(chat, through=27)
+    assert brief_of(chat).requested == ""
+
+
+@pytest.mark.django_db
+def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+
+    def meanwhile(prompt: Prompt) -> str:
+        Message.objects.filter(chat=chat, seq=1).update(content="T1 edited")
+        messages_changed(chat.pk, from_seq=1)
+        return "T1 T666"
+
+    model.lines = [lambda prompt: "T1 T2 T666", meanwhile]
+    assert run(chat).outcome == "done"
+    assert "T666" not in brief_of(chat).global_summary
+    assert brief_of(chat).rebuild is None
+    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
+
+
+@pytest.mark.django_db
+def test_what_is_due_is_folded_before_a_rebuild_goes_on(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+    model.lines = [lambda prompt: "T1 T2 T3", DOWN]
+    run(chat)
+    add_turns(chat, [turn(number) for number in range(13, 21)])
+    wait_over(chat)
+    request_resummarize(chat, "rebuild")
+    calls = len(model.prompts)
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls][0] == "T10"
+    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert_folded(chat, through=17)
+
+
+@pytest.mark.django_db
+def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "rebuild")
+    model.lines = [DOWN] * 5
+    for _ in range(5):
+        wait_over(chat)
+        run(chat)
+    brief, (last,) = brief_of(chat), revisions(chat)
+    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (Kind.REBUILD, True, True, "")
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_a_change_of_policy_rebuilds_by_the_new_one(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(Chunked):
+        name = "other"
+
+    monkeypatch.setitem(POLICIES, "other", Other())
+    chat = chat_of(12)
+    run(chat)
+    update_chat(chat, {"policy": "other"})
+    assert brief_of(chat).policy == "chunked"
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).policy == "other"
+    assert revisions(chat)[-1].policy == "other"
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_of_a_short_chat_folds_nothing_and_is_done(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    request_resummarize(chat, "rebuild")
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).requested == ""
+    assert model.prompts == []
+    assert run(chat).outcome == "idle"
+
+
+@pytest.mark.django_db
+def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(12)
+    request_resummarize(chat, "update")
+    run(chat)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, k_raw_turns=20)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.global_summary, brief.folded_through_seq, brief.unfolded_turns) == ("", 0, 12)
+    assert brief.last_summarized_message is None
+
+
+@pytest.mark.django_db
+def test_an_update_does_not_take_back_a_rebuild() -> None:
+    chat = make_chat()
+    request_resummarize(chat, "rebuild")
+    request_resummarize(chat, "update")
+    assert brief_of(chat).requested == "rebuild"
