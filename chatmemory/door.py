@@ -7,10 +7,12 @@ on the database executor (measured: twice the streams of a synchronous view, a f
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from asgiref.sync import markcoroutinefunction
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.renderers import JSONRenderer
@@ -41,6 +43,7 @@ class AsyncDoor(APIView):
         return self._dispatch(request, *args, **kwargs)
 
     async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        _take_body(request)
         work = asyncio.get_running_loop().create_task(self._serve(request, *args, **kwargs))
         _serving.add(work)
         work.add_done_callback(_serving.discard)
@@ -65,7 +68,11 @@ class AsyncDoor(APIView):
         self.headers = self.default_response_headers
         try:
             self.initial(drf_request, *args, **kwargs)
-            handler = getattr(self, (request.method or "").lower(), self.http_method_not_allowed)
+            method = (request.method or "").lower()
+            # Only names of methods: `getattr` alone would find every other attribute of the view, too.
+            known = method in self.http_method_names
+            handler = getattr(self, method, None) if known else None
+            handler = handler or self.http_method_not_allowed
             opened = handler(drf_request, *args, **kwargs)
         except Exception as exc:  # noqa: BLE001  # as above
             opened = self._failed(exc)
@@ -86,6 +93,12 @@ class AsyncDoor(APIView):
     async def answer(self, opened: Any) -> HttpResponseBase:
         """Turn what the handler returned into a response, on the event loop."""
         raise NotImplementedError(f"{type(self).__name__}.answer")
+
+
+def _take_body(request: HttpRequest) -> None:
+    """Read the body now: Django closes its file when the client leaves, while our work goes on."""
+    with suppress(RequestDataTooBig, UnreadablePostError):  # DRF meets it again, and answers
+        _ = request.body
 
 
 _serving: set[asyncio.Task[HttpResponseBase]] = set()

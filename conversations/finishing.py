@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -100,7 +100,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         Chat.objects.filter(pk=pending.chat_id).update(last_seq=pending.seq, updated_at=message.completed_at)
         message.save(force_insert=True)
         if pending.supersedes and message.status != Status.FAILED:
-            Message.objects.filter(pk=pending.supersedes).update(superseded_by=message)
+            _earlier_answers(pending).update(superseded_by=message)
         memory.turn_finished(message, pending.context)
     logger.info(
         "reply finished",
@@ -168,6 +168,14 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: bool) -> dict[UUID, 
         if renew:
             mine.update(lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS))
         return dict(mine.values_list("message_id", "cancel_requested"))
+
+
+def _earlier_answers(pending: Pending) -> QuerySet[Message]:
+    """The answers that stand so far; more than one, where a retry failed before."""
+    after, before = pending.user_message.seq, pending.seq
+    return Message.objects.filter(
+        chat_id=pending.chat_id, seq__gt=after, seq__lt=before, superseded_by=None
+    )
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
