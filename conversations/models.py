@@ -89,6 +89,13 @@ class Message(models.Model):
     edited_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        # Every foreign key has an index: without it, deleting a chat reads the whole table once a message.
+        indexes = [
+            models.Index(fields=["reply_to"], name="message_reply_to", condition=Q(reply_to__isnull=False)),
+            models.Index(
+                fields=["superseded_by"], name="message_superseded_by", condition=Q(superseded_by__isnull=False)
+            ),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["chat", "seq"], name="message_chat_seq"),
             models.CheckConstraint(condition=Q(seq__gte=1), name="message_seq_from_one"),
@@ -121,7 +128,7 @@ class ActiveReply(models.Model):
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
     message_id = models.UUIDField(unique=True)
-    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
+    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+")
     supersedes = models.UUIDField(null=True, blank=True)
     model_variant = models.CharField(max_length=64)
     model = models.CharField(max_length=128)
@@ -149,7 +156,7 @@ class IdempotencyKey(models.Model):
     key = models.CharField(max_length=128)
     request_hash = models.CharField(max_length=64)
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
-    user_message = models.ForeignKey(Message, on_delete=models.DO_NOTHING, related_name="+", db_index=False)
+    user_message_id = models.UUIDField()
     message_id = models.UUIDField()
     created_at = models.DateTimeField(db_index=True)
 

@@ -218,7 +218,7 @@ def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
             key=key,
             request_hash=fingerprint,
             chat_id=pending.chat_id,
-            user_message=pending.user_message,
+            user_message_id=pending.user_message.pk,
             message_id=pending.message_id,
             created_at=timezone.now(),
         )

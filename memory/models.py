@@ -32,7 +32,7 @@ class ConversationBrief(models.Model):
     policy = models.CharField(max_length=32)
     global_summary = models.TextField(blank=True, default="")
     last_summarized_message = models.ForeignKey(
-        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+", db_index=False
+        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
     )
     folded_through_seq = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
