@@ -6,6 +6,8 @@ from django.apps import AppConfig, apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 
+from chatmemory import forking
+
 UNWANTED = (
     # A schedule names any function to call: whoever may edit one runs code as the worker. The others show pickled
     # arguments, or put them back on the queue (pitfalls of django-q2, issue 121).
@@ -23,6 +25,7 @@ class ChatmemoryConfig(AppConfig):
     name = "chatmemory"
 
     def ready(self) -> None:
+        forking.install()
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "What was said, and what is remembered"
         for label in UNWANTED:
