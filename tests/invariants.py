@@ -14,9 +14,9 @@ from django.contrib.auth.models import User
 from django.db.models import Min
 from django.db.models.functions import Now
 
-from conversations import usage
+
 from conversations.models import ActiveReply, Chat, Message, Role, Status
-from memory import loading, services
+from memory import loading, services, usage
 from memory.context import Context
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.provenance import source_hash

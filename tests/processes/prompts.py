@@ -1,0 +1,63 @@
+"""A prompt as the upstream got it, taken apart again: summary, lines, verbatim turns, the question. Pure.
+
+Goes by the headings alone, as a model would, and not by what the server says that it sent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memory.quoting import LINES_HEADING, SUMMARY_HEADING
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from tests.fakes.connection import Request
+
+CODE = re.compile(r"[A-Z]{2}-\d{4}")
+"""A planted fact."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one prompt shows of memory."""
+
+    question: str
+    summary: str
+    lines: str
+    verbatim: tuple[tuple[str, str], ...]
+    """(role, text) of each message."""
+    tokens: int
+    """Of memory, overhead of its messages included."""
+
+    @property
+    def places(self) -> tuple[set[str], set[str], set[str]]:
+        """The codes in the summary, in lines, and in verbatim turns."""
+        said = "\n".join(text for _, text in self.verbatim)
+        return codes(self.summary), codes(self.lines), codes(said)
+
+
+def seen(request: Request) -> Seen:
+    """Take a streamed request apart. The question comes last; turns have no sources in these tests."""
+    *memory, (role, question) = request.said
+    assert role == "user"
+    summaries = [text for _, text in memory if text.startswith(SUMMARY_HEADING)]
+    lines = [text for _, text in memory if text.startswith(LINES_HEADING)]
+    assert len(summaries) <= 1, "two summaries in one prompt"
+    assert len(lines) <= 1, "two blocks of lines in one prompt"
+    headed = {*summaries, *lines}
+    return Seen(
+        question=question,
+        summary="".join(summaries),
+        lines="".join(lines),
+        verbatim=tuple(item for item in memory if item[1] not in headed),
+        tokens=sum(count_tokens(text) + MESSAGE_OVERHEAD for _, text in memory),
+    )
+
+
+def codes(text: str) -> set[str]:
+    """Every planted fact in it."""
+    return set(CODE.findall(text))
+
+
+def code(number: int) -> str:
+    """The fact that turn `number` plants."""
+    return f"{chr(65 + number // 26 % 26)}{chr(65 + number % 26)}-{1000 + number}"
