@@ -168,7 +168,7 @@ class OpenAIModel:
             async with aclosing(response.aiter_bytes()) as chunks:
                 yield chunks
         finally:
-            await response.aclose()
+            await response.aclose()  # an iterator that was never begun closes nothing
 
     async def _chunks(
         self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader

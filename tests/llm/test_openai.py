@@ -27,7 +27,6 @@ MISBEHAVIOURS = [
     ("normal?delay=0.1", "complete", "", TEXT),
     ("unknown", "complete", "", TEXT),
     ("dirty", "complete", "", CLEAN),
-    ("stall_after_end", "complete", "", TEXT),
     # too slow
     ("silent", "failed", "upstream_timeout", ""),
     ("normal?delay=5", "failed", "upstream_timeout", ""),
@@ -82,13 +81,24 @@ def test_every_misbehaviour_ends_in_time_and_in_one_honest_reply(
     fake: FakeUpstream, style: Style, how: str, status: str, code: str, text: str
 ) -> None:
     fake.behave(f"{how}{'&' if '?' in how else '?'}text={TEXT}")
-    is_slow = code == "upstream_timeout" or how == "stall_after_end"
-    deadlines = BRISK if is_slow else PATIENT
+    deadlines = BRISK if code == "upstream_timeout" else PATIENT
     outcome = talk(fake.base_url, style, deadlines=deadlines)
     assert outcome.summary == (status, code, text)
     assert outcome.seconds <= deadlines.total + 1
     assert len(fake.requests) == 1
     fake.wait_until(lambda it: it.active == 0)
+
+
+@pytest.mark.parametrize("how", ["stall_after_end", "error_event"])
+@pytest.mark.parametrize("style", STYLES)
+def test_a_reply_that_has_ended_does_not_wait_for_its_connection(
+    fake: FakeUpstream, style: Style, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatmemory.llm.openai.SECONDS_FOR_USAGE", 0.2)
+    fake.behave(how, text=TEXT)
+    outcome = talk(fake.base_url, style)
+    assert outcome.reply.status == ("complete" if how == "stall_after_end" else "incomplete")
+    assert outcome.seconds < 5  # PATIENT would allow ten for silence
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -14,7 +14,8 @@ from chatmemory.llm.protocol import Deadlines
 
 async def chunks(*pauses: float) -> AsyncGenerator[bytes, None]:
     for pause in pauses:
-        await asyncio.sleep(pause)
+        if pause:
+            await asyncio.sleep(pause)
         yield b"x"
 
 
