@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from chatmemory import environment as env
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
-from chatmemory.llm.wire import Style
+from chatmemory.llm.wire import Style, Terminal
 from chatmemory.observability import logging_config
 from memory.limits import MemoryLimits
 
@@ -206,6 +206,9 @@ OPENAI_API_KEY = env.text("OPENAI_API_KEY")
 OPENAI_BASE_URL = env.url("OPENAI_BASE_URL", ("http", "https"))
 OPENAI_API_STYLE: Style = (
     "chat" if env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat")) == "chat" else "responses"
+)
+OPENAI_TERMINAL: Terminal = (
+    "done" if env.choice("OPENAI_TERMINAL", "strict", ("strict", "done")) == "done" else "strict"
 )
 MODEL_VARIANTS = env.variants(
     "MODEL_VARIANTS",

@@ -39,6 +39,7 @@ def _make() -> ChatModel:
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL or None,
         style=settings.OPENAI_API_STYLE,
+        terminal=settings.OPENAI_TERMINAL,
     )
 
 

@@ -142,7 +142,7 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
             key=key,
             request_hash="",
             chat=chat,
-            user_message=question,
+            user_message_id=question.pk,
             message_id=question.pk,
             created_at=now - timedelta(hours=hours),
         )
