@@ -178,9 +178,10 @@ def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: 
     """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
     policy, state = get_policy(brief.policy), stored_state(brief)
     answer = attempt(brief, policy, state, bite.shown, builtin=builtin, timeout=timeout)
-    if not builtin:
+    done = publish(brief, _result(brief, bite, answer, degraded=builtin))
+    if done is Done.LOST and not builtin:
         forgive(brief)
-    return publish(brief, _result(brief, bite, answer, degraded=builtin))
+    return done
 
 
 def _result(brief: ConversationBrief, bite: Bite, answer: Answer, *, degraded: bool) -> Result:

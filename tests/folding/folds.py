@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
+from django.db import connection
 from django.utils import timezone
 
 from chatmemory.llm.protocol import UpstreamError
@@ -87,3 +90,25 @@ def fail_until_given_up(chat: Chat, model: KeepingModel) -> None:
 
 class Killed(BaseException):
     """What a worker that is killed looks like to the code after it."""
+
+
+def together(*acts: Callable[[], None]) -> None:
+    """Run all of `acts` at once, a thread each, and wait for them. Whatever one raises is raised."""
+    start, failures = threading.Barrier(len(acts)), list[BaseException]()
+
+    def guarded(act: Callable[[], None]) -> None:
+        try:
+            start.wait(timeout=10)
+            act()
+        except BaseException as error:  # noqa: BLE001  # told to the thread that waits
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=guarded, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)

@@ -1,0 +1,82 @@
+"""What of a chat's memory is next, by whom, and how long a failure waits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.pacing import MAX_BACKOFF_SECONDS, Standing, Step, Work, backoff_seconds, next_step
+
+UPSTREAM, BUILTIN = False, True
+standings = st.builds(
+    Standing,
+    due=st.booleans(),
+    rebuild_requested=st.booleans(),
+    degraded=st.booleans(),
+    attempts=st.integers(0, 20),
+    waiting=st.booleans(),
+)
+
+
+def standing(
+    *,
+    due: bool = False,
+    rebuild: bool = False,
+    degraded: bool = False,
+    attempts: int = 0,
+    waiting: bool = False,
+) -> Standing:
+    return Standing(due, rebuild, degraded, attempts, waiting)
+
+
+@pytest.mark.parametrize(
+    ("now", "step"),
+    [
+        (standing(), Step(Work.NOTHING)),
+        (standing(due=True), Step(Work.FOLD, UPSTREAM)),
+        (standing(due=True, attempts=4), Step(Work.FOLD, UPSTREAM)),
+        (standing(due=True, attempts=4, waiting=True), Step(Work.WAIT)),
+        # The fifth failed, or killed its worker: the built-in one, whether its wait is over or not.
+        (standing(due=True, attempts=5, waiting=True), Step(Work.FOLD, BUILTIN)),
+        (standing(due=True, attempts=5), Step(Work.FOLD, BUILTIN)),
+        # It has stood in already: the upstream gets a chance whenever its wait is over.
+        (standing(due=True, attempts=5, degraded=True, waiting=True), Step(Work.FOLD, BUILTIN)),
+        (standing(due=True, attempts=5, degraded=True), Step(Work.FOLD, UPSTREAM)),
+        (standing(rebuild=True), Step(Work.REBUILD, UPSTREAM)),
+        (standing(due=True, rebuild=True), Step(Work.FOLD, UPSTREAM)),
+        (standing(rebuild=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
+        # What the built-in one did is replaced by the upstream alone.
+        (standing(degraded=True), Step(Work.RECOVER, UPSTREAM)),
+        (standing(degraded=True, attempts=7), Step(Work.RECOVER, UPSTREAM)),
+        (standing(degraded=True, attempts=7, waiting=True), Step(Work.NOTHING)),
+        (standing(degraded=True, attempts=2, waiting=True), Step(Work.WAIT)),
+    ],
+)
+def test_the_next_step(now: Standing, step: Step) -> None:
+    assert next_step(now, max_attempts=5) == step
+
+
+@given(standings)
+def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: Standing) -> None:
+    step = next_step(now, max_attempts=5)
+    if step.builtin:
+        assert now.attempts >= 5
+        assert step.work in (Work.FOLD, Work.REBUILD)
+
+
+@given(standings)
+def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: Standing) -> None:
+    if now.due:
+        work = next_step(now, max_attempts=5).work
+        assert work is Work.FOLD or (work is Work.WAIT and now.attempts < 5)
+
+
+def test_the_wait_doubles_up_to_ten_minutes() -> None:
+    assert [backoff_seconds(attempt, 10) for attempt in range(1, 9)] == [10, 20, 40, 80, 160, 320, 600, 600]
+    assert backoff_seconds(0, 10) == 10
+
+
+@given(st.integers(0, 10**9), st.floats(0.01, 1000))
+def test_no_wait_is_longer_than_ten_minutes(attempts: int, first: float) -> None:
+    assert 0 < backoff_seconds(attempts, first) <= MAX_BACKOFF_SECONDS
