@@ -15,6 +15,7 @@ from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.llm.wire import Style, Terminal
 from chatmemory.observability import logging_config
 from memory.limits import MemoryLimits
+from memory.policies import POLICIES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -232,7 +233,7 @@ if REPLY_LEASE_SECONDS < 4 * REPLY_CHECKPOINT_SECONDS:
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
-MEMORY_POLICY = env.text("MEMORY_POLICY", "chunked")
+MEMORY_POLICY = env.choice("MEMORY_POLICY", "chunked", POLICIES)
 MEMORY_LIMITS = MemoryLimits(
     k_raw_turns=env.integer("MEMORY_K_RAW_TURNS", 3, at_least=1, at_most=50),
     summary_cap=env.integer("MEMORY_SUMMARY_TOKEN_CAP", 500, at_least=50, at_most=100_000),

@@ -21,7 +21,8 @@ def is_offline() -> bool:
 def chat_model() -> ChatModel:
     """The model that answers and summarizes. Another process or another configuration gets a client of its own."""
     global _made  # one client a process is the point
-    wanted = (os.getpid(), settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL, settings.OPENAI_API_STYLE)
+    names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_STYLE", "OPENAI_TERMINAL")
+    wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _made is None or _made[0] != wanted:
         _made = (wanted, _make())
     return _made[1]
