@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +40,8 @@ from conversations.serializers import (
 )
 from conversations.services import Begun, Standing
 from conversations.views import messages_page
+
+logger = logging.getLogger(__name__)
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -94,6 +97,8 @@ class ReplyDoor(AsyncDoor):
 
     async def _whole(self, turn: Standing) -> HttpResponseBase:
         message = await following.final(turn.chat_id, turn.message_id)
+        if message is None and not generation.is_draining():
+            raise NotFound("The chat was deleted while the reply was being written.")
         if message is None:
             raise Unavailable(
                 "This server is restarting; the reply goes on. Ask for the message in a moment.",
@@ -225,7 +230,10 @@ class CancelDoor(AsyncDoor):
         patience = 4 * settings.REPLY_CHECKPOINT_SECONDS
         try:
             async with asyncio.timeout(patience):
-                return await following.final(chat_id, message_id)
+                message = await following.final(chat_id, message_id)
+            if message is not None or not generation.is_draining():
+                return message
         except TimeoutError:
-            await db.write(finishing.finish_cancelled, chat_id, message_id)
-            return (await db.read(following.find, chat_id, message_id)).final
+            logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
+        await db.write(finishing.finish_cancelled, chat_id, message_id)
+        return (await db.read(following.find, chat_id, message_id)).final

@@ -81,6 +81,8 @@ class Generation:
         request_id.set(self._request_id)
         try:
             self._upstream = asyncio.create_task(self._read())
+            if self._cut is not None:
+                self._upstream.cancel()
             await asyncio.wait([self._upstream])
             if not self._lost:
                 self.final = await self._finish(self._ending())
@@ -125,8 +127,10 @@ class Generation:
                 future.set_result(None)
 
     def _stop(self, ending: Ending) -> None:
-        if self._cut is None and self._upstream is not None and not self._upstream.done():
-            self._cut = ending
+        if self._cut is not None or (self._upstream is not None and self._upstream.done()):
+            return
+        self._cut = ending
+        if self._upstream is not None:
             self._upstream.cancel()
 
     async def _read(self) -> Reply:
@@ -169,6 +173,7 @@ _running: dict[UUID, Generation] = {}
 _tasks: set[asyncio.Task[None]] = set()
 _checkpointer: asyncio.Task[None] | None = None
 _draining = False
+_letting_end: asyncio.Task[None] | None = None
 
 
 def start(begun: Begun) -> Generation:
@@ -202,24 +207,33 @@ def refuse_when_draining() -> None:
 
 
 def start_draining() -> None:
-    """Send readers away; called on SIGTERM, before the server stops listening."""
-    global _draining  # a process drains once
+    """Send readers away and give the generations their time; called on SIGTERM, before the server stops listening.
+
+    Not only at shutdown, because that comes after the last answer: one with `"stream": false` waits for its reply.
+    """
+    global _draining, _letting_end  # a process drains once
     if not _draining:
         _draining = True
         logger.info("draining", extra={"replies": len(_running)})
         for generation in list(_running.values()):
             generation.wake()
+        _letting_end = asyncio.get_running_loop().create_task(_let_end(), context=contextvars.Context())
 
 
 async def shut_down() -> None:
     """Let generations end by themselves for `REPLY_DRAIN_SECONDS`, then finish the rest as cut off."""
     start_draining()
+    if _letting_end is not None:
+        await _letting_end
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
+
+
+async def _let_end() -> None:
     if _tasks:
         await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
     for generation in list(_running.values()):
         generation.interrupt()
-    if _tasks:
-        await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
 
 
 async def _checkpoints() -> None:
@@ -232,9 +246,8 @@ async def _checkpoints() -> None:
         open_now = {key: made for key, made in _running.items() if not made.done}
         grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
         try:
-            mine = await db.write(
-                finishing.checkpoint, [(key, open_now[key].log.text()) for key in grown], renew=renew
-            )
+            texts = [(key, open_now[key].log.text()) for key in grown]
+            mine = await db.write(finishing.checkpoint, texts, renew=list(open_now) if renew else [])
         except (DatabaseError, InterfaceError) as exc:
             logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
             continue
