@@ -1,0 +1,31 @@
+"""What surrounds every test over HTTP: a quick tick, and a look at all chats when the test is over."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from conversations import generation
+from tests.conftest import wait_for
+from tests.invariants import check_all
+from tests.live import Client, LiveServer
+
+
+@pytest.fixture(autouse=True)
+def house(live: LiveServer, settings: Any) -> Iterator[None]:
+    """Checkpoints come quickly; afterwards every reply ends, and every chat is found in order."""
+    settings.REPLY_CHECKPOINT_SECONDS = 0.05
+    # Connections inherit this. asyncio sets it only on sockets of its own making, and each answer would take 40 ms.
+    live._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    yield
+    wait_for(lambda: not generation._running)
+    check_all()
+
+
+@pytest.fixture
+def bob(user_client: Callable[[str], Client]) -> Client:
+    """Somebody else."""
+    return user_client("bob")
