@@ -27,14 +27,24 @@ class Open(APIView):
 
 
 class HealthView(Open):
-    @extend_schema(responses={200: OpenApiTypes.OBJECT}, operation_id="healthz", auth=[])
+    @extend_schema(
+        responses={200: OpenApiTypes.OBJECT},
+        operation_id="healthz",
+        summary="The process is up",
+        tags=["health"],
+        auth=[],
+    )
     def get(self, request: Request) -> Response:
         return Response({"status": "ok"})
 
 
 class ReadyView(Open):
     @extend_schema(
-        responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT}, operation_id="readyz", auth=[]
+        responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
+        operation_id="readyz",
+        summary="Database and queue answer",
+        tags=["health"],
+        auth=[],
     )
     def get(self, request: Request) -> Response:
         parts = {"database": _answers(_database), "queue": _answers(_queue)}

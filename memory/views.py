@@ -36,7 +36,9 @@ from memory.sources import Source
 
 
 class BriefView(APIView):
-    @extend_schema(responses=BriefOut, operation_id="brief_read")
+    @extend_schema(
+        responses=BriefOut, operation_id="brief_read", summary="The memory in use", tags=["memory"]
+    )
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
         brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
@@ -57,6 +59,8 @@ class RevisionsView(APIView):
         parameters=[OpenApiParameter("cursor", str), OpenApiParameter("limit", int)],
         responses=RevisionsPageOut,
         operation_id="revisions_list",
+        summary="Every version of it, newest first",
+        tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
@@ -66,7 +70,9 @@ class RevisionsView(APIView):
 
 
 class RevisionView(APIView):
-    @extend_schema(responses=RevisionOut, operation_id="revisions_read")
+    @extend_schema(
+        responses=RevisionOut, operation_id="revisions_read", summary="One version", tags=["memory"]
+    )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
         chat = get_chat(caller(request), chat_id)
         revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
@@ -76,7 +82,13 @@ class RevisionView(APIView):
 
 
 class ResummarizeView(APIView):
-    @extend_schema(request=ResummarizeIn, responses={202: TaskOut}, operation_id="resummarize")
+    @extend_schema(
+        request=ResummarizeIn,
+        responses={202: TaskOut},
+        operation_id="resummarize",
+        summary="Fold all outside the window, or rebuild",
+        tags=["memory"],
+    )
     def post(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
         body = ResummarizeIn(data=request.data)
@@ -89,14 +101,24 @@ class ContextView(APIView):
     """What the model would be sent now. A question can be POSTed, because query strings end up in logs of proxies."""
 
     @extend_schema(
-        parameters=[OpenApiParameter("message", str)], responses=ContextOut, operation_id="context_read"
+        parameters=[OpenApiParameter("message", str)],
+        responses=ContextOut,
+        operation_id="context_read",
+        summary="What the model would be sent now",
+        tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         return self._answer(
             get_chat(caller(request), chat_id), {"message": request.query_params.get("message", "")}
         )
 
-    @extend_schema(request=ContextIn, responses=ContextOut, operation_id="context_preview")
+    @extend_schema(
+        request=ContextIn,
+        responses=ContextOut,
+        operation_id="context_preview",
+        summary="The same, with the question in the body",
+        tags=["memory"],
+    )
     def post(self, request: Request, chat_id: UUID) -> Response:
         return self._answer(get_chat(caller(request), chat_id), request.data)
 
@@ -112,7 +134,12 @@ class ContextView(APIView):
 
 
 class PastContextView(APIView):
-    @extend_schema(responses=ContextOut, operation_id="messages_context")
+    @extend_schema(
+        responses=ContextOut,
+        operation_id="messages_context",
+        summary="What the model was sent for this reply",
+        tags=["memory"],
+    )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         reply = get_message(get_chat(caller(request), chat_id), message_id)
         past = services.past_context(reply)
@@ -126,6 +153,8 @@ class UsageView(APIView):
         parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
         responses=UsageDaysOut,
         operation_id="usage_read",
+        summary="The caller's tokens and cost by day",
+        tags=["account"],
     )
     def get(self, request: Request) -> Response:
         query = UsageQuery(data=request.query_params)
