@@ -21,7 +21,7 @@ def message_saved(
     sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
 ) -> None:
     """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
-    if created and not raw and instance.role == Role.ASSISTANT and settings.MEMORY_LIMITS.enabled:
+    if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
 
 

@@ -46,8 +46,10 @@ def get_policy(name: str) -> Policy:
 def is_due(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
     """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
 
-    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due.
+    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due. Without memory, none is.
     """
+    if not limits.enabled:
+        return False
     return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
 
 

@@ -255,3 +255,9 @@ def test_whatever_is_absorbed_fits_and_stays_data(text: str, cap: int) -> None:
     assert summary
     assert count_tokens(summary) <= cap
     assert not any(is_marker(line) for line in summary.splitlines())
+
+
+def test_without_memory_no_chat_is_due() -> None:
+    counts = Counts(turns=500, tokens=100_000, line_tokens=20_000, window_turns=3, window_tokens=600)
+    assert is_due(get_policy("chunked"), State(), counts, MemoryLimits())
+    assert not is_due(get_policy("chunked"), State(), counts, MemoryLimits(enabled=False))
