@@ -53,6 +53,8 @@ class FoldReport:
     """Answers dropped, because the memory had changed meanwhile."""
     error: str = ""
     """Code of the last failure."""
+    stuck: bool = False
+    """Even the built-in summarizer failed: the next task tries again."""
 
     def add(self, later: FoldReport) -> None:
         """Take in what a later call did for the same chat."""
@@ -98,7 +100,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             _settle(chat_id, job)
             report.outcome = "done" if report.bites else "nothing"
             return
-        if job.step.work is Work.WAIT:
+        if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "failed" if report.error else "waiting"
             return
         if (report.bites or report.lost) and until - time.monotonic() < settings.SUMMARIZER_TOTAL_SECONDS / 2:
@@ -157,6 +159,7 @@ def _take_step(job: Job, until: float, report: FoldReport) -> None:
         done = _step(job, timeout)
     except FoldFailed as failure:
         report.error = failure.code
+        report.stuck = job.step.builtin
         return
     except LeaseLost:
         done = Done.LOST

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
-from memory.models import Kind
+from memory.models import ConversationBrief, Kind
 from tests.factories import add_turns, brief_of
-from tests.fakes.scripted import KeepingModel
+from tests.fakes.scripted import KeepingModel, ScriptedModel
 from tests.folding.folds import (
     DOWN,
     Killed,
@@ -93,6 +94,21 @@ def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: K
     assert brief.last_error is not None
     assert brief.next_attempt_at is not None
     assert brief.next_attempt_at > timezone.now() + timedelta(seconds=100)
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_where_even_the_built_in_one_fails_the_task_ends(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = chat_of(12)
+    ConversationBrief.objects.filter(chat=chat).update(attempts=5)
+    builtin = ScriptedModel("")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "offline_model", lambda: builtin)
+        assert run(chat).outcome == "failed"
+    assert (len(builtin.prompts), brief_of(chat).version) == (1, 0)
+    assert run(chat).outcome == "done"
     assert_sound(chat)
 
 
