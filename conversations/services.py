@@ -25,6 +25,7 @@ from chatmemory import process
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.ids import new_id
 from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.prepared import Select
 from conversations import finishing
 from conversations.finishing import Pending
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
@@ -33,6 +34,12 @@ from memory.sources import Source
 from memory.tokens import count_tokens
 
 IDEMPOTENCY_HOURS = 24
+
+_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
+_LOCKED_CHAT = Select(
+    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
+)
+_ACTIVE = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +80,7 @@ class Standing:
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     """The only door to a chat. 404 for strangers: never confirm that it exists."""
-    chats = Chat.objects.select_for_update() if lock else Chat.objects
-    chat = chats.filter(pk=chat_id, owner=user).first()
+    chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
     if chat is None:
         raise NotFound("There is no such chat, or it is not yours.")
     return chat
@@ -226,7 +232,7 @@ def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
 
 def _require_idle(chat: Chat) -> None:
     """No reply is being written; one whose process is gone is finished here and now."""
-    active = ActiveReply.objects.filter(chat=chat).first()
+    active = _ACTIVE.first(chat.pk)
     if active is None:
         return
     if not ActiveReply.objects.filter(finishing.EXPIRED, pk=active.pk).exists():

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from chatmemory.llm.protocol import Prompt
+from chatmemory.prepared import Select
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import loading, queueing, shown
 from memory.context import Asked, Context, assemble, rebuild
@@ -32,6 +33,9 @@ from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 
 logger = logging.getLogger(__name__)
+
+_BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
+_LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,10 @@ def context_for(
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn.
     Costs the same however long the chat is.
     """
-    brief, _ = ConversationBrief.objects.get_or_create(chat=chat, defaults={"policy": chat.policy})
+    brief = (
+        _BRIEF.first(chat.pk)
+        or ConversationBrief.objects.get_or_create(chat=chat, defaults={"policy": chat.policy})[0]
+    )
     instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
     asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
     context = _assemble(brief, asked, before_seq)
@@ -139,7 +146,8 @@ def count_reply(reply: Message) -> None:
         return
     said = 0 if reply.status == Status.FAILED else reply.token_count
     tokens = sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
-    brief = ConversationBrief.objects.select_for_update().get(pk=reply.chat_id)
+    brief = _LOCKED_BRIEF.first(reply.chat_id)
+    assert brief is not None  # the turn began with it
     brief.unfolded_turns += bool(tokens)
     brief.unfolded_tokens += tokens
     brief.unfolded_line_tokens += line_cost(reply.line) if tokens else 0

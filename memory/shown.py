@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
+
+from chatmemory.prepared import Select
 from conversations.models import Message, Role
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief
@@ -17,6 +21,7 @@ from memory.planned import Plan
 from memory.turns import StoredMessage, Turn, to_turns
 
 ROWS_PER_TURN = 2
+_MAX_SEQ = 2**31 - 1
 _COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
 
 
@@ -31,12 +36,10 @@ class Newest:
 
 def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int = MAX_TURNS) -> Newest:
     """The newest `turns` unfolded turns (about: two rows each), those before message `before_seq` if it is given."""
-    messages = Message.objects.filter(chat_id=brief.chat_id, seq__gt=brief.folded_through_seq)
-    if before_seq is not None:
-        messages = messages.filter(seq__lt=before_seq)
     limit = turns * ROWS_PER_TURN
-    rows = [_stored(row) for row in messages.order_by("-seq").values_list(*_COUNTS)[:limit]]
-    rows.reverse()
+    before = _MAX_SEQ if before_seq is None else before_seq
+    found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
+    rows = [_stored(row) for row in reversed(found)]
     if len(rows) < limit:
         return Newest(tuple(rows), tuple(to_turns(rows)), 0)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
@@ -72,9 +75,29 @@ def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
     return ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
 
 
+@cache
+def _newest_rows(limit: int) -> Select[Message]:
+    return Select(lambda chat, after, before: _rows_between(chat, after, before)[:limit], UUID, int, int)
+
+
+def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:
+    messages = Message.objects.filter(chat_id=chat_id, seq__gt=after, seq__lt=before)
+    return messages.order_by("-seq").values_list(*_COUNTS)
+
+
 def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, str]:
-    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs)
-    return dict(rows.values_list("seq", "content")) if seqs else {}
+    return dict(_texts_of(len(seqs)).rows(chat_id, *seqs)) if seqs else {}
+
+
+@cache
+def _texts_of(number: int) -> Select[Message]:
+    """The texts of so many messages. There are never more than `MAX_TURNS` turns, so there are not many of these."""
+    kinds = [int] * number
+    return Select(
+        lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list("seq", "content"),
+        UUID,
+        *kinds,
+    )
 
 
 def _said(turn: Turn, whole: Turn | None) -> Turn:
@@ -82,6 +105,6 @@ def _said(turn: Turn, whole: Turn | None) -> Turn:
     return turn if whole is None else replace(turn, user=whole.user, assistant=whole.assistant)
 
 
-def _stored(row: tuple[Any, ...]) -> StoredMessage:
+def _stored(row: Sequence[Any]) -> StoredMessage:
     message_id, seq, role, status, superseded_by, token_count, line = row
     return StoredMessage(message_id, seq, role, status, superseded_by is not None, token_count, line=line)
