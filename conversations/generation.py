@@ -12,6 +12,9 @@ import asyncio
 import contextvars
 import logging
 from bisect import bisect_right
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
 from uuid import UUID
 
 from django.conf import settings
@@ -134,13 +137,17 @@ class Generation:
             self._upstream.cancel()
 
     async def _read(self) -> Reply:
-        model = registry.chat_model()
-        async for item in model.stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES):
-            if isinstance(item, Delta):
+        stream = registry.chat_model().stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES)
+        async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
+            async for item in items:
+                if isinstance(item, Reply):
+                    return item
+                is_first = not len(self.log)
                 self.log.append(item.text)
                 self.wake()
-            else:
-                return item
+                if is_first:
+                    # More may have come with it, which would be read first: the first words must not wait for that.
+                    await asyncio.sleep(0)
         return Reply("failed", error=ReplyError("upstream_error", "The model ended without an answer."))
 
     def _ending(self) -> Ending:
