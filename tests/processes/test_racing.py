@@ -32,8 +32,9 @@ def test_8_threads_of_25_turns_beside_their_folds(product: Product, fake: FakeUp
     for _ in range(2):
         product.server()
         clients += [product.client(f"user-{len(clients)}") for _ in range(THREADS // 2)]
-    workers = [product.worker() for _ in range(2)]
-    wait_for(lambda: all(product.logged("swept", name=worker.name) for worker in workers), "two workers")
+    for _ in range(2):
+        product.worker()
+    wait_for(lambda: product.logged("swept"), "a worker at work")
     numbers = [range(at * TURNS, (at + 1) * TURNS) for at in range(THREADS)]
 
     with ThreadPoolExecutor(THREADS) as threads:
