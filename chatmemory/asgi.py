@@ -11,23 +11,28 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from types import FrameType
 from typing import Any
 
 import django
+from django.core.exceptions import ImproperlyConfigured
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
-django.setup()
+try:
+    django.setup()
+except ImproperlyConfigured as exc:
+    sys.exit(f"chatmemory cannot start: {exc}")
 
-from django.conf import settings  # noqa: E402  # Django must be set up first
-from django.core.handlers.asgi import ASGIHandler  # noqa: E402
+from django.conf import settings  # Django must be set up first
+from django.core.handlers.asgi import ASGIHandler
 
-from chatmemory import errors  # noqa: E402
-from chatmemory.llm import registry  # noqa: E402
-from conversations import generation  # noqa: E402
-from memory import tokens  # noqa: E402
+from chatmemory import errors
+from chatmemory.llm import registry
+from conversations import generation
+from memory import tokens
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -35,10 +40,6 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
 django_app = ASGIHandler()
-
-
-class _TooLarge(Exception):
-    """The body grew past `REQUEST_MAX_BYTES`."""
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,13 +62,11 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal received
         event = await receive()
         received += len(event.get("body", b""))
-        if received > limit:
-            raise _TooLarge
-        return event
+        # To Django it looks as if the client had left: so it closes what it has read so far, and answers nothing.
+        return event if received <= limit else {"type": "http.disconnect"}
 
-    try:
-        await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
-    except _TooLarge:
+    await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
+    if received > limit:
         await _refuse(send)
 
 

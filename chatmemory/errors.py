@@ -153,14 +153,19 @@ def _fields(detail: Any) -> dict[str, list[str]]:
         flat: dict[str, list[str]] = {}
         for name, inner in detail.items():
             for path, messages in _fields(inner).items():
-                key = str(name) if path == "non_field_errors" else f"{name}.{path}"
+                key = _text(name) if path == "non_field_errors" else f"{_text(name)}.{path}"
                 flat.setdefault(key, []).extend(messages)
         return flat
     if isinstance(detail, list):
         if any(isinstance(item, dict) for item in detail):
             return _fields({str(i): item for i, item in enumerate(detail) if item})
-        return {"non_field_errors": [str(item) for item in detail]}
-    return {"non_field_errors": [str(detail)]}
+        return {"non_field_errors": [_text(item) for item in detail]}
+    return {"non_field_errors": [_text(detail)]}
+
+
+def _text(said: Any) -> str:
+    """Text that can be sent: what a client wrote wrongly is repeated here, and may hold a lone surrogate."""
+    return str(said).encode(errors="replace").decode()
 
 
 def _database(exc: DatabaseError | InterfaceError) -> Response:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError as DjangoValidationError
 from django.utils import timezone
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import NotFound, ParseError, ValidationError
+from rest_framework.pagination import CursorPagination
 from rest_framework.parsers import JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -54,6 +56,18 @@ def caller(request: Request) -> User:
     """Who calls. Only for views that require authentication."""
     assert isinstance(request.user, User)
     return request.user
+
+
+class CursorPages(CursorPagination):
+    """DRF's pages by cursor, for which a cursor that is none, or another list's, is a bad request."""
+
+    page_size_query_param = "limit"
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (NotFound, ValueError, DjangoValidationError):
+            raise ValidationError({"cursor": ["This is no cursor of this list."]}) from None
 
 
 class JSONBody(JSONParser):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from contextlib import AbstractContextManager
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -22,7 +23,7 @@ from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.ids import new_id
-from chatmemory.observability import request_id
+from chatmemory.observability import request_context, request_id
 
 logger = logging.getLogger(__name__)
 
@@ -136,17 +137,22 @@ class RequestMiddleware:
         return self._async(request) if iscoroutinefunction(self) else self._sync(request)
 
     async def _async(self, request: HttpRequest) -> HttpResponseBase:
-        started = self._start(request)
-        return self._done(request, await self.get_response(request), started)
+        with self._context(request):
+            started = time.perf_counter()
+            return self._done(request, await self.get_response(request), started)
 
     def _sync(self, request: HttpRequest) -> HttpResponseBase:
-        started = self._start(request)
-        return self._done(request, self.get_response(request), started)
+        with self._context(request):
+            started = time.perf_counter()
+            return self._done(request, self.get_response(request), started)
 
-    def _start(self, request: HttpRequest) -> float:
+    def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
+        if request.encoding is not None:
+            request.encoding = (
+                "utf-8"  # whatever the client named: Python has codecs that unpack, or are none
+            )
         given = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id.set(given if _REQUEST_ID.fullmatch(given) else new_id().hex)
-        return time.perf_counter()
+        return request_context(given if _REQUEST_ID.fullmatch(given) else new_id().hex)
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         response["X-Request-ID"] = request_id.get()

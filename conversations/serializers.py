@@ -74,22 +74,31 @@ def _id(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+JSON_DEPTH = 64
+"""How deep a client's JSON may be nested: what is kept must be written again, by code that recurses."""
+
+
 def any_json(value: Any) -> Any:
     """A JSON object from a client: no NUL and no lone surrogate in it, because the database takes neither."""
     if not isinstance(value, dict):
         raise serializers.ValidationError("This must be a JSON object.")
+    if _is_deeper(value, JSON_DEPTH):
+        raise serializers.ValidationError(f"This is nested more than {JSON_DEPTH} deep.")
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode()
     except UnicodeEncodeError:
         raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
-    except (ValueError, RecursionError):
-        raise serializers.ValidationError(
-            "This is no plain JSON (it is nested too deeply, or not a number)."
-        ) from None
-    if "\\u0000" in text:
+    except ValueError:
+        raise serializers.ValidationError("This holds a number that JSON does not have.") from None
+    if "\\u0000" in text.replace("\\\\", ""):
         raise serializers.ValidationError("This holds a NUL character.")
     return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inner))
 
 
 @extend_schema_field(OpenApiTypes.OBJECT)
@@ -144,6 +153,10 @@ def known_policy(value: str) -> None:
         raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
 
 
+SOURCES_MAX = 200
+"""Sources of one turn: far more than fit into a prompt, and few enough to be checked in no time."""
+
+
 class SourceIn(Strict):
     title = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
     text = serializers.CharField(allow_blank=True, trim_whitespace=False, validators=[checked_text])
@@ -162,13 +175,11 @@ class VariantIn(Strict):
 
 
 class MessageIn(VariantIn):
-    message = serializers.CharField(
-        trim_whitespace=False, allow_blank=True, validators=[_not_blank, checked_text]
-    )
+    message = serializers.CharField(trim_whitespace=False, validators=[_not_blank, checked_text])
     instructions = serializers.CharField(
         required=False, allow_blank=True, default="", trim_whitespace=False, validators=[_instructions]
     )
-    sources = SourceIn(many=True, required=False, default=list)
+    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
     metadata = ObjectField(required=False, default=dict)
 
     def turn(self, default: Variant) -> TurnRequest:

@@ -12,14 +12,13 @@ from django.db.models import Q
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed, ValidationError
-from rest_framework.pagination import CursorPagination
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.errors import InvalidRequest
-from chatmemory.http import caller
+from chatmemory.http import CursorPages, caller
 from chatmemory.llm import registry
 from conversations import services
 from conversations.models import ActiveReply, Chat, Message
@@ -67,9 +66,8 @@ class TokenView(APIView):
         )
 
 
-class ChatPages(CursorPagination):
+class ChatPages(CursorPages):
     page_size = 50
-    page_size_query_param = "limit"
     max_page_size = 200
     ordering = "-id"
 
@@ -118,9 +116,8 @@ class ChatView(APIView):
         return Response(status=204)
 
 
-class MessagePages(CursorPagination):
+class MessagePages(CursorPages):
     page_size = 50
-    page_size_query_param = "limit"
     max_page_size = 200
 
     def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
@@ -131,7 +128,7 @@ class MessagePages(CursorPagination):
 
     def with_active(self, page: list[Message], active: ActiveReply | None) -> list[Message | ActiveReply]:
         """The page, and the reply being written where it belongs: after the newest message."""
-        if active is None:
+        if active is None or any(message.pk == active.message_id for message in page):
             return [*page]
         if self.ordering == ("seq",):
             return [*page] if self.get_next_link() else [*page, active]
@@ -141,8 +138,9 @@ class MessagePages(CursorPagination):
 def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
     """A page of all messages ever said in `chat`, summarized or not."""
     pages = MessagePages()
-    page = pages.paginate_queryset(Message.objects.filter(chat=chat), request, view=view) or []
+    # In this order: a reply that becomes final in between is then found twice, never not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
+    page = pages.paginate_queryset(Message.objects.filter(chat=chat), request, view=view) or []
     return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
 
 
