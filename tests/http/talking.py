@@ -106,3 +106,11 @@ def held(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: An
     """From now on replies wait after so many deltas, until `upstream.release()`."""
     upstream.behave("normal", lane="stream", **{"deltas": deltas, "hold_after": after, **numbers})
     upstream.hold()
+
+
+def heard(events: Iterator[Event], words: int = 3) -> str:
+    """Read deltas until so many words are there: how they are cut is not promised."""
+    said = ""
+    while said.count(" ") < words:
+        said += next(events).data["delta"]
+    return said

@@ -9,14 +9,14 @@ from django.utils import timezone
 from conversations.models import ActiveReply, Message
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
-from tests.http.talking import Turn, begun, error, held, messages, opened, reply
+from tests.http.talking import Turn, begun, error, heard, held, messages, opened, reply
 from tests.live import Client, joined
 
 
 def test_cancel_keeps_what_was_said(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     with opened(alice) as (turn, events):
-        said = next(events).data["delta"]
+        said = heard(events)
         answer = alice.post(f"{turn.path}/cancel")
         assert answer.status_code == 200, answer.text
         rest = list(events)

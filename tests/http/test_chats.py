@@ -13,7 +13,7 @@ from memory.models import ConversationBrief
 from tests.conftest import wait_for
 from tests.factories import add_turns
 from tests.fakes.upstream import FakeUpstream
-from tests.http.talking import Turn, begun, error, held, messages, opened
+from tests.http.talking import Turn, begun, error, heard, held, messages, opened
 from tests.live import Client, LiveServer
 
 KEYS = "id title policy options instructions message_count created_at updated_at metadata".split()
@@ -141,7 +141,7 @@ def test_deleting_leaves_nothing_anywhere(alice: Client, upstream: FakeUpstream)
 def test_deleting_while_a_reply_is_written(alice: Client, upstream: FakeUpstream, live: LiveServer) -> None:
     held(upstream)
     with opened(alice) as (turn, events):
-        assert next(events).name == "content.delta"
+        heard(events)
         assert alice.delete(f"chats/{turn.chat}").status_code == 204
         assert [event.name for event in events] == ["reconnect"]
     upstream.wait_until(lambda fake: fake.active == 0)

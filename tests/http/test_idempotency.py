@@ -13,7 +13,7 @@ from django.utils import timezone
 from conversations.models import Chat, IdempotencyKey, Message
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
-from tests.http.talking import Turn, begun, error, final, held, messages, reply
+from tests.http.talking import Turn, begun, error, final, heard, held, messages, reply
 from tests.live import Client, Event, joined
 
 KEY = {"Idempotency-Key": "key-1"}
@@ -80,10 +80,10 @@ def test_while_the_reply_is_written_it_attaches(alice: Client, upstream: FakeUps
     held(upstream)
     headers = {"json": {"message": "x"}, "headers": KEY}
     with alice.stream("POST", "message/first", **headers) as events:
-        created, first = next(events), next(events)
+        created, said = next(events), heard(events)
         with alice.stream("POST", "message/first", **headers) as more:
             assert next(more).data == created.data
-            assert next(more).data == first.data
+            assert heard(more) == said
             upstream.release()
             assert joined(list(more)) == joined(list(events))
     assert len(upstream.calls("stream")) == 1

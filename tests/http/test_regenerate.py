@@ -61,7 +61,10 @@ def test_it_streams_by_default_and_takes_another_variant(alice: Client, upstream
     assert kept["message"]["model_variant"] == "arco-pro", "the variant that answered answers again"
     path = f"chats/{turn.chat}/messages/{turn.question}/regenerate"
     events = alice.events("POST", path, json={"model_variant": "deep-dive"})
-    assert [event.name for event in events] == ["message.created", "content.delta", "message.completed"]
+    assert [event.name for event in events if event.name != "content.delta"] == [
+        "message.created",
+        "message.completed",
+    ]
     assert events[0].data["user_message_id"] == turn.question
     assert events[-1].data["message"]["model_variant"] == "deep-dive"
     assert joined(events) == "You said: Question"

@@ -19,6 +19,7 @@ from tests.http.talking import (
     MESSAGE_KEYS,
     begun,
     final,
+    heard,
     held,
     messages,
     opened,
@@ -33,8 +34,8 @@ WORDS = 12
 def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     with opened(alice, model_variant="arco-pro") as (turn, events):
-        said = next(events).data["delta"]
-        wait_for(lambda: reply(alice, turn)["content"])
+        said = heard(events)
+        wait_for(lambda: reply(alice, turn)["content"] == said)
         now = reply(alice, turn)
         assert sorted(now) == sorted(MESSAGE_KEYS)
         assert (now["status"], now["content"], now["seq"], now["role"]) == ("streaming", said, 2, "assistant")
