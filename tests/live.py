@@ -1,4 +1,4 @@
-"""A real server in this process: uvicorn in a thread of its own, so that tests speak HTTP and can still set settings."""
+"""A real server in this process: uvicorn in a thread of its own, so tests speak HTTP and can still set settings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,18 @@ class LiveServer:
     """The ASGI application on a free port of 127.0.0.1."""
 
     def __init__(self) -> None:
-        config = uvicorn.Config("chatmemory.asgi:application", log_config=None, lifespan="on", loop="asyncio", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(
+            "chatmemory.asgi:application",
+            log_config=None,
+            lifespan="on",
+            loop="asyncio",
+            timeout_graceful_shutdown=5,
+        )
         self._server = _Server(config)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> LiveServer:
@@ -69,7 +77,9 @@ class Client:
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        self.http = httpx.Client(base_url=self.base, headers={"Authorization": f"Bearer {self.token}"}, timeout=30)
+        self.http = httpx.Client(
+            base_url=self.base, headers={"Authorization": f"Bearer {self.token}"}, timeout=30
+        )
 
     def __getattr__(self, method: str) -> Any:
         """`get`, `post`, `patch`, `delete` of httpx, on paths below `/v1`."""
@@ -79,7 +89,10 @@ class Client:
     def ask(self, message: str, chat_id: str | None = None, **fields: Any) -> dict[str, Any]:
         """Send a message, wait for the whole answer: the body of `"stream": false`."""
         body = {"message": message, "stream": False, **fields}
-        answer = self.post("message" if chat_id else "message/first", json={**body, **({"chat_id": chat_id} if chat_id else {})})
+        answer = self.post(
+            "message" if chat_id else "message/first",
+            json={**body, **({"chat_id": chat_id} if chat_id else {})},
+        )
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         return result

@@ -28,7 +28,9 @@ def test_it_documents_no_setting_that_is_not_read(name: str) -> None:
     assert name in {read for _, read, _ in READ}
 
 
-@pytest.mark.parametrize(("kind", "name", "default"), [row for row in READ if row[0] in ("integer", "seconds", "boolean")])
+@pytest.mark.parametrize(
+    ("kind", "name", "default"), [row for row in READ if row[0] in ("integer", "seconds", "boolean")]
+)
 def test_it_documents_the_default(kind: str, name: str, default: str) -> None:
     value = str(eval(default, {"__builtins__": {}})) if kind != "boolean" else default.strip().lower()
     assert ROWS[name] == f"`{value}`"

@@ -316,7 +316,7 @@ def test_a_chat_that_is_not_there_cannot_be_exported() -> None:
 
 def authenticate(token: str) -> User:
     door = TokenAuthentication()
-    user, _ = door.authenticate_credentials(token.strip().encode())  # type: ignore[no-untyped-call]  # knox has no types
+    user, _ = door.authenticate_credentials(token.strip().encode())
     assert isinstance(user, User)
     return user
 
