@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Length
 from django.http import HttpRequest
@@ -17,6 +19,22 @@ from conversations import services
 from conversations.admin_facts import FactAdmin, OfChatAdmin
 from conversations.admin_html import as_json, as_text, chat_rows, link, short_id
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+
+admin.site.unregister(User)
+
+
+@admin.register(User)
+class OwnerAdmin(UserAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Users, as Django has them; but one who owns chats is not deleted along with them, in passing."""
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Refuses owners of chats. Django's own way would first load all they ever said (16 s for 100,000 messages)."""
+        owned = Chat.objects.filter(owner__in=[user.pk for user in objs])
+        counts = owned.values("owner__username").annotate(chats=Count("pk")).order_by("owner__username")
+        protected = [f"{row['chats']} chats of {row['owner__username']}: delete them first" for row in counts]
+        if protected:
+            return [str(user) for user in objs], {"users": len(objs)}, set(), protected
+        return super().get_deleted_objects(objs, request)
 
 
 @admin.register(Chat)

@@ -438,6 +438,20 @@ def test_selected_chats_are_deleted_through_the_service(
     assert not gone(kept)
 
 
+def test_a_user_who_owns_chats_is_not_deleted_in_passing(
+    staff: Client, remembered: Chat, owner: User
+) -> None:
+    other = User.objects.create_user("rosa")
+    url = reverse("admin:auth_user_delete", args=[owner.pk])
+    assert "1 chats of olga: delete them first" in text_of(staff, "auth_user_delete", owner.pk)
+    assert staff.post(url, {"post": "yes"}).status_code in (200, 403)
+    form = {"action": "delete_selected", "_selected_action": [owner.pk, other.pk], "post": "yes"}
+    staff.post(reverse("admin:auth_user_changelist"), form)
+    assert User.objects.filter(pk__in=[owner.pk, other.pk]).count() == 2
+    staff.post(reverse("admin:auth_user_delete", args=[other.pk]), {"post": "yes"})
+    assert not User.objects.filter(pk=other.pk).exists()
+
+
 def test_deleting_needs_its_permission(remembered: Chat) -> None:
     client = Client()
     client.force_login(clerk("view_chat"))
