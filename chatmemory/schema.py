@@ -28,7 +28,11 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     name = "bearer"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
-        return {"type": "http", "scheme": "bearer", "description": "From `POST /v1/auth/token` or `create_token`."}
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "From `POST /v1/auth/token` or `create_token`.",
+        }
 
 
 def with_errors(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:

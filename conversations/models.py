@@ -93,7 +93,9 @@ class Message(models.Model):
         indexes = [
             models.Index(fields=["reply_to"], name="message_reply_to", condition=Q(reply_to__isnull=False)),
             models.Index(
-                fields=["superseded_by"], name="message_superseded_by", condition=Q(superseded_by__isnull=False)
+                fields=["superseded_by"],
+                name="message_superseded_by",
+                condition=Q(superseded_by__isnull=False),
             ),
         ]
         constraints = [
