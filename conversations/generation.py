@@ -35,6 +35,10 @@ logger = logging.getLogger(__name__)
 FINISH_TRIES = 8
 """Tries to write a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
 
+FIRST_WORDS = 8
+"""Deltas after which readers get their turn even if more are there already, so that the first words need not wait until
+a long burst has been read. After that, what comes together is written together."""
+
 
 class Log:
     """The text of a reply as it grows. Positions are code points, as clients count them."""
@@ -139,14 +143,14 @@ class Generation:
     async def _read(self) -> Reply:
         stream = registry.chat_model().stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
+            count = 0
             async for item in items:
                 if isinstance(item, Reply):
                     return item
-                is_first = not len(self.log)
                 self.log.append(item.text)
                 self.wake()
-                if is_first:
-                    # More may have come with it, which would be read first: the first words must not wait for that.
+                count += 1
+                if count == FIRST_WORDS:
                     await asyncio.sleep(0)
         return Reply("failed", error=ReplyError("upstream_error", "The model ended without an answer."))
 
