@@ -80,6 +80,8 @@ class Product:
         self.clients: list[Client] = []
         self.urls: dict[str, str] = {}
         """Where each server answers, by its name."""
+        self.expected: set[str] = set()
+        """Errors that this test is about; any other one that is logged fails it."""
 
     def __enter__(self) -> Product:
         return self
@@ -161,6 +163,11 @@ class Product:
         lines = [line for text in texts for line in text.splitlines() if line.startswith("{")]
         read = [json.loads(line) for line in lines if line.endswith("}")]
         return [line for line in read if not event or line["event"] == event]
+
+    def errors(self) -> list[dict[str, Any]]:
+        """What was logged as an error and was not expected."""
+        found = [line for line in self.logged() if line["level"] in ("error", "critical")]
+        return [line for line in found if line["event"] not in self.expected]
 
     def _start(self, name: str, command: list[str], env: Mapping[str, str], *, patience: float) -> Child:
         name = f"{name}-{len(self.children) + 1}"

@@ -1,0 +1,140 @@
+"""What is killed, lost or changed behind the product's back: the work is done all the same, and once."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from django_q.models import OrmQ
+
+from chatmemory.children import Child
+from conversations.models import ActiveReply, Chat, Message, Status
+from memory.models import ConversationBrief, SummaryRevision
+from memory.queueing import waiting_tasks
+from memory.sweeping import sweep
+from tests.factories import add_turns, make_chat
+from tests.fakes.upstream import FakeUpstream
+from tests.processes.harness import Product, wait_for
+from tests.processes.talking import question, say, settled
+
+pytestmark = pytest.mark.processes
+
+QUICK = {"MEMORY_FOLD_LEASE_SECONDS": "1", "MEMORY_FOLD_BACKOFF_SECONDS": "0.1"}
+"""What a dead worker held is free again soon."""
+
+
+def due_chat() -> Chat:
+    """A chat with 40 turns that is due, as an import leaves it: its fold is on the queue."""
+    chat = make_chat()
+    add_turns(chat, [(question(number), "Noted.") for number in range(40)])
+    assert ConversationBrief.objects.get(pk=chat.pk).due
+    assert OrmQ.objects.exists()
+    return chat
+
+
+def folded_once(chat_id: UUID) -> bool:
+    """At rest, with every turn in one revision: the invariants see to the rest when the test ends."""
+    brief = settled(chat_id)
+    if brief is None or not brief.version:
+        return False
+    spans = SummaryRevision.objects.filter(chat=chat_id).values_list("turns", flat=True)
+    assert sum(spans) + brief.unfolded_turns == 40
+    return True
+
+
+def heal(chat_id: UUID) -> None:
+    """Sweep until the fold has happened, as the schedule would."""
+
+    def healed() -> bool:
+        if not waiting_tasks():
+            sweep()
+        return folded_once(chat_id)
+
+    wait_for(healed, "a fold after a sweep", timeout=30)
+
+
+def test_a_worker_killed_in_the_middle_of_a_fold(product: Product, fake: FakeUpstream) -> None:
+    product.env |= QUICK
+    chat = due_chat()
+    fake.hold("complete")
+    worker = product.worker()
+    fake.wait_until(lambda it: it.held("complete") == 1, timeout=20)
+    product.kill(worker)
+    assert ConversationBrief.objects.get(pk=chat.pk).lease_owner
+    assert not SummaryRevision.objects.exists()
+    fake.release("complete")
+    product.worker()
+    heal(chat.pk)
+    assert ConversationBrief.objects.get(pk=chat.pk).last_error is None
+
+
+def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
+    chat = due_chat()
+    OrmQ.objects.all().delete()
+    product.worker()
+    # No sweep from here: a worker that starts makes one.
+    wait_for(lambda: folded_once(chat.pk), "a fold after the sweep of a new worker")
+
+
+def test_a_changed_secret_key(product: Product, fake: FakeUpstream) -> None:
+    chat = due_chat()
+    waiting = list(OrmQ.objects.values_list("pk", flat=True))
+    product.expected = {"Failed to push task to queue"}
+    product.worker(DJANGO_SECRET_KEY="another-key-that-cannot-read-what-was-signed-before")
+    wait_for(lambda: folded_once(chat.pk), "a fold after the sweep of a new worker")
+    assert not OrmQ.objects.filter(pk__in=waiting).exists()
+
+
+def test_a_server_killed_in_the_middle_of_a_stream(product: Product, fake: FakeUpstream) -> None:
+    """The next begin finishes what the dead server left, with what its last checkpoint holds."""
+    product.env |= {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
+    fake.behave("normal?deltas=50&hold_after=20", lane="stream")
+    fake.hold("stream")
+    server = product.server()
+    client = product.client()
+    with client.stream("POST", "message/first", json={"message": question(0)}) as events:
+        chat_id = UUID(next(events).data["chat_id"])
+        wait_for(lambda: ActiveReply.objects.get(pk=chat_id).text, "a checkpoint")
+        said = ActiveReply.objects.get(pk=chat_id).text
+        product.kill(server)
+    fake.reset()
+
+    product.server()
+    again = product.client()
+    wait_for(lambda: _is_answered(product, again.token, chat_id), "a turn that begins", timeout=20)
+    cut, *_ = Message.objects.filter(chat=chat_id, role="assistant").order_by("seq")
+    assert cut.status == Status.INCOMPLETE
+    assert cut.content.startswith(said)
+    assert cut.error is not None
+    assert cut.error["code"] == "interrupted"
+    assert not ActiveReply.objects.exists()
+    assert len(fake.calls("stream")) == 1
+    say(again, question(2), chat_id)
+
+
+def _is_answered(product: Product, token: str, chat_id: UUID) -> bool:
+    """Whether the next turn is taken: 409 until the lease of the dead server has run out."""
+    client = product.clients[-1]
+    assert client.token == token
+    body = {"message": question(1), "chat_id": str(chat_id), "stream": False}
+    status: int = client.post("message", json=body).status_code
+    assert status in (200, 409)
+    return status == 200
+
+
+def _alive(child: Child) -> bool:
+    return child.exit_code is None
+
+
+def test_two_workers_of_which_one_dies(product: Product, fake: FakeUpstream) -> None:
+    """The other one does the work; nothing waits for the dead one's lease longer than the lease lasts."""
+    product.env |= QUICK
+    chats = [due_chat() for _ in range(4)]
+    fake.hold("complete")
+    dying, staying = product.worker(), product.worker()
+    fake.wait_until(lambda it: it.held("complete") >= 2, timeout=20)
+    product.kill(dying)
+    fake.release("complete")
+    for chat in chats:
+        heal(chat.pk)
+    assert _alive(staying)
