@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
 from conversations.admin_facts import OfChatAdmin
@@ -110,7 +111,7 @@ def _span(revision: SummaryRevision) -> SafeString:
         "seq__lte": revision.through_seq,
         "chat__id__exact": revision.chat_id,
     }
-    text = f"{revision.turns} turns, messages {revision.from_seq}–{revision.through_seq}"
+    text = f"{revision.turns} turn{pluralize(revision.turns)}, messages {revision.from_seq}–{revision.through_seq}"
     return link(text, "conversations_message", "changelist", **span)
 
 

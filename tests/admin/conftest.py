@@ -1,0 +1,39 @@
+"""Who looks, and what there is to see."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from conversations.models import Chat
+from memory.models import ConversationBrief
+from tests.admin.rows import add_revision, make_chat, say
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_superuser("boss")
+
+
+@pytest.fixture
+def staff(boss: User) -> Client:
+    client = Client()
+    client.force_login(boss)
+    return client
+
+
+@pytest.fixture
+def owner() -> User:
+    return User.objects.create_user("olga")
+
+
+@pytest.fixture
+def remembered(owner: User) -> Chat:
+    """A chat with two revisions and a reply that has its record."""
+    chat = make_chat(owner)
+    add_revision(chat, 1, "The hall is booked.", through=2)
+    add_revision(chat, 2, "The room is booked.", through=4)
+    ConversationBrief.objects.filter(chat=chat).update(unfolded_turns=4)
+    say(chat, "And where do we sleep?", "At the hostel.")
+    return chat

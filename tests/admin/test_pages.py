@@ -1,0 +1,157 @@
+"""What the pages of the admin show; all that people said is text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import escape
+
+from conversations import services
+from conversations.models import Chat, Message
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from tests.admin.rows import PAGES, add_revision, begin, make_chat, say, text_of
+
+pytestmark = pytest.mark.django_db
+
+
+EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""
+
+
+# What is shown
+
+
+def test_the_brief_shows_what_is_remembered_and_what_it_covers(staff: Client, remembered: Chat) -> None:
+    html = text_of(staff, "memory_conversationbrief_change", remembered.pk)
+    assert "The room is booked." in html
+    assert "where each of 7 finished turns is now" in html
+    assert re.search(r"<b>2</b>\s+Folded", html)
+    assert re.search(r"<b>5</b>\s+In the prompt verbatim", html)
+    for revision in SummaryRevision.objects.filter(chat=remembered):
+        assert reverse("admin:memory_summaryrevision_change", args=[revision.pk]) in html
+
+
+def test_the_brief_tells_its_troubles(staff: Client, remembered: Chat) -> None:
+    later = timezone.now()
+    ConversationBrief.objects.filter(chat=remembered).update(
+        last_error={"code": "upstream_timeout", "attempt": 3},
+        attempts=3,
+        next_attempt_at=later,
+        degraded=True,
+        lease_owner="host:1:ab",
+        lease_expires_at=later,
+    )
+    html = text_of(staff, "memory_conversationbrief_change", remembered.pk)
+    for told in ("upstream_timeout", "built-in summarizer", "host:1:ab"):
+        assert told in html
+
+
+def test_a_revision_shows_its_changes_and_leads_back(staff: Client, remembered: Chat) -> None:
+    newest = SummaryRevision.objects.get(chat=remembered, version=2)
+    html = text_of(staff, "memory_summaryrevision_change", newest.pk)
+    assert "The <del>hall</del><ins>room</ins> is booked." in html
+    span = re.search(r'href="([^"]+)">1 turn, messages 3–4', html)
+    assert span is not None
+    listed = staff.get(span[1].replace("&amp;", "&"))
+    assert [message.seq for message in listed.context["cl"].result_list] == [3, 4]
+
+
+def test_a_record_shows_what_was_sent_and_proves_it(staff: Client, remembered: Chat) -> None:
+    record = ContextRecord.objects.get(reply__chat=remembered)
+    html = text_of(staff, "memory_contextrecord_change", record.pk)
+    assert "the hash is that of the prompt that was sent" in html
+    assert "And where do we sleep?" in html
+    assert "The room is booked." in html
+
+
+def test_a_record_says_so_when_its_prompt_is_not_what_was_sent(staff: Client, remembered: Chat) -> None:
+    record = ContextRecord.objects.get(reply__chat=remembered)
+    Message.objects.filter(replies=record.reply).update(content="Something else")
+    html = text_of(staff, "memory_contextrecord_change", record.pk)
+    assert "cannot be rebuilt" in html
+    assert "Something else" not in html
+
+
+def test_a_chat_leads_to_its_memory(staff: Client, remembered: Chat) -> None:
+    html = text_of(staff, "conversations_chat_change", remembered.pk)
+    assert reverse("admin:memory_conversationbrief_change", args=[remembered.pk]) in html
+    for page in ("conversations_message", "memory_summaryrevision"):
+        assert f"{reverse(f'admin:{page}_changelist')}?chat__id__exact={remembered.pk}" in html
+    assert "in 14 messages; 100 sent to models, 20 written by them" in html
+
+
+def test_a_message_leads_to_what_the_model_was_sent(staff: Client, remembered: Chat) -> None:
+    reply = Message.objects.get(chat=remembered, seq=14)
+    html = text_of(staff, "conversations_message_change", reply.pk)
+    assert reverse("admin:memory_contextrecord_change", args=[reply.pk]) in html
+
+
+def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
+    chat = services.create_chat(owner)
+    assert "0 messages" in text_of(staff, "conversations_chat_change", chat.pk)
+    assert str(chat.pk) in text_of(staff, "conversations_chat_changelist")
+
+
+# Text is text
+
+
+@pytest.fixture
+def evil(owner: User) -> Chat:
+    """A chat in which everything that can be said says something evil, with a row on every page."""
+    chat = make_chat(owner, title=EVIL, said=EVIL)
+    add_revision(chat, 1, EVIL, through=2)
+    add_revision(chat, 2, EVIL + EVIL, through=4)
+    ConversationBrief.objects.filter(chat=chat).update(
+        last_error={"message": EVIL}, state={"note": EVIL}, rebuild={"note": EVIL}, lease_owner=EVIL[:100]
+    )
+    Message.objects.filter(chat=chat).update(
+        line=EVIL,
+        outline=EVIL,
+        model=EVIL,
+        model_variant=EVIL[:64],
+        response_id=EVIL,
+        error={"message": EVIL},
+    )
+    say(chat, EVIL, EVIL)
+    begin(chat, EVIL, EVIL)
+    return chat
+
+
+def every_page(client: Client) -> Iterator[tuple[str, str]]:
+    """Each list, and the page of each row."""
+    for page in PAGES:
+        model = next(
+            model
+            for model in admin.site._registry
+            if f"{model._meta.app_label}_{model._meta.model_name}" == page
+        )
+        yield page, text_of(client, f"{page}_changelist")
+        for row in model._default_manager.all():
+            yield f"{page} {row.pk}", text_of(client, f"{page}_change", row.pk)
+
+
+def test_no_page_renders_what_people_said(staff: Client, evil: Chat) -> None:
+    pages = dict(every_page(staff))
+    assert len(pages) > len(PAGES) * 2
+    for page, html in pages.items():
+        for tag in ("<script>", "<img src=x", "<svg/onload", "alert(3)&gt;14"):
+            assert tag not in html, page
+    assert escape(EVIL) in pages[f"memory_conversationbrief {evil.pk}"]
+
+
+def test_no_page_needs_an_inline_script_or_style(staff: Client, remembered: Chat) -> None:
+    for page, html in every_page(staff):
+        assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>[^<]*\S", html), page
+        assert not re.search(r"<[^>]+\s(style|on\w+)=", html), page
+
+
+def test_lists_show_length_and_not_text(staff: Client, owner: User) -> None:
+    make_chat(owner, said="the secret of the cellar")
+    for page in ("conversations_message", "memory_conversationbrief", "conversations_chat"):
+        assert "secret of the cellar" not in text_of(staff, f"{page}_changelist")
