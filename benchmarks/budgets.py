@@ -19,15 +19,11 @@ class Prompts:
     over: int = 0
     largest: int = 0
 
-    def add(self, prompt: Prompt) -> None:
+    def add(self, prompt: Prompt, budget: int | None = None) -> None:
         """Count the memory of a prompt without sources: all its messages but the last, the question."""
         tokens = sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in prompt.messages[:-1])
-        self.add_tokens(tokens, settings.MEMORY_LIMITS.prompt_budget)
-
-    def add_tokens(self, tokens: int, budget: int) -> None:
-        """Note a prompt whose memory was counted already."""
         self.seen += 1
-        self.over += tokens > budget
+        self.over += tokens > (budget or settings.MEMORY_LIMITS.prompt_budget)
         self.largest = max(self.largest, tokens)
 
     def figure(self) -> Figure:

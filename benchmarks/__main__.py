@@ -1,0 +1,90 @@
+"""`python -m benchmarks [NAME…]`: runs benchmarks on SQLite and PostgreSQL, prints one table with its bars.
+
+Each runs in a process of its own, because settings are read once a process. Exits with 1 if a bar that is a ratio or a
+count is missed; milliseconds and streams a second depend on the machine, so they only say `over`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import psycopg
+
+from benchmarks import databases, report
+from benchmarks.figures import Group, missed
+
+NAMES = ("turns", "first-token", "streams", "memory", "talks", "hostile")
+DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
+TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
+def main() -> int:
+    """Run what was asked for. 1 if a portable bar was missed."""
+    arguments = _arguments()
+    groups: list[Group] = []
+    notes: list[str] = []
+    for database in arguments.database or DATABASES:
+        try:
+            groups += _on(database, arguments.names or NAMES)
+        except psycopg.OperationalError:
+            notes.append("PostgreSQL was left out, because no server answers at POSTGRES_URL.")
+    text = report.report(groups, notes)
+    print(text)
+    if arguments.write:
+        report.write(text)
+    return int(any(figure.portable for figure in missed(groups)))
+
+
+def _on(database: str, names: Sequence[str]) -> list[Group]:
+    found: list[Group] = []
+    for name in names:
+        with DATABASES[database]() as url:
+            print(f"{name} on {TITLES[database]} …", file=sys.stderr, flush=True)
+            found.append(_run(name, url, TITLES[database]))
+    return found
+
+
+def _run(name: str, url: str, database: str) -> Group:
+    settings = {
+        "DATABASE_URL": url,
+        "RATE_LIMITS": "off",
+        "LOG_FORMAT": "json",
+        "OPENAI_API_KEY": "",
+        "OPENAI_BASE_URL": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.child", name],
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("BENCH_LOGS") else subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the benchmark {name} failed on {database}; BENCH_LOGS=1 shows what it said")
+    group = Group.of(json.loads(done.stdout))
+    return Group(f"{group.title} ({database})", group.figures)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Figures, with their bars beside them."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)}; all, if none is named"
+    )
+    parser.add_argument("--database", action="append", choices=tuple(DATABASES), help="on this one alone")
+    parser.add_argument("--write", action="store_true", help="also write the figures into docs/benchmarks.md")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in NAMES:
+            parser.error(f"there is no benchmark {name!r}; choose from {', '.join(NAMES)}")
+    return arguments
+
+
+if __name__ == "__main__":
+    sys.exit(main())

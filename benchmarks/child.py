@@ -1,0 +1,49 @@
+"""One benchmark on one database, in a process of its own: `python -m benchmarks.child NAME` prints its figures as JSON.
+
+The database is the one that `DATABASE_URL` names. It is brought up to date here, and left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import django
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.contrib.auth.models import User
+
+    from benchmarks.figures import Group
+
+
+def main(name: str) -> None:
+    """Run one benchmark."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
+    django.setup()
+    from django.contrib.auth.models import User
+    from django.core.management import call_command
+
+    call_command("migrate", verbosity=0)
+    owner, _ = User.objects.get_or_create(username="benchmark")
+    json.dump(_benchmarks()[name](owner).to_json(), sys.stdout)
+
+
+def _benchmarks() -> dict[str, Callable[[User], Group]]:
+    from benchmarks import hostile, streams, talks, turns
+
+    return {
+        "turns": turns.run,
+        "first-token": streams.first_token,
+        "streams": streams.throughput,
+        "memory": streams.memory,
+        "talks": talks.run,
+        "hostile": hostile.run,
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,94 @@
+"""The processes of a benchmark: the fake upstream and a real server, on free ports of 127.0.0.1, ended with us."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+START_SECONDS = 30.0
+TICK = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process that answers on a port."""
+
+    port: int
+    pid: int
+
+
+@contextmanager
+def fake_upstream(behaviour: str) -> Iterator[Running]:
+    """The fake OpenAI server of the tests, streaming as `behaviour` says."""
+    port = _free_port()
+    with _process(
+        [sys.executable, "-m", "tests.fakes.upstream", "--port", str(port), "--stream", behaviour], port
+    ) as fake:
+        yield fake
+
+
+@contextmanager
+def server(upstream: Running, log: Path) -> Iterator[Running]:
+    """One server process on this process's database, as `make run` starts it, but for its logs, which go to a file."""
+    port = _free_port()
+    settings = {
+        "OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1",
+        "OPENAI_API_KEY": "sk-benchmark",
+        "RATE_LIMITS": "off",
+        "LOG_FORMAT": "json",
+    }
+    command = [sys.executable, "-m", "uvicorn", "chatmemory.asgi:application"]
+    with _process([*command, "--port", str(port), "--no-access-log"], port, settings, log) as started:
+        yield started
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process, in MiB."""
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(told.stdout) / 1024
+
+
+@contextmanager
+def _process(
+    command: list[str], port: int, settings: dict[str, str] | None = None, log: Path | None = None
+) -> Iterator[Running]:
+    with Path(log or os.devnull).open("ab") as out:
+        process = subprocess.Popen(command, env={**os.environ, **(settings or {})}, stdout=out, stderr=out)
+        try:
+            _wait_for(port, process)
+            yield Running(port, process.pid)
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(
+                f"a process of the benchmark ended with {process.returncode} instead of answering"
+            )
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(TICK)
+        else:
+            return
+    raise RuntimeError("a process of the benchmark did not answer in time")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])

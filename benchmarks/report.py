@@ -1,0 +1,39 @@
+"""Where and when figures were measured, and the part of `docs/benchmarks.md` that the command itself writes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.figures import Group, as_table
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+BEGIN = "<!-- figures -->"
+END = "<!-- end of figures -->"
+PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "tiktoken", "psycopg")
+
+
+def report(groups: Sequence[Group], extra: Sequence[str] = ()) -> str:
+    """The figures with what they were measured on."""
+    return "\n".join([_measured_on(), *extra, "", as_table(groups)])
+
+
+def write(text: str) -> None:
+    """Put `text` between the markers of the document. Raises `ValueError` if they are not there."""
+    document = DOCUMENT.read_text(encoding="utf-8")
+    before, after = document.index(BEGIN) + len(BEGIN), document.index(END)
+    DOCUMENT.write_text(f"{document[:before]}\n\n{text}\n\n{document[after:]}", encoding="utf-8")
+
+
+def _measured_on() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} on {platform.machine()}, {os.cpu_count()} cores, "
+        f"load {os.getloadavg()[0]:.1f} at the end; "
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, {packages}."
+    )
