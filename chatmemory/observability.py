@@ -45,6 +45,12 @@ def _add_request_id(_logger: object, _method: str, event: dict[str, Any]) -> dic
     return event
 
 
+def _leave_out_request(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Django adds the request to its own lines on a 5xx, and that shows its query string, where a question can be."""
+    event.pop("request", None)
+    return event
+
+
 def logging_config(style: str, level: str) -> dict[str, Any]:
     """The `LOGGING` setting. `style`: json, console, or auto (console on a terminal, else json)."""
     console = style == "console" or (style == "auto" and sys.stderr.isatty())
@@ -57,6 +63,7 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
+        _leave_out_request,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_request_id,
     ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +22,24 @@ def fake() -> Iterator[FakeUpstream]:
         assert running.faults == []
 
 
+LIMITS = {
+    "MEMORY_PROMPT_TOKEN_BUDGET": "prompt_budget",
+    "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "threshold",
+    "MEMORY_SUMMARY_TOKEN_CAP": "summary_cap",
+    "MEMORY_FOLD_BITE_TOKENS": "bite_tokens",
+}
+"""Settings that a test may give its processes, and where this process has them."""
+
+
 @pytest.fixture
-def offline_product(transactional_db: None, tmp_path: Path) -> Iterator[Product]:
+def offline_product(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[Product]:
     """The product with the built-in model, on pytest's database. The test starts what it needs of it."""
     with Product(tmp_path, here()) as product:
         yield product
     assert product.errors() == []
+    # The invariants hold by the numbers that the product had.
+    given = {field: int(product.env[name]) for name, field in LIMITS.items() if name in product.env}
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **given)
     check_all()
 
 
