@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from django_q.models import OrmQ
 
-from chatmemory.children import Child
 from conversations.models import ActiveReply, Chat, Message, Status
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queueing import waiting_tasks
@@ -120,21 +119,3 @@ def _is_answered(product: Product, token: str, chat_id: UUID) -> bool:
     status: int = client.post("message", json=body).status_code
     assert status in (200, 409)
     return status == 200
-
-
-def _alive(child: Child) -> bool:
-    return child.exit_code is None
-
-
-def test_two_workers_of_which_one_dies(product: Product, fake: FakeUpstream) -> None:
-    """The other one does the work; nothing waits for the dead one's lease longer than the lease lasts."""
-    product.env |= QUICK
-    chats = [due_chat() for _ in range(4)]
-    fake.hold("complete")
-    dying, staying = product.worker(), product.worker()
-    fake.wait_until(lambda it: it.held("complete") >= 2, timeout=20)
-    product.kill(dying)
-    fake.release("complete")
-    for chat in chats:
-        heal(chat.pk)
-    assert _alive(staying)

@@ -21,10 +21,11 @@ from tests.processes.talking import LOW, say, settled
 pytestmark = pytest.mark.processes
 
 CANARY = "canary-7f3a"
+TURNS = 9
 FIGURES = ("turns", "tokens_before", "tokens_after", "call_ms", "write_ms", "cost_usd", "version")
 
 
-def spoken(place: str, words: int = 120) -> str:
+def spoken(place: str, words: int = 150) -> str:
     """Something said in that place, which must stay there."""
     return f"{CANARY}-{place} " + "and so on " * words
 
@@ -50,7 +51,7 @@ def test_figures_and_ids_but_no_words(product: Product, fake: FakeUpstream) -> N
     product.server()
     client = product.client()
     chat_id = _chat(client)
-    for turn in range(12):
+    for turn in range(TURNS):
         client.http.headers["X-Request-ID"] = f"turn-{turn:04}"
         say(client, spoken(f"turn{turn}"), chat_id)
         wait_for(lambda: settled(chat_id), "a fold between turns")
@@ -130,7 +131,7 @@ def _every_failure_is_told(product: Product, fake: FakeUpstream) -> None:
 def _one_id_all_the_way(product: Product) -> None:
     """The fold's line in the worker's log has the id of the request that made it due, and so has its reply's."""
     requested = {line["request_id"] for line in product.logged("request", name="server")}
-    turns = {f"turn-{turn:04}" for turn in range(12)}
+    turns = {f"turn-{turn:04}" for turn in range(TURNS)}
     assert turns <= requested
     folds = product.logged("memory folded", name="worker")
     assert folds

@@ -20,13 +20,13 @@ EVENTS = {"message.created", "content.delta", "message.completed"}
 WINDOW = 3
 
 
-@pytest.mark.parametrize(("numbers", "turns", "folds"), [({}, 60, 2), (LOW, 40, 4)], ids=["defaults", "low"])
+@pytest.mark.parametrize(("numbers", "turns", "folds"), [({}, 60, 2), (LOW, 30, 3)], ids=["defaults", "low"])
 def test_nothing_is_forgotten(
     product: Product, fake: FakeUpstream, numbers: dict[str, str], turns: int, folds: int
 ) -> None:
     product.env |= numbers
-    product.server()
     product.worker()
+    product.server()
     chat_id, heard = talk(product.client(), range(turns), patient=True)
     wait_for(lambda: settled(chat_id), "the last fold")
 
@@ -84,8 +84,8 @@ def _it_never_shows(chat_id: UUID, heard: list[Event]) -> None:
 
 def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> None:
     fake.hold("complete")
-    product.server()
     product.worker()
+    product.server()
     client = product.client()
     chat_id, _ = talk(client, range(32))
     fake.wait_until(lambda it: it.held("complete") == 1)
@@ -110,8 +110,8 @@ def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> N
 
 def test_chats_do_not_mix(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW
-    product.server()
     product.worker()
+    product.server()
     spoken = {"alice": range(15), "bob": range(15, 30)}
     chats = {user: talk(product.client(user), numbers)[0] for user, numbers in spoken.items()}
     wait_for(lambda: all(map(settled, chats.values())), "the folds of both")

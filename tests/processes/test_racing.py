@@ -28,12 +28,12 @@ THREADS, TURNS, RACERS = 8, 25, 8
 
 def test_8_threads_of_25_turns_beside_their_folds(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW | {"MEMORY_FOLD_BITE_TOKENS": "1500"}
+    for _ in range(2):
+        product.worker()
     clients: list[Client] = []
     for _ in range(2):
         product.server()
         clients += [product.client(f"user-{len(clients)}") for _ in range(THREADS // 2)]
-    for _ in range(2):
-        product.worker()
     wait_for(lambda: product.logged("swept"), "a worker at work")
     numbers = [range(at * TURNS, (at + 1) * TURNS) for at in range(THREADS)]
 
