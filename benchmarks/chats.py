@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from benchmarks import bulk
 from benchmarks.speech import Exchange, exchanges, summary
 from chatmemory.ids import new_id
 from conversations.models import Chat, Message, Role, Status
@@ -30,29 +31,34 @@ BATCH = 1000
 """Turns that are inserted together."""
 
 
-def make_chat(owner: User, turns: int, *, unfolded: int = TAIL, said: tuple[Exchange, ...] = ()) -> Chat:
-    """A chat of so many finished turns, the last `unfolded` of them not folded. `said` is repeated as needed."""
+def make_chat(
+    owner: User, turns: int, *, unfolded: int = TAIL, said: tuple[Exchange, ...] = (), records: bool = True
+) -> Chat:
+    """A chat of so many finished turns, the last `unfolded` of them not folded. `said` is repeated as needed.
+
+    Without `records`, nothing tells what the model was sent for the replies.
+    """
     said = said or exchanges()
     chat = Chat.objects.create(owner=owner, policy="chunked", title=f"{turns} turns", last_seq=2 * turns)
     folded = turns - min(turns, unfolded)
     last_folded: Message | None = None
     for start in range(0, turns, BATCH):
-        replies = _store_turns(chat, range(start, min(turns, start + BATCH)), said)
+        replies = _store_turns(chat, range(start, min(turns, start + BATCH)), said, records=records)
         last_folded = replies[folded - 1 - start] if start < folded <= start + len(replies) else last_folded
     with transaction.atomic():
-        SummaryRevision.objects.bulk_create(_revisions(chat, folded), batch_size=BATCH)
-        _brief(chat, [said[index % len(said)] for index in range(folded, turns)], folded, last_folded).save(
-            force_insert=True
-        )
+        bulk.insert(list(_revisions(chat, folded)))
+        tail = [said[index % len(said)] for index in range(folded, turns)]
+        _brief(chat, tail, folded, last_folded).save(force_insert=True)
     return chat
 
 
-def _store_turns(chat: Chat, numbers: range, said: tuple[Exchange, ...]) -> list[Message]:
+def _store_turns(chat: Chat, numbers: range, said: tuple[Exchange, ...], *, records: bool) -> list[Message]:
     pairs = [_turn(chat, number, said[number % len(said)]) for number in numbers]
     replies = [reply for _, reply in pairs]
     with transaction.atomic():
-        Message.objects.bulk_create([message for pair in pairs for message in pair], batch_size=BATCH)
-        ContextRecord.objects.bulk_create([_record(reply) for reply in replies], batch_size=BATCH)
+        bulk.insert([message for pair in pairs for message in pair])
+        if records:
+            bulk.insert([_record(reply) for reply in replies])
     return replies
 
 
@@ -124,6 +130,7 @@ def _revisions(chat: Chat, folded: int) -> Iterator[SummaryRevision]:
             turns=turns,
             tokens_before=turns * 248 + tokens,
             tokens_after=tokens,
+            created_at=timezone.now(),
         )
 
 

@@ -1,0 +1,98 @@
+"""Selects that are compiled once answer as the ORM does, whatever their values, on the database of this run."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.models import Model, QuerySet
+from django.test.utils import CaptureQueriesContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.chats import make_chat
+from chatmemory.prepared import Select
+from conversations import services
+from conversations.models import Chat, Message
+from memory import services as memory
+from memory import shown
+from memory.models import ConversationBrief
+
+pytestmark = pytest.mark.django_db
+
+ROWS = ("id", "seq", "superseded_by_id", "token_count", "metadata", "created_at", "cost_usd")
+
+
+@pytest.fixture
+def chat() -> Chat:
+    return make_chat(User.objects.create_user("alice"), 30)
+
+
+def fields(instance: Model | None) -> dict[str, Any] | None:
+    """Every stored value of an instance."""
+    if instance is None:
+        return None
+    return {field.attname: getattr(instance, field.attname) for field in instance._meta.concrete_fields}
+
+
+def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
+    with transaction.atomic():
+        for prepared in (services._CHAT, services._LOCKED_CHAT):
+            assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
+            assert prepared.first(chat.pk, chat.owner_id + 1) is None
+            assert prepared.first(uuid4(), chat.owner_id) is None
+        for brief in (memory._BRIEF, memory._LOCKED_BRIEF):
+            assert fields(brief.first(chat.pk)) == fields(ConversationBrief.objects.get(pk=chat.pk))
+        assert services._ACTIVE.first(chat.pk) is None
+
+
+def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
+    found = services._CHAT.first(chat.pk, chat.owner_id)
+    assert found is not None
+    assert found.owner.username == "alice"
+    found.title = "another"
+    found.save(update_fields=["title"])
+    assert Chat.objects.get(pk=chat.pk).title == "another"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(after=st.integers(0, 70), before=st.integers(0, 70), limit=st.integers(1, 12))
+def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: int) -> None:
+    def rows(chat_id: UUID, low: int, high: int) -> QuerySet[Message, Any]:
+        between = Message.objects.filter(chat_id=chat_id, seq__gt=low, seq__lt=high)
+        return between.order_by("-seq").values_list(*ROWS)[:limit]
+
+    prepared = Select(rows, UUID, int, int)
+    for _ in range(2):
+        assert [tuple(row) for row in prepared.rows(chat.pk, after, before)] == list(
+            rows(chat.pk, after, before)
+        )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
+def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
+    rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content")
+    assert shown._texts(chat.pk, seqs) == dict(rows)
+
+
+def test_a_select_is_compiled_once(chat: Chat) -> None:
+    made: list[int] = []
+
+    def counted(pk: UUID) -> QuerySet[Chat, Any]:
+        made.append(1)
+        return Chat.objects.filter(pk=pk)
+
+    prepared = Select(counted, UUID)
+    with CaptureQueriesContext(connection) as captured:
+        assert prepared.first(chat.pk) == chat
+        assert prepared.first(uuid4()) is None
+    assert (len(made), len(captured.captured_queries)) == (1, 2)
+
+
+def test_a_value_without_a_place_is_a_fault_of_ours(chat: Chat) -> None:
+    with pytest.raises(AssertionError, match="no place"):
+        Select(lambda pk, _: Chat.objects.filter(pk=pk), UUID, int).first(chat.pk, 1)
