@@ -93,11 +93,13 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     """
     message = _message(pending, text, ending)
     with transaction.atomic():
+        # The chat before its other rows, as everywhere: who deletes it in this moment would else deadlock with us.
+        Chat.objects.filter(pk=pending.chat_id).update(last_seq=pending.seq, updated_at=message.completed_at)
         mine = ActiveReply.objects.filter(chat_id=pending.chat_id, message_id=pending.message_id)
         deleted, _ = (mine.filter(owner=owner) if owner else mine).delete()
         if not deleted:
+            transaction.set_rollback(True)
             return None
-        Chat.objects.filter(pk=pending.chat_id).update(last_seq=pending.seq, updated_at=message.completed_at)
         message.save(force_insert=True)
         if pending.supersedes and message.status != Status.FAILED:
             _earlier_answers(pending).update(superseded_by=message)
