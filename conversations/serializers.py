@@ -109,13 +109,17 @@ class ObjectField(serializers.JSONField):
         return any_json(super().to_internal_value(data))
 
 
+NAMED = 20
+"""Unknown fields that an error names: a body can hold a hundred thousand."""
+
+
 class Strict(serializers.Serializer[Any]):
     """Refuses fields it does not know: a typo must not be silently without effect."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
             raise serializers.ValidationError(
-                {name: ["There is no such field."] for name in sorted(map(str, unknown))}
+                {name: ["There is no such field."] for name in sorted(map(str, unknown))[:NAMED]}
             )
         return super().to_internal_value(data)
 
