@@ -85,6 +85,11 @@ def test_a_wrong_field_is_named_and_nothing_is_kept(
     assert upstream.requests == []
 
 
+def test_of_many_unknown_fields_some_are_named(alice: Client, upstream: FakeUpstream) -> None:
+    body = json.dumps({"message": "x", **{f"f{n}": 1 for n in range(100_000)}})
+    assert 1 <= len(error(raw(alice, FIRST, body), 400, "invalid_request")["details"]) < 100
+
+
 BODIES = [
     "",
     "{",

@@ -1,0 +1,183 @@
+"""A server that is told to go, or killed: readers are sent on, replies end, the process is gone in bounded time."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from knox.models import AuthToken
+
+from chatmemory.children import Child
+from conversations.models import ActiveReply
+from tests.fakes.upstream import FakeUpstream
+from tests.live import Client, Event, joined
+from tests.processes.harness import Product, wait_for
+
+pytestmark = pytest.mark.processes
+
+QUICK = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2", "REPLY_DRAIN_SECONDS": "1"}
+
+ALONE = "alone"
+alone = pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=True)
+
+
+@dataclass
+class Servers:
+    """A server to end, another one that stays, and the same user at both."""
+
+    product: Product
+    first: Child
+    here: Client
+    there: Client
+
+    def terminate(self) -> None:
+        self.first.process.send_signal(signal.SIGTERM)
+
+    def gone(self) -> None:
+        """Wait until the first one has ended by itself."""
+        wait_for(lambda: self.first.exit_code is not None, "the server ends")
+        assert self.first.exit_code in (0, -signal.SIGTERM)
+
+
+@pytest.fixture
+def servers(product: Product, request: pytest.FixtureRequest) -> Iterator[Servers]:
+    """Two servers, the first with the options that are the fixture's parameter; or one alone, which is both."""
+    product.env |= QUICK
+    options = getattr(request, "param", ())
+    first = product.server(*(option for option in options if option != ALONE))
+    at_first = product.url
+    if ALONE not in options:
+        product.server()
+    token = str(AuthToken.objects.create(User.objects.create(username="alice"))[1])
+    with ExitStack() as clients:
+        here, there = Client(at_first, token), Client(product.url, token)
+        clients.callback(here.http.close)
+        clients.callback(there.http.close)
+        yield Servers(product, first, here, there)
+
+
+def open_stream(
+    client: Client, stack: ExitStack, message: str = "Hello"
+) -> tuple[dict[str, Any], Iterator[Event]]:
+    events = stack.enter_context(client.stream("POST", "message/first", json={"message": message}))
+    return next(events).data, events
+
+
+def path_of(created: dict[str, Any]) -> str:
+    return f"chats/{created['chat_id']}/messages/{created['message_id']}"
+
+
+def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]:
+    """Come back at the other server, as `reconnect` says."""
+    headers = {"Last-Event-ID": str(len(said))}
+    return servers.there.events("GET", f"{path_of(created)}/stream", headers=headers)
+
+
+@pytest.mark.parametrize(
+    "servers", [(), ("--workers", "2")], ids=["one process", "two workers"], indirect=True
+)
+def test_readers_are_sent_on_and_the_reply_is_finished(servers: Servers, fake: FakeUpstream) -> None:
+    fake.behave("normal", deltas=40, hold_after=5, rate=100.0)
+    fake.hold()
+    with ExitStack() as stack:
+        created, events = open_stream(servers.here, stack)
+        said = next(events).data["delta"]
+        fake.wait_until(lambda fake: fake.held() == 1)
+        servers.terminate()
+        rest = list(events)
+    assert rest[-1].name == "reconnect"
+    assert rest[-1].data["retry_ms"] > 0
+    assert rest[-1].id is None
+    said += joined(rest)
+    fake.release()
+    ending = read_on(servers, created, said)
+    assert ending[-1].name == "message.completed"
+    assert said + joined(ending) == ending[-1].data["message"]["content"]
+    assert len(ending[-1].data["message"]["content"].split()) == 40
+    servers.gone()
+    assert len(fake.calls("stream")) == 1
+    assert not ActiveReply.objects.exists()
+
+
+def test_what_does_not_end_in_time_is_cut_off_honestly(servers: Servers, fake: FakeUpstream) -> None:
+    fake.behave("normal", deltas=40, hold_after=5)
+    fake.hold()
+    with ExitStack() as stack:
+        created, events = open_stream(servers.here, stack)
+        said = next(events).data["delta"]
+        servers.terminate()
+        assert [event.name for event in events][-1] == "reconnect"
+    ending = read_on(servers, created, said)
+    assert [event.name for event in ending] == ["message.incomplete"]
+    message = ending[-1].data["message"]
+    assert (message["content"], message["error"]["code"]) == (said, "interrupted")
+    servers.gone()
+    fake.behave("normal")
+    fake.release()
+    assert servers.there.ask("next", created["chat_id"])["message"]["status"] == "complete"
+
+
+@alone
+def test_who_waits_for_the_whole_reply_does_not_hold_the_process(
+    servers: Servers, fake: FakeUpstream
+) -> None:
+    fake.behave("normal", deltas=40, hold_after=5)
+    fake.hold()
+    body = {"message": "x", "stream": False}
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(servers.here.post, "message/first", json=body)
+        fake.wait_until(lambda fake: fake.held() == 1)
+        servers.terminate()
+        message = waiting.result(15).json()["message"]
+    assert (message["status"], message["error"]["code"]) == ("incomplete", "interrupted")
+    servers.gone()
+
+
+def test_killed_in_the_middle_of_a_reply(servers: Servers, fake: FakeUpstream) -> None:
+    fake.behave("normal", deltas=40, hold_after=5)
+    fake.hold()
+    with ExitStack() as stack:
+        created, events = open_stream(servers.here, stack)
+        said = next(events).data["delta"]
+        wait_for(lambda: ActiveReply.objects.filter(text=said).exists(), "a checkpoint")
+        servers.product.kill(servers.first)
+    fake.behave("normal")
+    fake.release()
+    busy = servers.there.post("message", json={"message": "x", "chat_id": created["chat_id"]})
+    assert busy.status_code == 409
+    wait_for(lambda: went_on(servers, created), "the next message gets in")
+    left = servers.there.get(path_of(created)).json()
+    assert (left["status"], left["content"], left["error"]["code"]) == ("incomplete", said, "interrupted")
+    assert not ActiveReply.objects.exists()
+
+
+def went_on(servers: Servers, created: dict[str, Any]) -> bool:
+    body = {"message": "next", "chat_id": created["chat_id"], "stream": False}
+    answer = servers.there.post("message", json=body)
+    assert answer.status_code in (200, 409), answer.text
+    return bool(answer.status_code == 200)
+
+
+def test_a_key_works_after_a_restart(servers: Servers, fake: FakeUpstream) -> None:
+    request: dict[str, Any] = {
+        "json": {"message": "x", "stream": False},
+        "headers": {"Idempotency-Key": "once"},
+    }
+    before = servers.here.post("message/first", **request).json()
+    servers.product.kill(servers.first)
+    assert servers.there.post("message/first", **request).json() == before
+    assert len(fake.calls("stream")) == 1
+
+
+@alone
+def test_an_idle_server_goes_at_once(servers: Servers) -> None:
+    assert servers.here.get("chats").status_code == 200
+    servers.terminate()
+    servers.gone()
+    assert servers.product.logged("draining", name=servers.first.name)
