@@ -14,7 +14,6 @@ from django.contrib.auth.models import User
 from django.db.models import Min
 from django.db.models.functions import Now
 
-
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import loading, services, usage
 from memory.context import Context
