@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from openai import APIConnectionError, APITimeoutError, OpenAIError
+from openai import APIConnectionError, OpenAIError
 
 from chatmemory.llm import answers, failures
 from chatmemory.llm.protocol import ReplyError
@@ -62,10 +62,13 @@ async def read_bounded(chunks: AsyncIterator[bytes], limit: int, too_much: Reply
 
 
 def no_answer(exc: Exception) -> NoAnswerError:
-    """What any exception of a request means."""
+    """What any exception of a request means.
+
+    Deadlines are ours alone, and the SDK's are off: what it calls a timeout is a connection that failed.
+    """
     if isinstance(exc, NoAnswerError):
         return exc
-    if isinstance(exc, TimeoutError | APITimeoutError):
+    if isinstance(exc, TimeoutError):
         failure = NoAnswerError(failures.TIMED_OUT)
     elif isinstance(exc, answers.MalformedError):
         failure = NoAnswerError(failures.NONSENSE, retry=True)
