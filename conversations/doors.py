@@ -128,7 +128,14 @@ def _nothing(message: Message, body: dict[str, Any]) -> UpstreamFailed:
 
 
 class FirstMessageDoor(ReplyDoor):
-    @extend_schema(request=FirstMessageIn, responses=TURN, parameters=[KEY], operation_id="message_first")
+    @extend_schema(
+        request=FirstMessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="message_first",
+        summary="Make a chat by its first message",
+        tags=["messages"],
+    )
     def post(self, request: Request) -> Begun | Standing:
         body = FirstMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -136,7 +143,14 @@ class FirstMessageDoor(ReplyDoor):
 
 
 class MessageDoor(ReplyDoor):
-    @extend_schema(request=ChatMessageIn, responses=TURN, parameters=[KEY], operation_id="message")
+    @extend_schema(
+        request=ChatMessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="message",
+        summary="Send a message, get the reply",
+        tags=["messages"],
+    )
     def post(self, request: Request) -> Begun | Standing:
         body = ChatMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -146,7 +160,14 @@ class MessageDoor(ReplyDoor):
 class ChatMessagesDoor(ReplyDoor):
     """The messages of a chat, and the door to it by path."""
 
-    @extend_schema(request=MessageIn, responses=TURN, parameters=[KEY], operation_id="messages_create")
+    @extend_schema(
+        request=MessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="messages_create",
+        summary="The same, the chat from the path",
+        tags=["messages"],
+    )
     def post(self, request: Request, chat_id: UUID) -> Begun | Standing:
         body = MessageIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -160,13 +181,22 @@ class ChatMessagesDoor(ReplyDoor):
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
+        summary="All messages ever said",
+        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         return messages_page(request, services.get_chat(caller(request), chat_id), self)
 
 
 class RegenerateDoor(ReplyDoor):
-    @extend_schema(request=VariantIn, responses=TURN, parameters=[KEY], operation_id="messages_regenerate")
+    @extend_schema(
+        request=VariantIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="messages_regenerate",
+        summary="Answer the last question again",
+        tags=["messages"],
+    )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Begun | Standing:
         body = VariantIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -184,6 +214,8 @@ class StreamDoor(AsyncDoor):
         ],
         responses={(200, "text/event-stream"): EVENTS},
         operation_id="messages_stream",
+        summary="The rest of a reply",
+        tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID, int]:
         chat = services.get_chat(caller(request), chat_id)
@@ -206,7 +238,13 @@ def _position(request: Request) -> int:
 
 
 class CancelDoor(AsyncDoor):
-    @extend_schema(request=None, responses=OneMessageOut, operation_id="messages_cancel")
+    @extend_schema(
+        request=None,
+        responses=OneMessageOut,
+        operation_id="messages_cancel",
+        summary="Stop a reply, keep what was said",
+        tags=["messages"],
+    )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
         chat = services.get_chat(caller(request), chat_id)
         found = services.get_message(chat, message_id)

@@ -39,7 +39,13 @@ TOKEN_DAYS = 30
 class TokenView(APIView):
     """Tokens: got with a password, revoked with themselves."""
 
-    @extend_schema(request=TokenIn, responses={201: TokenOut}, auth=[])
+    @extend_schema(
+        request=TokenIn,
+        responses={201: TokenOut},
+        auth=[],
+        summary="Get a token with a password",
+        tags=["account"],
+    )
     def post(self, request: Request) -> Response:
         body = TokenIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -49,7 +55,7 @@ class TokenView(APIView):
         token, text = AuthToken.objects.create(user, expiry=timedelta(days=TOKEN_DAYS))
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
-    @extend_schema(request=None, responses={204: None})
+    @extend_schema(request=None, responses={204: None}, summary="Revoke the token in use", tags=["account"])
     def delete(self, request: Request) -> Response:
         if not isinstance(request.auth, AuthToken):
             raise InvalidRequest("This request was not made with a token.")
@@ -81,6 +87,8 @@ class ChatsView(APIView):
         ],
         responses=ChatsPageOut,
         operation_id="chats_list",
+        summary="Your chats, newest first",
+        tags=["chats"],
     )
     def get(self, request: Request) -> Response:
         chats = Chat.objects.filter(owner=caller(request))
@@ -90,7 +98,13 @@ class ChatsView(APIView):
         page = pages.paginate_queryset(chats, request, view=self)
         return pages.get_paginated_response(ChatOut(page, many=True).data)
 
-    @extend_schema(request=ChatIn, responses={201: ChatOut}, operation_id="chats_create")
+    @extend_schema(
+        request=ChatIn,
+        responses={201: ChatOut},
+        operation_id="chats_create",
+        summary="Make an empty chat",
+        tags=["chats"],
+    )
     def post(self, request: Request) -> Response:
         body = ChatIn(data=request.data)
         body.is_valid(raise_exception=True)
@@ -99,18 +113,30 @@ class ChatsView(APIView):
 
 
 class ChatView(APIView):
-    @extend_schema(responses=ChatOut, operation_id="chats_read")
+    @extend_schema(responses=ChatOut, operation_id="chats_read", summary="One chat", tags=["chats"])
     def get(self, request: Request, chat_id: UUID) -> Response:
         return Response(ChatOut(services.get_chat(caller(request), chat_id)).data)
 
-    @extend_schema(request=ChatIn, responses=ChatOut, operation_id="chats_update")
+    @extend_schema(
+        request=ChatIn,
+        responses=ChatOut,
+        operation_id="chats_update",
+        summary="Change a chat",
+        tags=["chats"],
+    )
     def patch(self, request: Request, chat_id: UUID) -> Response:
         chat = services.get_chat(caller(request), chat_id)
         body = ChatIn(data=request.data)
         body.is_valid(raise_exception=True)
         return Response(ChatOut(services.update_chat(chat, body.validated_data)).data)
 
-    @extend_schema(request=None, responses={204: None}, operation_id="chats_delete")
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="chats_delete",
+        summary="Remove a chat and all that stems from it",
+        tags=["chats"],
+    )
     def delete(self, request: Request, chat_id: UUID) -> Response:
         services.delete_chat(services.get_chat(caller(request), chat_id))
         return Response(status=204)
@@ -145,14 +171,24 @@ def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
 
 
 class MessageView(APIView):
-    @extend_schema(responses=MessageOut, operation_id="messages_read")
+    @extend_schema(
+        responses=MessageOut,
+        operation_id="messages_read",
+        summary="One message, also while it is written",
+        tags=["messages"],
+    )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = services.get_chat(caller(request), chat_id)
         return Response(MessageOut(services.get_message(chat, message_id)).data)
 
 
 class ModelsView(APIView):
-    @extend_schema(responses=ModelsOut, operation_id="models_list")
+    @extend_schema(
+        responses=ModelsOut,
+        operation_id="models_list",
+        summary="The model variants you may choose",
+        tags=["account"],
+    )
     def get(self, request: Request) -> Response:
         variants = [
             {
