@@ -47,7 +47,7 @@ class Connection:
         await self._writer.wait_closed()
 
     async def post(self, path: str, body: dict[str, Any]) -> Answer:
-        """Send and read to the end of the stream. Raises `RequestFailed` on anything but a 200 in chunks."""
+        """Send and read to the end of the stream. Raises `RequestFailed` unless it is a 200 with some text."""
         started = time.perf_counter()
         self._writer.write(self._request(path, json.dumps(body).encode()))
         received = bytearray()
@@ -59,6 +59,8 @@ class Connection:
                 first = time.perf_counter() - started
             if not part or not received.startswith(b"HTTP/1.1 200"):
                 raise RequestFailed(bytes(received[:500]).decode("utf-8", "replace"))
+        if not first:
+            raise RequestFailed(bytes(received[-500:]).decode("utf-8", "replace"))
         return Answer(first, time.perf_counter() - started, bytes(received))
 
     def _request(self, path: str, body: bytes) -> bytes:

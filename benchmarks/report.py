@@ -15,7 +15,7 @@ from benchmarks.figures import Group, as_table
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BEGIN = "<!-- figures -->"
 END = "<!-- end of figures -->"
-PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "tiktoken", "psycopg")
+PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "aiohttp", "tiktoken", "psycopg")
 
 
 def report(groups: Sequence[Group], extra: Sequence[str] = ()) -> str:
