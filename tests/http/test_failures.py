@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines
 from conversations.models import Message
 from tests.fakes.streaming import CLEAN
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import Turn, error, messages, say
-from tests.live import Client, joined
+from tests.live import Client, LiveServer, joined
 
 QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=20_000)
 
@@ -97,7 +98,9 @@ def test_what_a_model_may_not_say_is_cleaned_away(alice: Client, upstream: FakeU
     assert Message.objects.get(role="assistant").content == CLEAN
 
 
-def test_nobody_listens_upstream(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+def test_nobody_listens_upstream(
+    alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
     settings.OPENAI_BASE_URL = f"http://127.0.0.1:{free}/v1"
@@ -105,6 +108,7 @@ def test_nobody_listens_upstream(alice: Client, upstream: FakeUpstream, settings
     details = error(answer, 502, "upstream_error")["details"]
     assert set(details) == {"chat_id", "user_message_id", "message"}
     assert details["message"]["status"] == "failed"
+    live.run(registry.aclose())  # only tests change an upstream under way
     settings.OPENAI_BASE_URL = upstream.base_url
     chat = details["chat_id"]
     assert alice.ask("Again", chat)["message"]["status"] == "complete"
@@ -177,8 +181,6 @@ def test_both_styles_of_upstream_fail_alike(
 def test_a_bug_of_ours_while_the_model_answers_is_told_too(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from chatmemory.llm import registry
-
     def broken() -> Any:
         raise RuntimeError("canary")
 
