@@ -53,10 +53,13 @@ class Measured:
 class Bench:
     """One chat, put back as it was after every turn."""
 
-    def __init__(self, owner: User, chat: Chat, prompts: Prompts) -> None:
+    def __init__(self, name: str, owner: User, chat: Chat, prompts: Prompts) -> None:
         self.owner = owner
         self.chat = chat
+        self._name = name
         self._prompts = prompts
+        self._turns: list[float] = []
+        self._sketches: list[float] = []
         self._brief = ConversationBrief.objects.get(pk=chat.pk)
         self._turn()
         self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(
@@ -64,17 +67,19 @@ class Bench:
         )
         self.reset()
 
-    def measure(self, name: str, rounds: int) -> Measured:
-        """Turns and sketches, one of each a round."""
-        given, queries = self._given()
-        turns: list[float] = []
-        sketches: list[float] = []
-        with _quiet():
-            for _ in range(WARM_UP + rounds):
-                turns.append(self._timed(self._turn))
-                self._prompts.add(self._begun.prompt)
-                sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, given)))
-        return Measured(name, turns[WARM_UP:], sketches[WARM_UP:], queries)
+    def prepare(self) -> None:
+        """Take one turn apart for the sketch, before the rounds."""
+        self._given, self._queries = self._take_apart()
+
+    def round(self) -> None:
+        """One turn and one sketch."""
+        self._turns.append(self._timed(self._turn))
+        self._prompts.add(self._begun.prompt)
+        self._sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, self._given)))
+
+    def measured(self) -> Measured:
+        """What the rounds gave, those to warm up left out."""
+        return Measured(self._name, self._turns[WARM_UP:], self._sketches[WARM_UP:], self._queries)
 
     def reset(self) -> None:
         """Take the newest turn back."""
@@ -108,7 +113,7 @@ class Bench:
         assert message is not None
         return message
 
-    def _given(self) -> tuple[Given, int]:
+    def _take_apart(self) -> tuple[Given, int]:
         """One turn taken apart for the sketch, and how many queries it took."""
         with CaptureQueriesContext(connection) as captured:
             begun = self._begin()
@@ -138,15 +143,21 @@ class Bench:
 
 
 def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS) -> Group:
-    """Chats of each length, and one whose unfolded span is long."""
+    """Chats of each length, and one whose unfolded span is long: a turn of each a round, so that all drift alike."""
     prompts = Prompts()
-    measured = [
-        Bench(owner, make_chat(owner, length), prompts).measure(f"chat of {length:,} turns", rounds)
-        for length in lengths
-    ]
     waiting = make_chat(owner, 10_000, unfolded=5_000)
     _let_wait(waiting)
-    long = Bench(owner, waiting, prompts).measure("10,000 turns, 5,000 of them not folded", rounds)
+    benches = [
+        *(Bench(f"chat of {length:,} turns", owner, make_chat(owner, length), prompts) for length in lengths),
+        Bench("10,000 turns, 5,000 of them not folded", owner, waiting, prompts),
+    ]
+    for bench in benches:
+        bench.prepare()
+    with _quiet():
+        for _ in range(WARM_UP + rounds):
+            for bench in benches:
+                bench.round()
+    *measured, long = [bench.measured() for bench in benches]
     return Group("The turn's own work", (*_figures(measured, long), prompts.figure()))
 
 
