@@ -7,15 +7,18 @@ PORT ?= 8000
 POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 
-.PHONY: run test test-all test-postgres test-services lint types bench lock clean
+.PHONY: run test test-all test-slow test-postgres test-services lint types bench lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not services"
+	$(BIN)/python -m pytest -m "not services and not slow"
 
-test-all: test test-postgres test-services
+test-all: test test-slow test-postgres test-services
+
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -m "slow and not services"
 
 test-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m "not services"

@@ -7,6 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from conversations.serializers import (
+    SOURCES_MAX,
     ObjectField,
     PageOut,
     SourceIn,
@@ -151,7 +152,7 @@ class ContextIn(Strict):
     )
     policy = serializers.CharField(required=False, validators=[known_policy])
     budget = serializers.IntegerField(required=False, min_value=0, max_value=1_000_000)
-    sources = SourceIn(many=True, required=False, default=list)
+    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
 
 
 class SectionOut(serializers.Serializer[Any]):

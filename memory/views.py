@@ -7,13 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.errors import NotFound
-from chatmemory.http import caller
+from chatmemory.http import CursorPages, caller
 from conversations.models import Chat
 from conversations.services import get_chat, get_message
 from memory import services, usage
@@ -47,9 +46,8 @@ class BriefView(APIView):
         return Response(brief_json(brief))
 
 
-class RevisionPages(CursorPagination):
+class RevisionPages(CursorPages):
     page_size = 20
-    page_size_query_param = "limit"
     max_page_size = 100
     ordering = "-version"
 

@@ -38,6 +38,8 @@ class LiveServer:
         )
         self._server = _Server(config)
         self._socket = socket.create_server(("127.0.0.1", 0))
+        # Connections inherit this. asyncio sets it only on sockets of its own making, and each answer would take 40 ms.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,8 +17,6 @@ from tests.live import Client, LiveServer
 def house(live: LiveServer, settings: Any) -> Iterator[None]:
     """Checkpoints come quickly; afterwards every reply ends, and every chat is found in order."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
-    # Connections inherit this. asyncio sets it only on sockets of its own making, and each answer would take 40 ms.
-    live._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     yield
     wait_for(lambda: not generation._running)
     check_all()

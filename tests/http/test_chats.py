@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from django.apps import apps
@@ -175,3 +176,9 @@ def test_deleting_in_the_moment_a_reply_ends(alice: Client, upstream: FakeUpstre
     wait_for(lambda: not generation._running)
     assert not Chat.objects.exists()
     assert not Message.objects.exists()
+
+
+def test_a_bad_cursor_of_revisions_is_a_bad_request(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.ask("Hello")["chat_id"]
+    position = b64encode(b"p=elephant").decode()
+    error(alice.get(f"chats/{chat}/revisions", params={"cursor": position}), 400, "invalid_request")

@@ -16,7 +16,7 @@ from tests.fakes.upstream import FakeUpstream
 from tests.processes.harness import Product, wait_for
 from tests.processes.talking import question, say, settled
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUICK = {"MEMORY_FOLD_LEASE_SECONDS": "1", "MEMORY_FOLD_BACKOFF_SECONDS": "0.1"}
 """What a dead worker held is free again soon."""

@@ -21,7 +21,7 @@ from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import code, codes
 from tests.processes.talking import LOW, question, settled, talk
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 THREADS, TURNS, RACERS = 8, 25, 8
 

@@ -22,6 +22,7 @@ from tests.processes.recorded import LONG, WITH_TOOLS, Recorded
 from tests.processes.talking import say, settled
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.processes,
     pytest.mark.skipif(recorded.folder() is None, reason="SAMPLES names no folder of recorded conversations"),
 ]

@@ -14,7 +14,7 @@ from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import Seen, code, seen
 from tests.processes.talking import settled, talk
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 BUDGET = 3000
 
