@@ -19,7 +19,7 @@ from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, Event, joined
 from tests.processes.harness import Product, wait_for
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUICK = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2", "REPLY_DRAIN_SECONDS": "1"}
 
