@@ -194,14 +194,9 @@ def chat_deleted(chat_id: UUID) -> None:
         model.objects.filter(chat_id=chat_id).delete()
 
 
-def state_of(brief: ConversationBrief) -> State:
-    """The state in use, as its policy knows it."""
-    return State.from_json(brief.global_summary, brief.state)
-
-
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
-    policy, limits, state = get_policy(brief.policy), settings.MEMORY_LIMITS, state_of(brief)
+    policy, limits, state = get_policy(brief.policy), settings.MEMORY_LIMITS, loading.stored_state(brief)
     totals = (brief.unfolded_turns, brief.unfolded_tokens, brief.unfolded_line_tokens)
     alone = Counts(*totals, window_turns=0, window_tokens=0)
     small = policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2
@@ -233,7 +228,7 @@ def _assemble(
 ) -> Context:
     limits = limits or settings.MEMORY_LIMITS
     policy: Policy = get_policy(brief.policy)
-    state: list[StateSection] = policy.render(state_of(brief)) if limits.enabled else []
+    state: list[StateSection] = policy.render(loading.stored_state(brief)) if limits.enabled else []
     span = shown.newest(brief, before_seq)
     shape: dict[str, Any] = {
         "older_turns": span.older_turns,
