@@ -125,14 +125,24 @@ def finish_abandoned(active: ActiveReply) -> Message | None:
 
 
 def finish_expired() -> int:
-    """Finish every reply whose lease ran out; how many there were. Called by the sweep."""
+    """Finish every reply whose lease ran out; how many there were. Called by the sweep.
+
+    One that cannot be finished is logged and does not keep the others from it.
+    """
     finished = 0
-    for pk in list(ActiveReply.objects.filter(EXPIRED).values_list("pk", flat=True)[:1000]):
-        with transaction.atomic():
-            Chat.objects.select_for_update().filter(pk=pk).first()
-            active = ActiveReply.objects.filter(EXPIRED, pk=pk).select_related("user_message").first()
-            finished += active is not None and finish_abandoned(active) is not None
+    for chat_id in list(ActiveReply.objects.filter(EXPIRED).values_list("pk", flat=True)[:1000]):
+        try:
+            finished += _finish_expired_in(chat_id)
+        except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply is that reply's alone
+            logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
     return finished
+
+
+def _finish_expired_in(chat_id: UUID) -> bool:
+    with transaction.atomic():
+        Chat.objects.select_for_update().filter(pk=chat_id).first()
+        active = ActiveReply.objects.filter(EXPIRED, pk=chat_id).select_related("user_message").first()
+        return active is not None and finish_abandoned(active) is not None
 
 
 def request_cancel(chat_id: UUID, message_id: UUID) -> bool:

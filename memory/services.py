@@ -209,10 +209,14 @@ def _is_due(brief: ConversationBrief) -> bool:
 
 
 def _enqueue_if_waiting(brief: ConversationBrief) -> None:
-    """Hint the queue, unless somebody is at it or the next attempt is still to wait: the sweep finds it then."""
+    """Hint the queue, unless somebody is at it or the next attempt is still to wait: the sweep finds it then.
+
+    Where the upstream was given up, the built-in summarizer need not wait for it.
+    """
     now = timezone.now()
     leased = brief.lease_expires_at is not None and brief.lease_expires_at > now
-    waits = brief.next_attempt_at is not None and brief.next_attempt_at > now
+    given_up = brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS
+    waits = brief.next_attempt_at is not None and brief.next_attempt_at > now and not given_up
     if (brief.due or brief.requested) and not leased and not waits:
         queueing.enqueue_fold(brief.chat_id)
 

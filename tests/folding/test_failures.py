@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
+from memory import services
 from memory.models import ConversationBrief, Kind
 from tests.factories import add_turns, brief_of
 from tests.fakes.scripted import KeepingModel, ScriptedModel
@@ -205,3 +207,15 @@ def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> N
     brief = brief_of(chat)
     assert brief.last_error is not None
     assert (brief.last_error["code"], brief.attempts, brief.lease_owner) == ("internal", 1, "")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("attempts", "tasks"), [(1, 0), (5, 1)])
+def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: int, tasks: int) -> None:
+    chat = chat_of(30)
+    later = timezone.now() + timedelta(hours=1)
+    ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=attempts, next_attempt_at=later)
+    OrmQ.objects.all().delete()
+    brief = brief_of(chat)
+    services._enqueue_if_waiting(brief)
+    assert OrmQ.objects.count() == tasks

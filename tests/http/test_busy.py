@@ -92,3 +92,18 @@ def test_leases_are_renewed_of_what_is_being_written_alone(
     assert final(alice, turn)["status"] == "complete"
     wait_for(finish_expired)
     assert reply(alice, lost)["status"] == "incomplete"
+
+
+def test_one_reply_that_cannot_be_finished_keeps_no_other_from_it(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    broken, lost = orphan(alice, upstream, "x"), orphan(alice, upstream, "y")
+    past = timezone.now() - timedelta(hours=1)
+    ActiveReply.objects.update(lease_expires_at=past)
+    whole = ActiveReply.objects.get(message_id=broken.reply).context
+    ActiveReply.objects.filter(message_id=broken.reply).update(context={})
+    assert finish_expired() == 1
+    assert reply(alice, lost)["status"] == "incomplete"
+    assert ActiveReply.objects.filter(message_id=broken.reply).exists(), "it is not lost, and is tried again"
+    ActiveReply.objects.update(context=whole)
+    assert finish_expired() == 1
