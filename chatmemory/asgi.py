@@ -28,6 +28,8 @@ except ImproperlyConfigured as exc:
 
 from django.conf import settings  # Django must be set up first
 from django.core.handlers.asgi import ASGIHandler
+from django.core.signals import request_started
+from django.db import close_old_connections, reset_queries
 
 from chatmemory import errors
 from chatmemory.llm import registry
@@ -39,6 +41,10 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
+# Under ASGI each request has a fresh thread for synchronous code, made when first needed: there is nothing for these to
+# tidy up at its start, and to ask them would make that thread for every stream. At its end they are asked as ever.
+for tidy in (close_old_connections, reset_queries):
+    request_started.disconnect(tidy)
 django_app = ASGIHandler()
 
 
