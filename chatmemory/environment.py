@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Price, Variant
+from memory.policies.numbers import Bounds, N, bounds_of
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
@@ -57,6 +59,25 @@ def seconds(name: str, default: float, *, at_least: float = 0.05, at_most: float
     if not at_least <= number <= at_most:
         raise fail(name, value, f"a number of seconds from {at_least} to {at_most}")
     return number
+
+
+def numbers(prefix: str, kind: type[N]) -> N:
+    """A policy's numbers, each from the variable of its name behind `prefix`."""
+    given = {
+        field: _number(f"{prefix}{field.upper()}", bounds) for field, (_, bounds) in bounds_of(kind).items()
+    }
+    return replace(kind(), **{field: value for field, value in given.items() if value is not None})
+
+
+def _number(name: str, bounds: Bounds) -> int | bool | str | None:
+    """The value of one number, None if it is not given."""
+    if not text(name):
+        return None
+    if bounds.kind is bool:
+        return boolean(name, False)
+    if bounds.kind is str:
+        return choice(name, bounds.words[0], bounds.words)
+    return integer(name, 0, at_least=bounds.at_least, at_most=bounds.at_most)
 
 
 def choice(name: str, default: str, choices: Iterable[str]) -> str:

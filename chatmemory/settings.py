@@ -15,7 +15,7 @@ from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.llm.wire import Style, Terminal
 from chatmemory.observability import logging_config
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES
+from memory.policies import PER_POLICY, POLICIES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -248,6 +248,7 @@ MEMORY_LIMITS = MemoryLimits(
     if env.choice("MEMORY_TURNS_AS", "messages", ("messages", "text")) == "text"
     else "messages",
     enabled=env.boolean("MEMORY_ENABLED", True),
+    numbers={name: env.numbers(f"MEMORY_{name.upper()}_", kind) for name, kind in PER_POLICY.items()},
 )
 if MEMORY_LIMITS.summary_cap >= MEMORY_LIMITS.prompt_budget:
     raise env.fail(

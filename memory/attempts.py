@@ -7,7 +7,6 @@ built-in summarizer in the end. What the answer is good for is not known here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -15,11 +14,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from memory import leasing
-from memory.asking import Answer, FoldFailed, ask_summarizer
+from memory.asking import Answer, FoldFailed, Folding, ask_summarizer
 from memory.models import ConversationBrief
 from memory.pacing import backoff_seconds
-from memory.policies.protocol import Policy, State
-from memory.turns import Turn
 
 logger = logging.getLogger(__name__)
 
@@ -28,16 +25,8 @@ class LeaseLost(Exception):
     """Somebody else works on the chat now, or it is gone."""
 
 
-def attempt(
-    brief: ConversationBrief,
-    policy: Policy,
-    state: State,
-    turns: Sequence[Turn],
-    *,
-    builtin: bool,
-    timeout: float,
-) -> Answer:
-    """Ask a summarizer to fold `turns` into `state`. `brief` was loaded under the lease that it names.
+def attempt(brief: ConversationBrief, folding: Folding, *, builtin: bool, timeout: float) -> Answer:
+    """Ask a summarizer for what `folding` wants. `brief` was loaded under the lease that it names.
 
     Raises `FoldFailed` when that failed and was written down, `LeaseLost` when it was not even begun.
     """
@@ -45,7 +34,7 @@ def attempt(
     if not _begin(brief, number, builtin=builtin):
         raise LeaseLost
     try:
-        return ask_summarizer(policy, state, turns, chat_id=brief.chat_id, builtin=builtin, timeout=timeout)
+        return ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
     except FoldFailed as failure:
         _failed(brief, number, failure.code, str(failure))
         raise

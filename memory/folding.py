@@ -17,8 +17,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from memory import leasing
-from memory.asking import Answer, FoldFailed
+from memory.asking import Answer, FoldFailed, Folding
 from memory.attempts import LeaseLost, attempt, forgive
+from memory.chat_limits import limits_of
 from memory.loading import COUNTERS, newest_turns, pending_seq, recount, stored_state
 from memory.models import ConversationBrief, Kind, Requested
 from memory.pacing import Standing, Step, Work, next_step
@@ -135,7 +136,8 @@ def _bite_due(brief: ConversationBrief) -> Bite | None:
     if not is_due_now(brief, newest) and brief.requested != Requested.UPDATE:
         return None
     policy = get_policy(brief.policy)
-    return next_bite(brief.chat_id, after, beyond_window(policy, stored_state(brief), newest, after))
+    target = beyond_window(policy, stored_state(brief), newest, after, limits_of(brief))
+    return next_bite(brief.chat_id, after, target)
 
 
 def _settle(chat_id: UUID, job: Job) -> None:
@@ -179,8 +181,8 @@ def _step(job: Job, timeout: float) -> Done:
 
 def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> Done:
     """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
-    policy, state = get_policy(brief.policy), stored_state(brief)
-    answer = attempt(brief, policy, state, bite.shown, builtin=builtin, timeout=timeout)
+    folding = Folding(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
+    answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     done = publish(brief, _result(brief, bite, answer, degraded=builtin))
     if done is Done.LOST and not builtin:
         forgive(brief)

@@ -3,8 +3,9 @@ here."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 TurnsAs = Literal["messages", "text"]
 
@@ -34,3 +35,7 @@ class MemoryLimits:
     turns_as: TurnsAs = "messages"
     enabled: bool = True
     """False: a sliding window of the newest turns, and nothing else."""
+    instructions_tokens: int = 0
+    """Of the chat's own instructions, for policies that count them."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """Each policy's own numbers by its name (`memory.policies.numbers`); one that is missing has its defaults."""

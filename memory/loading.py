@@ -6,18 +6,15 @@ memory whole. What is done with the turns is not known here.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-
 from conversations.models import ActiveReply, Message
-from memory.limits import MAX_TURNS
-from memory.lines import line_cost, line_text
+from memory.chat_limits import limits_of
+from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
-from memory.policies import get_policy, is_due
+from memory.policies import counts_of, get_policy, is_due
 from memory.policies.protocol import Counts, State
 from memory.turns import StoredMessage, Turn, to_turns
 
@@ -99,43 +96,22 @@ def newest_turns(
         before = rows[0].seq
 
 
-def count(turns: Iterable[Turn], window: int) -> Counts:
-    """Counters of `turns` (oldest first) without holding them; those that have no text do not count."""
-    number = tokens = line_tokens = 0
-    newest: deque[int] = deque(maxlen=window)
-    for turn in turns:
-        if turn.tokens:
-            number += 1
-            tokens += turn.tokens
-            line_tokens += line_cost(line_text(turn))
-            newest.append(turn.tokens)
-    return Counts(
-        turns=number,
-        tokens=tokens,
-        line_tokens=line_tokens,
-        window_turns=len(newest),
-        window_tokens=sum(newest),
-        newest_tokens=newest[-1] if newest else 0,
-    )
-
-
 def recount(brief: ConversationBrief) -> None:
     """Set the unfolded counters and `due` of `brief` exactly, from the tables.
 
     The caller holds its row and saves `COUNTERS`. Reads the counts and the line of every unfolded message.
     """
-    window = get_policy(brief.policy).window(settings.MEMORY_LIMITS)
+    policy, state, limits = get_policy(brief.policy), stored_state(brief), limits_of(brief)
     turns = each_turn(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id), text=False)
-    set_counters(brief, count(turns, window))
+    set_counters(brief, counts_of(policy, state, turns, limits), limits)
 
 
-def set_counters(brief: ConversationBrief, counts: Counts) -> None:
+def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits) -> None:
     """Write `counts` into `brief` and decide `due` by them. Saves nothing."""
     brief.unfolded_turns = counts.turns
     brief.unfolded_tokens = counts.tokens
     brief.unfolded_line_tokens = counts.line_tokens
-    limits = settings.MEMORY_LIMITS
-    brief.due = limits.enabled and is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
+    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
 
 
 def stored_state(brief: ConversationBrief) -> State:

@@ -25,16 +25,19 @@ class ConversationBrief(models.Model):
 
     `version` only grows; `head` is the revision in use (0 before any). `epoch` changes whenever something was taken
     out from under a fold, so that a fold already under way cannot publish. The counters tell of the finished turns
-    after `folded_through_seq`.
+    after `folded_through_seq`; `seen_seq` is the last message that went into the state, later where a card tells of a
+    turn that is still shown. `policy` and `options` are those in use: the chat's, once it has been rebuilt by them.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
     policy = models.CharField(max_length=32)
+    options = models.JSONField(blank=True, default=dict)
     global_summary = models.TextField(blank=True, default="")
     last_summarized_message = models.ForeignKey(
         Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
     )
     folded_through_seq = models.PositiveIntegerField(default=0)
+    seen_seq = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     head = models.PositiveIntegerField(default=0)
     epoch = models.PositiveIntegerField(default=0)
@@ -98,6 +101,7 @@ class SummaryRevision(models.Model):
     state = models.JSONField(default=dict)
     from_seq = models.PositiveIntegerField()
     through_seq = models.PositiveIntegerField()
+    seen_seq = models.PositiveIntegerField(default=0)
     turns = models.PositiveIntegerField()
     tokens_before = models.PositiveIntegerField()
     tokens_after = models.PositiveIntegerField()
@@ -126,6 +130,15 @@ class SummaryRevision(models.Model):
 
     def __str__(self) -> str:
         return f"revision {self.version}"
+
+
+class Card(models.TextChoices):
+    """What became of the memory card that a reply was asked for; "" where none was."""
+
+    NONE = ""
+    KEPT = "kept"
+    MISSING = "missing"
+    MALFORMED = "malformed"
 
 
 class ContextText(models.Model):
@@ -157,6 +170,7 @@ class ContextRecord(models.Model):
     unrepresented = models.PositiveIntegerField()
     clipped = models.PositiveIntegerField()
     dropped = models.PositiveIntegerField()
+    card = models.CharField(max_length=16, choices=Card.choices, blank=True, default="")
     instructions_hash = models.CharField(max_length=64, blank=True)
     turn_instructions_hash = models.CharField(max_length=64, blank=True)
     sources_hash = models.CharField(max_length=64, blank=True)

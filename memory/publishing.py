@@ -19,15 +19,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from conversations.models import Chat
+from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS
-from memory.loading import newest_turns, pending_seq, recount, set_counters
+from memory.loading import newest_turns, pending_seq, recount, set_counters, stored_state
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.pacing import backoff_seconds
-from memory.policies import get_policy
+from memory.policies import get_policy, with_window
 from memory.policies.protocol import Counts, State
-from memory.policies.window import counts_of
 from memory.salience import Retained
-from memory.tokens import count_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +64,8 @@ class Result:
     model: str
     prompt_hash: str
     duration_ms: int
+    seen_seq: int = 0
+    """The last message that went into the state, where that is later than `through_seq`."""
 
 
 def locked_brief(chat_id: UUID) -> ConversationBrief | None:
@@ -90,9 +91,12 @@ def _write(brief: ConversationBrief, result: Result) -> None:
     parent, brief.version = brief.head or None, brief.version + 1
     brief.head = brief.version
     brief.policy = result.policy
+    if result.kind == Kind.REBUILD:
+        brief.options = brief.chat.options
     brief.global_summary, brief.state = result.state.summary, result.state.to_json()
-    brief.token_count = count_tokens(result.state.summary)
+    brief.token_count = get_policy(result.policy).size(result.state)
     brief.folded_through_seq = result.through_seq
+    brief.seen_seq = result.seen_seq or result.through_seq
     if result.last_assistant_id or result.kind == Kind.REBUILD:
         brief.last_summarized_message_id = result.last_assistant_id
     _settle(brief, result)
@@ -140,20 +144,21 @@ def _recount(brief: ConversationBrief, result: Result) -> None:
     if result.kind == Kind.REBUILD or left <= MAX_TURNS:
         recount(brief)
         return
-    window = get_policy(brief.policy).window(settings.MEMORY_LIMITS)
+    policy, limits = get_policy(brief.policy), limits_of(brief)
     newest = newest_turns(
-        brief.chat_id, brief.folded_through_seq, limit=window, before_seq=pending_seq(brief.chat_id)
+        brief.chat_id,
+        brief.folded_through_seq,
+        limit=policy.window_reach(limits),
+        before_seq=pending_seq(brief.chat_id),
     )
-    shape = counts_of(newest, window)
-    counts = Counts(
+    totals = Counts(
         turns=left,
         tokens=max(0, brief.unfolded_tokens - result.folded.tokens),
         line_tokens=max(0, brief.unfolded_line_tokens - result.folded.line_tokens),
-        window_turns=shape.window_turns,
-        window_tokens=shape.window_tokens,
-        newest_tokens=shape.newest_tokens,
+        window_turns=0,
+        window_tokens=0,
     )
-    set_counters(brief, counts)
+    set_counters(brief, with_window(totals, policy, stored_state(brief), newest, limits), limits)
 
 
 def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:
@@ -168,6 +173,7 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         state=brief.state,
         from_seq=result.from_seq,
         through_seq=result.through_seq,
+        seen_seq=brief.seen_seq,
         turns=result.folded.turns,
         tokens_before=result.tokens_before,
         tokens_after=brief.token_count,

@@ -17,8 +17,9 @@ from django.conf import settings
 from django.db import transaction
 
 from memory import leasing
-from memory.asking import Answer
+from memory.asking import Answer, Folding
 from memory.attempts import attempt, forgive
+from memory.chat_limits import wanted_limits
 from memory.loading import COUNTERS, each_turn, newest_turns, pending_seq, recount
 from memory.models import ConversationBrief, Kind, Requested
 from memory.policies import get_policy
@@ -65,12 +66,14 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     """
     progress = _progress(brief, recovers=recovers)
     policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
+    limits = wanted_limits(brief.chat, policy)
     newest = newest_turns(brief.chat_id, progress.through_seq, before_seq=pending_seq(brief.chat_id))
-    target = beyond_window(policy, state, newest, progress.through_seq)
+    target = beyond_window(policy, state, newest, progress.through_seq, limits)
     bite = next_bite(brief.chat_id, progress.through_seq, target)
     if bite is None:
         return _swap(brief, progress) if progress.turns or brief.head else _nothing(brief, progress)
-    answer = attempt(brief, policy, state, bite.shown, builtin=builtin, timeout=timeout)
+    folding = Folding(policy, state, bite.shown, limits)
+    answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     if not builtin:
         forgive(brief)
     return _keep(brief, _after(progress, bite, answer, builtin=builtin), target)
@@ -168,7 +171,8 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
             return Done.LOST
         brief.policy, brief.requested = progress.policy, Requested.NOTHING
+        brief.options = brief.chat.options
         brief.rebuild, brief.degraded = None, False
         recount(brief)
-        brief.save(update_fields=[*COUNTERS, "policy", "requested", "rebuild", "degraded"])
+        brief.save(update_fields=[*COUNTERS, "policy", "options", "requested", "rebuild", "degraded"])
     return Done.KEPT

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from conversations.models import Chat
 from memory import queueing
+from memory.chat_limits import new_brief
 from memory.models import ConversationBrief, Requested
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def note_request(chat: Chat, mode: Mode) -> None:
     """
     with transaction.atomic():
         brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-            chat=chat, defaults={"policy": chat.policy}
+            chat=chat, defaults=new_brief(chat)
         )
         if brief.requested != Requested.REBUILD:
             brief.requested = Requested(mode)

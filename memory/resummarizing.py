@@ -13,6 +13,7 @@ from django.conf import settings
 
 from conversations.models import Chat
 from memory import folding
+from memory.chat_limits import limits_of, new_brief, wanted_limits
 from memory.loading import each_turn, newest_turns, pending_seq, stored_state
 from memory.models import ConversationBrief
 from memory.policies import get_policy
@@ -51,11 +52,13 @@ def resummarize_now(
 def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
     """What `mode` would fold now, by `policy` or the chat's own. Spends and changes nothing."""
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, policy=chat.policy
+        chat=chat, **new_brief(chat)
     )
+    by = get_policy(policy or brief.policy)
+    limits = limits_of(brief) if by.name == brief.policy else wanted_limits(chat, by)
     after = 0 if mode == "rebuild" else brief.folded_through_seq
     newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
     state = State() if mode == "rebuild" else stored_state(brief)
-    through = beyond_window(get_policy(policy or brief.policy), state, newest, after)
+    through = beyond_window(by, state, newest, after, limits)
     turns = [turn.tokens for turn in each_turn(chat.pk, after, through + 1, text=False) if turn.tokens]
     return Outlook(turns=len(turns), tokens=sum(turns))

@@ -22,15 +22,25 @@ from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import loading, queueing, shown
+from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
 from memory.limits import MemoryLimits
 from memory.lines import line_cost
 from memory.models import ContextRecord, ContextText, ConversationBrief, Requested, SummaryRevision
 from memory.plan import choose
 from memory.planned import Plan
-from memory.policies import Counts, Policy, State, StateSection, counts_of, get_policy, is_due
+from memory.policies import (
+    Counts,
+    State,
+    StateSection,
+    get_policy,
+    is_due,
+    state_tokens,
+    window_of,
+    with_window,
+)
 from memory.sources import Source
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.tokens import MESSAGE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 
@@ -62,8 +72,9 @@ def context_for(
     """
     brief = (
         _BRIEF.first(chat.pk)
-        or ConversationBrief.objects.get_or_create(chat=chat, defaults={"policy": chat.policy})[0]
+        or ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))[0]
     )
+    brief.chat = chat  # at hand, where its instructions count
     instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
     asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
     context = _assemble(brief, asked, before_seq)
@@ -82,13 +93,12 @@ def preview(
 ) -> Context:
     """What the model would be sent now for `question`. Writes nothing; another policy is shown from an empty state."""
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, policy=chat.policy
+        chat=chat, **new_brief(chat)
     )
     if policy and policy != brief.policy:
-        brief = ConversationBrief(chat=chat, policy=policy)
-    limits = (
-        settings.MEMORY_LIMITS if budget is None else replace(settings.MEMORY_LIMITS, prompt_budget=budget)
-    )
+        brief = ConversationBrief(chat=chat, policy=policy, options=chat.options)
+    limits = limits_of(brief)
+    limits = limits if budget is None else replace(limits, prompt_budget=budget)
     return _assemble(brief, Asked(question, chat.instructions, tuple(sources), str(chat.pk)), None, limits)
 
 
@@ -163,10 +173,10 @@ def messages_changed(chat_id: UUID, *, from_seq: int) -> None:
     is counted anew and folded again when due. Runs in the transaction of the change.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-        chat_id=chat_id, defaults={"policy": Chat.objects.values_list("policy", flat=True).get(pk=chat_id)}
+        chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
     brief.epoch += 1
-    if from_seq <= brief.folded_through_seq:
+    if from_seq <= brief.seen_seq:
         _step_back(brief, from_seq)
     loading.recount(brief)
     brief.save()
@@ -176,7 +186,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int) -> None:
 def policy_changed(chat: Chat) -> None:
     """Remember `chat` by its new policy: rebuild its state from the originals, in the background."""
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-        chat=chat, defaults={"policy": chat.policy}
+        chat=chat, defaults=new_brief(chat)
     )
     brief.epoch += 1
     brief.requested = Requested.REBUILD
@@ -196,16 +206,19 @@ def chat_deleted(chat_id: UUID) -> None:
 
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
-    policy, limits, state = get_policy(brief.policy), settings.MEMORY_LIMITS, loading.stored_state(brief)
-    totals = (brief.unfolded_turns, brief.unfolded_tokens, brief.unfolded_line_tokens)
-    alone = Counts(*totals, window_turns=0, window_tokens=0)
-    small = policy.state_tokens(state) + brief.unfolded_tokens < limits.prompt_budget // 2
+    policy, limits, state = get_policy(brief.policy), limits_of(brief), loading.stored_state(brief)
+    alone = Counts(
+        brief.unfolded_turns,
+        brief.unfolded_tokens,
+        brief.unfolded_line_tokens,
+        window_turns=0,
+        window_tokens=0,
+    )
+    small = state_tokens(policy, state) + brief.unfolded_tokens < limits.prompt_budget // 2
     if small and not is_due(policy, state, alone, limits):
         return False
-    newest = shown.newest(brief, turns=policy.window(limits) + 2)
-    window = counts_of(newest.turns, policy.window(limits))
-    counts = Counts(*totals, window.window_turns, window.window_tokens, window.newest_tokens)
-    return is_due(policy, state, counts, limits)
+    newest = shown.newest(brief, turns=policy.window_reach(limits) + 2).turns
+    return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits)
 
 
 def _enqueue_if_waiting(brief: ConversationBrief) -> None:
@@ -230,15 +243,15 @@ _RECORDED = (
 def _assemble(
     brief: ConversationBrief, asked: Asked, before_seq: int | None, limits: MemoryLimits | None = None
 ) -> Context:
-    limits = limits or settings.MEMORY_LIMITS
-    policy: Policy = get_policy(brief.policy)
-    state: list[StateSection] = policy.render(loading.stored_state(brief)) if limits.enabled else []
+    limits = limits or limits_of(brief)
+    policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
+    state: list[StateSection] = policy.render(remembered) if limits.enabled else []
     span = shown.newest(brief, before_seq)
     shape: dict[str, Any] = {
         "older_turns": span.older_turns,
         "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
         "limits": limits,
-        "window_turns": policy.window(limits),
+        "window_turns": window_of(policy, remembered, span.turns, limits),
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
@@ -316,17 +329,20 @@ def _state_of(chat_id: UUID, version: int) -> State:
 def _step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that ends before `from_seq` the one in use, or none."""
     older = (
-        SummaryRevision.objects.filter(chat_id=brief.chat_id, through_seq__lt=from_seq)
+        SummaryRevision.objects.filter(chat_id=brief.chat_id, seen_seq__lt=from_seq)
         .order_by("-version")
         .first()
     )
     state = State.from_json(older.global_summary, older.state) if older else State()
     brief.head = older.version if older else 0
-    brief.policy = older.policy if older else brief.policy
+    brief.policy = older.policy if older else brief.chat.policy
+    if brief.policy != brief.chat.policy:
+        brief.requested = Requested.REBUILD
     brief.degraded = older.degraded if older else False
     brief.global_summary, brief.state = state.summary, (older.state if older else {})
-    brief.token_count = count_tokens(state.summary)
+    brief.token_count = get_policy(brief.policy).size(state)
     brief.folded_through_seq = older.through_seq if older else 0
+    brief.seen_seq = older.seen_seq if older else 0
     brief.rebuild = None
     brief.last_summarized_message = (
         Message.objects.filter(chat_id=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT)

@@ -11,11 +11,13 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memory.limits import MAX_TURNS
-from memory.loading import count, stored_state, unfolded_turns
+from memory.chat_limits import limits_of
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.loading import stored_state, unfolded_turns
 from memory.models import ConversationBrief
-from memory.policies import Counts, get_policy, is_due
+from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond
 from memory.policies.protocol import Policy, State
+from memory.policies.window import totals_of
 from memory.turns import Turn, take_bite
 
 
@@ -31,7 +33,7 @@ class Bite:
     @property
     def counts(self) -> Counts:
         """What these turns are in a chat's counters."""
-        return count(self.turns, window=0)
+        return totals_of(self.turns)
 
     @property
     def last_assistant_id(self) -> UUID | None:
@@ -42,18 +44,20 @@ class Bite:
 
 def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
     """Whether the chat is due, by its newest unfolded turns if those are all, else by its counters."""
-    if not settings.MEMORY_LIMITS.enabled:
+    limits = limits_of(brief)
+    if not limits.enabled:
         return False
     if newest and newest[0].from_seq > brief.folded_through_seq + 1:
         return brief.due or len(newest) >= MAX_TURNS
-    policy = get_policy(brief.policy)
-    counts = count(newest, policy.window(settings.MEMORY_LIMITS))
-    return is_due(policy, stored_state(brief), counts, settings.MEMORY_LIMITS)
+    policy, state = get_policy(brief.policy), stored_state(brief)
+    return is_due(policy, state, counts_of(policy, state, newest, limits), limits)
 
 
-def beyond_window(policy: Policy, state: State, newest: Sequence[Turn], after_seq: int) -> int:
+def beyond_window(
+    policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
+) -> int:
     """The last message after `after_seq` that lies beyond the policy's window; `after_seq` if none does."""
-    folds = policy.to_fold(state, newest, settings.MEMORY_LIMITS, force=True)
+    folds = turns_beyond(policy, state, newest, limits)
     if folds:
         return newest[folds - 1].through_seq
     return newest[0].from_seq - 1 if newest else after_seq

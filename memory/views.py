@@ -16,6 +16,7 @@ from chatmemory.http import CursorPages, caller
 from conversations.models import Chat
 from conversations.services import get_chat, get_message
 from memory import services, usage
+from memory.chat_limits import new_brief
 from memory.models import ConversationBrief, SummaryRevision
 from memory.requesting import request_resummarize
 from memory.serializers import (
@@ -41,7 +42,7 @@ class BriefView(APIView):
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
         brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-            chat=chat, policy=chat.policy
+            chat=chat, **new_brief(chat)
         )
         return Response(brief_json(brief))
 

@@ -18,6 +18,7 @@ from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import loading, services, usage
 from memory.context import Context
 from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.policies import get_policy
 from memory.provenance import source_hash
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn
@@ -112,7 +113,7 @@ def _brief(brief: ConversationBrief) -> Iterator[str]:
     for name in loading.COUNTERS:
         if getattr(exact, name) != getattr(brief, name):
             yield f"{name} is {getattr(brief, name)}, but a recount gives {getattr(exact, name)}"
-    if brief.token_count != count_tokens(brief.global_summary):
+    if brief.token_count != get_policy(brief.policy).size(loading.stored_state(brief)):
         yield "the summary's tokens are counted wrongly"
     folded = Message.objects.filter(
         chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None

@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from memory.policies import PER_POLICY
+from memory.policies.numbers import bounds_of
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 SETTINGS = (ROOT / "chatmemory" / "settings.py").read_text()
 ROWS = dict(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", README, re.MULTILINE))
+NUMBERS = {
+    f"MEMORY_{policy.upper()}_{name.upper()}": default
+    for policy, kind in PER_POLICY.items()
+    for name, (default, _) in bounds_of(kind).items()
+}
 READ = re.findall(r'env\.(\w+)\(\s*"([A-Z][A-Z0-9_]+)"(?:,\s*([^,()]+))?', SETTINGS)
 
 
@@ -18,14 +26,14 @@ def test_it_reads_settings_at_all() -> None:
     assert len(READ) > 40
 
 
-@pytest.mark.parametrize("name", sorted({name for _, name, _ in READ}))
+@pytest.mark.parametrize("name", sorted({name for _, name, _ in READ} | NUMBERS.keys()))
 def test_it_documents_every_setting(name: str) -> None:
     assert name in ROWS
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_it_documents_no_setting_that_is_not_read(name: str) -> None:
-    assert name in {read for _, read, _ in READ}
+    assert name in {read for _, read, _ in READ} | NUMBERS.keys()
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,11 @@ def test_it_documents_no_setting_that_is_not_read(name: str) -> None:
 def test_it_documents_the_default(kind: str, name: str, default: str) -> None:
     value = str(eval(default, {"__builtins__": {}})) if kind != "boolean" else default.strip().lower()
     assert ROWS[name] == f"`{value}`"
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_it_documents_the_default_of_each_number_of_a_policy(name: str) -> None:
+    assert ROWS[name] == f"`{str(NUMBERS[name]).lower()}`"
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/decisions.md"])

@@ -7,10 +7,10 @@ Models translate every failure of theirs into these values; no SDK type and no S
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 Role = Literal["user", "assistant"]
 ReplyStatus = Literal["complete", "incomplete", "failed"]
@@ -30,6 +30,25 @@ class PromptMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Schema:
+    """The JSON object that an answer is to be. Where an upstream has no structured output, the instructions say it."""
+
+    name: str
+    """Letters and underscores; the built-in model knows the shape by it."""
+    schema: Mapping[str, Any]
+    """JSON Schema, strict: every property required, none besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model may call once beside its answer; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """Everything a model is sent: `instructions` (system role, the operator's words) and the messages, in order."""
 
@@ -39,6 +58,13 @@ class Prompt:
     """Routes prompts of one chat to one provider cache (`prompt_cache_key`)."""
     hosted_prompt: tuple[str, str] | None = None
     """(id, version) of a prompt kept at the provider; then no model and no instructions are sent."""
+    schema: Schema | None = None
+    """`complete` only: the answer is to be such an object."""
+    tool: Tool | None = None
+    """`stream` only: the model may call it; its arguments come with the `Reply`."""
+    answer_tokens: int = 0
+    """`complete` only: about how long the answer is to be; 0: not said. The instructions say it in words to models
+    that read; the built-in one goes by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +126,8 @@ class Reply:
     usage: Usage | None = None
     model: str = ""
     response_id: str = ""
+    call: str = ""
+    """Arguments (JSON text, as the model wrote it) of the last call of the prompt's tool; "" if it made none."""
 
 
 @dataclass(frozen=True, slots=True)

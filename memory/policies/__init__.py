@@ -5,16 +5,14 @@ A further policy is one module here and one line in `POLICIES`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.lines import lines_head_cost
 from memory.policies.answers import prompt_hash
 from memory.policies.chunked import Chunked
-from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection
-from memory.policies.window import before_window, counts_of
-from memory.turns import Turn
+from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
+from memory.policies.window import counts_of, turns_beyond, window_of, with_window
 from memory.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
 
 __all__ = [
@@ -29,13 +27,20 @@ __all__ = [
     "get_policy",
     "is_due",
     "prompt_hash",
-    "turns_due",
+    "state_tokens",
+    "turns_beyond",
+    "window_of",
+    "with_window",
 ]
 
 POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in (Chunked(),)}
 
 MANY_TURNS = MAX_TURNS * 3 // 4
 """Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
+
+
+PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
+"""The kind of each policy's own numbers."""
 
 
 def get_policy(name: str) -> Policy:
@@ -53,25 +58,13 @@ def is_due(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -
     return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
 
 
-def turns_due(
-    policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits, *, force: bool = False
-) -> int:
-    """How many of the oldest of `turns` (all unfolded ones) are to fold now. `force`: all before the
-    window."""
-    fold = policy.to_fold(state, turns, limits, force=force)
-    window = policy.window(limits)
-    if fold or not _runs_full(policy, state, counts_of(turns, window), limits):
-        return fold
-    return before_window(turns, window)
-
-
 def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
     beyond = counts.turns - counts.window_turns
     if beyond > 0 and counts.turns > MANY_TURNS:
         return True
     if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
         return False
-    return not _lines_fit(policy.state_tokens(state), counts, limits)
+    return not _lines_fit(state_tokens(policy, state), counts, limits)
 
 
 def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:

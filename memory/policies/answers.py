@@ -36,11 +36,13 @@ def prompt_hash(instructions: str) -> str:
     return hashlib.sha256(instructions.encode()).hexdigest()[:16]
 
 
-def plain_answer(completion: Completion, sources: Sequence[str]) -> str:
+def plain_answer(completion: Completion | None, sources: Sequence[str]) -> str:
     """The answer as clean text: nothing unseen in it, and no link that none of `sources` holds.
 
-    Raises `Refusal` if it is empty, truncated, refused, or the text of an error or a refusal.
+    Raises `Refusal` if there is none, or it is empty, truncated, refused, or the text of an error or a refusal.
     """
+    if completion is None:
+        raise Refusal("empty")
     text = _UNSEEN.sub("", completion.text).strip()
     if completion.refused or _REFUSED.match(text.replace("’", "'")):
         raise Refusal("refused")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatmemory.llm.protocol import Completion
 from memory.limits import MemoryLimits
 from memory.policies.answers import plain_answer
-from memory.policies.protocol import Ask, Counts, Refusal, State, StateSection
-from memory.policies.window import before_window, counts_of
+from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.quoting import NO_SUMMARY, SUMMARY_HEADING, quote_markers, summarizer_input
-from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+from memory.tokens import clip_end, count_tokens
 from memory.turns import Turn
 
 OUTPUT_ROOM = 4
@@ -40,46 +38,39 @@ def instructions(limits: MemoryLimits) -> str:
     return INSTRUCTIONS.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
 
 
-class Chunked:
+class Chunked(Policy):
     """Folds everything before the window when summary and unfolded turns together are over the threshold."""
 
     name = "chunked"
-
-    def window(self, limits: MemoryLimits) -> int:
-        """The last k turns."""
-        return limits.k_raw_turns
-
-    def state_tokens(self, state: State) -> int:
-        """Tokens of the summary under its heading."""
-        return sum(count_tokens(section.text) + MESSAGE_OVERHEAD for section in self.render(state))
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
         """Summary and unfolded turns over the threshold, and more than k turns (seed 000, 5.2)."""
         if counts.turns <= limits.k_raw_turns:
             return False
-        return counts.tokens + self.state_tokens(state) > limits.threshold
+        return counts.tokens + state_tokens(self, state) > limits.threshold
 
-    def to_fold(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, *, force: bool = False
-    ) -> int:
-        """All before the window, or none."""
-        before = before_window(turns, self.window(limits))
-        if force or not before:
-            return before
-        due = self.over_threshold(state, counts_of(turns, self.window(limits)), limits)
-        return before if due else 0
+    def size(self, state: State) -> int:
+        """Tokens of the summary alone."""
+        return count_tokens(state.summary)
 
-    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
+    def ask(
+        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
+    ) -> Ask | None:
         """The seed's input, to the letter, under our own instructions."""
-        given = summarizer_input(state.summary, turns)
-        return Ask(instructions(limits), given, limits.summary_cap * OUTPUT_ROOM)
+        if answers:
+            return None
+        return Ask(
+            instructions(limits),
+            summarizer_input(state.summary, turns),
+            limits.summary_cap * OUTPUT_ROOM,
+            answer_tokens=limits.summary_cap,
+            takes_hosted=True,
+        )
 
-    def absorb(
-        self, state: State, turns: Sequence[Turn], completion: Completion, limits: MemoryLimits
-    ) -> State:
+    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """The new summary, cut at a sentence where it is over its cap. Raises `Refusal`."""
         sources = [state.summary, *(side for turn in turns for side in (turn.user, turn.assistant))]
-        answer = quote_markers(plain_answer(completion, sources))
+        answer = quote_markers(plain_answer(answers[0], sources))
         summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
         if not summary:
             raise Refusal("empty")

@@ -1,18 +1,21 @@
 """What a policy is: a way to remember, as four pure decisions over values. Which policies there are is not
 known here.
 
-A policy never sees a database, a clock or a model. It says what is to fold, what to ask the summarizer,
-what to make of the answer, and how its state reads in a prompt.
+A policy never sees a database, a clock or a model. It says when turns are due, what to ask the summarizer,
+what to make of the answers, and how its state reads in a prompt.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from chatmemory.llm.protocol import Completion, Role
+from chatmemory.llm.protocol import Completion, Role, Schema
 from memory.limits import MemoryLimits
+from memory.policies.numbers import Numbers
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -75,6 +78,18 @@ class Ask:
     instructions: str
     input: str
     max_output_tokens: int
+    answer_tokens: int = 0
+    """About how long the answer is to be, the cap of what is kept of it; 0: not said."""
+    schema: Schema | None = None
+    """The object that the answer is to be; None: text."""
+    is_optional: bool = False
+    """A failure of this request fails nothing: the policy goes on with None for its answer."""
+    takes_hosted: bool = False
+    """The operator's hosted summary prompt, where there is one, asks for the same."""
+
+
+Answers: TypeAlias = "Sequence[Completion | None]"
+"""The answers so far to what a policy asked for one fold, in order; None: an optional request failed."""
 
 
 class Refusal(Exception):
@@ -86,43 +101,63 @@ class Refusal(Exception):
         self.reason: Fault = reason
 
 
-class Policy(Protocol):
-    """One way to remember."""
+class Policy(ABC):
+    """One way to remember. Four things it must say; the rest has defaults that fit most."""
 
-    @property
-    def name(self) -> str:
-        """As chats store it."""
-        ...
+    name: ClassVar[str]
+    """As chats store it."""
+    numbers: ClassVar[type[Numbers]] = Numbers
+    """Its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
+    counts_instructions: ClassVar[bool] = False
+    """Its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
+    shows_outline: ClassVar[bool] = False
+    """The outline of the last reply stands after the state."""
+    asks_for_card: ClassVar[bool] = False
+    """Replies carry what is remembered of their turn (`memory.policies.card`)."""
 
-    def window(self, limits: MemoryLimits) -> int:
-        """Newest turns that stay verbatim and are never folded."""
-        ...
-
-    def state_tokens(self, state: State) -> int:
-        """Tokens of the state as rendered, overhead of its messages included."""
-        ...
-
+    @abstractmethod
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
         """True if the policy's own measure says that turns are to be folded."""
-        ...
 
-    def to_fold(
-        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, *, force: bool = False
-    ) -> int:
-        """How many of the oldest of `turns` (all unfolded ones) are to fold now; `force`: all before the
-        window."""
-        ...
+    @abstractmethod
+    def ask(
+        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
+    ) -> Ask | None:
+        """What to ask the summarizer next, to fold `turns` into `state`. None: `answers` are enough."""
 
-    def ask(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
-        """What to ask the summarizer, to fold `turns` into `state`."""
-        ...
+    @abstractmethod
+    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+        """The state after `answers`. Raises `Refusal` on a hard fault; what is over its cap is cut."""
 
-    def absorb(
-        self, state: State, turns: Sequence[Turn], completion: Completion, limits: MemoryLimits
-    ) -> State:
-        """The state after `completion`. Raises `Refusal` on a hard fault; what is over its cap is cut."""
-        ...
-
+    @abstractmethod
     def render(self, state: State) -> list[StateSection]:
-        """The state as sections of memory; none before the first fold."""
-        ...
+        """The state as sections of memory; none before the first fold. Any stored state at all renders."""
+
+    def size(self, state: State) -> int:
+        """Tokens of what is remembered, as briefs and revisions tell it."""
+        return sum(count_tokens(section.text) for section in self.render(state))
+
+    def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+        """How many of the newest turns stay verbatim and are never folded; at least one.
+
+        `turns` are the newest unfolded ones with text, oldest first, by counts alone: `window_reach` of them, or all.
+        """
+        return self.window_reach(limits)
+
+    def window_reach(self, limits: MemoryLimits) -> int:
+        """The most turns that `window` can come to."""
+        return limits.k_raw_turns
+
+    def rereads(self, limits: MemoryLimits) -> bool:
+        """True if each fold is to read all originals again, from the first."""
+        return False
+
+
+def state_tokens(policy: Policy, state: State) -> int:
+    """Tokens of the state as rendered, overhead of its messages included."""
+    return sum(count_tokens(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
+
+
+def text_in(value: Any) -> str:
+    """A text of a stored state; "" for anything else."""
+    return value if isinstance(value, str) else ""

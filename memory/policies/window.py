@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from memory.limits import MemoryLimits
 from memory.lines import line_cost, line_text
-from memory.policies.protocol import Counts
+from memory.policies.protocol import Counts, Policy, State
 from memory.turns import Turn
 
 
@@ -19,14 +22,49 @@ def before_window(turns: Sequence[Turn], window_turns: int) -> int:
     return 0
 
 
-def counts_of(turns: Sequence[Turn], window_turns: int) -> Counts:
-    """The counters of `turns`, all of a chat's unfolded ones. Turns without text do not count."""
-    said = [turn for turn in turns if turn.tokens]
-    window = said[before_window(said, window_turns) :]
-    return Counts(
-        turns=len(said),
-        tokens=sum(turn.tokens for turn in said),
-        line_tokens=sum(line_cost(line_text(turn)) for turn in said),
+def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+    """How many of the newest of `turns` (the newest unfolded ones, oldest first) the policy keeps verbatim."""
+    newest = [turn for turn in turns if turn.tokens][-policy.window_reach(limits) :]
+    return max(1, policy.window(state, newest, limits))
+
+
+def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+    """How many of the oldest of `turns` (all unfolded ones) lie beyond the window: what a fold folds."""
+    return before_window(turns, window_of(policy, state, turns, limits))
+
+
+def totals_of(turns: Iterable[Turn]) -> Counts:
+    """The sums over `turns`, which need not be held at once; of no window. Turns without text do not count."""
+    number = tokens = line_tokens = 0
+    for turn in turns:
+        if turn.tokens:
+            number += 1
+            tokens += turn.tokens
+            line_tokens += line_cost(line_text(turn))
+    return Counts(number, tokens, line_tokens, window_turns=0, window_tokens=0)
+
+
+def counts_of(policy: Policy, state: State, turns: Iterable[Turn], limits: MemoryLimits) -> Counts:
+    """The counters of `turns`, all of a chat's unfolded ones, oldest first; they need not be held at once."""
+    newest: deque[Turn] = deque(maxlen=policy.window_reach(limits))
+
+    def passing() -> Iterable[Turn]:
+        for turn in turns:
+            if turn.tokens:
+                newest.append(turn)
+            yield turn
+
+    return with_window(totals_of(passing()), policy, state, tuple(newest), limits)
+
+
+def with_window(
+    totals: Counts, policy: Policy, state: State, newest: Sequence[Turn], limits: MemoryLimits
+) -> Counts:
+    """`totals` of all unfolded turns, with the window that `newest` of them make."""
+    said = [turn for turn in newest if turn.tokens]
+    window = said[before_window(said, window_of(policy, state, said, limits)) :]
+    return replace(
+        totals,
         window_turns=len(window),
         window_tokens=sum(turn.tokens for turn in window),
         newest_tokens=said[-1].tokens if said else 0,

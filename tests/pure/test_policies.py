@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import (
     MANY_TURNS,
     POLICIES,
+    Ask,
     Counts,
     Refusal,
     State,
@@ -20,7 +22,8 @@ from memory.policies import (
     get_policy,
     is_due,
     prompt_hash,
-    turns_due,
+    state_tokens,
+    turns_beyond,
 )
 from memory.policies.protocol import Fault
 from memory.policies.window import before_window
@@ -43,9 +46,23 @@ def answered(text: str, *, truncated: bool = False, refused: bool = False) -> Co
     return Completion(text=text, model="nano", truncated=truncated, refused=refused)
 
 
+def counts(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Counts:
+    return counts_of(CHUNKED, FULL, turns, limits)
+
+
+def beyond(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> int:
+    return turns_beyond(CHUNKED, FULL, turns, limits)
+
+
+def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:
+    ask = CHUNKED.ask(state, turns, limits)
+    assert ask is not None
+    return ask
+
+
 def absorbed(text: str, limits: MemoryLimits = LIMITS) -> str:
     turns = [make_turn(0, "See https://example.org/a?b=1.", "I did.")]
-    return CHUNKED.absorb(State(), turns, answered(text), limits).summary
+    return CHUNKED.absorb(State(), turns, [answered(text)], limits).summary
 
 
 # The registry and the state
@@ -66,48 +83,49 @@ def test_a_state_survives_storage(summary: str, data: dict[str, int | str | None
 def test_a_chat_that_was_never_folded_has_an_empty_state() -> None:
     assert State.from_json("", {}) == State()
     assert CHUNKED.render(State()) == []
-    assert CHUNKED.state_tokens(State()) == 0
+    assert state_tokens(CHUNKED, State()) == 0
 
 
 def test_the_state_costs_what_it_renders() -> None:
     (section,) = CHUNKED.render(FULL)
     assert section.text == f"{SUMMARY_HEADING}\n{FULL.summary}"
     assert (section.kind, section.role) == ("summary", "user")
-    assert CHUNKED.state_tokens(FULL) == FULL_TOKENS
+    assert state_tokens(CHUNKED, FULL) == FULL_TOKENS
 
 
 # When chunked folds, and what
 
 
 def test_nothing_is_due_up_to_the_threshold() -> None:
-    counts = Counts(turns=9, tokens=6000 - FULL_TOKENS, line_tokens=0, window_turns=3, window_tokens=2000)
-    assert not CHUNKED.over_threshold(FULL, counts, LIMITS)
-    assert CHUNKED.over_threshold(FULL, replace(counts, tokens=counts.tokens + 1), LIMITS)
+    at = Counts(turns=9, tokens=6000 - FULL_TOKENS, line_tokens=0, window_turns=3, window_tokens=2000)
+    assert not CHUNKED.over_threshold(FULL, at, LIMITS)
+    assert CHUNKED.over_threshold(FULL, replace(at, tokens=at.tokens + 1), LIMITS)
 
 
 def test_k_turns_are_never_due_however_long() -> None:
-    assert turns_due(CHUNKED, FULL, chat(9000, 9000, 9000), LIMITS) == 0
-    assert turns_due(CHUNKED, FULL, chat(9000, 9000, 9000), LIMITS, force=True) == 0
+    long = chat(9000, 9000, 9000)
+    assert not is_due(CHUNKED, FULL, counts(long), LIMITS)
+    assert beyond(long) == 0
 
 
 @pytest.mark.parametrize(
-    ("sizes", "force", "folded"),
+    ("sizes", "due", "folds"),
     [
-        ([700] * 4, False, 0),  # under the threshold
-        ([700] * 4, True, 1),  # all outside the window, due or not
-        ([700] * 12, False, 9),  # over it: all before the window
-        ([], True, 0),
+        ([700] * 4, False, 1),  # under the threshold: one, if somebody asks for it
+        ([700] * 12, True, 9),  # over it: all before the window
+        ([], False, 0),
     ],
 )
-def test_what_is_folded(sizes: list[int], force: bool, folded: int) -> None:
-    assert turns_due(CHUNKED, State(), chat(*sizes), LIMITS, force=force) == folded
+def test_what_is_folded(sizes: list[int], due: bool, folds: int) -> None:
+    assert is_due(CHUNKED, State(), counts(chat(*sizes)), LIMITS) is due
+    assert beyond(chat(*sizes)) == folds
 
 
 def test_turns_without_text_are_no_part_of_the_window() -> None:
     turns = [*chat(10, 10), make_turn(2, "", ""), turn_of(3, 10), turn_of(4, 10), make_turn(5, "", "")]
     assert before_window(turns, 3) == 1
     assert before_window(turns, 4) == 0
-    assert counts_of(turns, 3).turns == 4
+    assert counts(turns).turns == 4
 
 
 # When the engine says so
@@ -117,32 +135,32 @@ def test_short_turns_are_due_when_their_lines_run_out_of_room() -> None:
     """240 tokens a turn: lines alone outgrow the budget, whatever the threshold is."""
     limits = replace(LIMITS, threshold=10**9)
     turns = chat(*[240] * 60)
-    assert is_due(CHUNKED, FULL, counts_of(turns, 3), limits)
-    assert turns_due(CHUNKED, FULL, turns, limits) == 57
-    assert not is_due(CHUNKED, FULL, counts_of(turns[:20], 3), limits)
+    assert is_due(CHUNKED, FULL, counts(turns), limits)
+    assert beyond(turns) == 57
+    assert not is_due(CHUNKED, FULL, counts(turns[:20]), limits)
 
 
 def test_a_small_backlog_is_left_alone_though_lines_do_not_fit() -> None:
     limits = replace(LIMITS, prompt_budget=300)
     turns = chat(*[100] * 8)
-    assert not is_due(CHUNKED, FULL, counts_of(turns, 3), limits)
-    assert is_due(CHUNKED, FULL, counts_of(chat(*[100] * 20), 3), limits)
+    assert not is_due(CHUNKED, FULL, counts(turns), limits)
+    assert is_due(CHUNKED, FULL, counts(chat(*[100] * 20)), limits)
 
 
 def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() -> None:
     limits = replace(LIMITS, prompt_budget=10**6, min_fold_tokens=10**6)
     turns = chat(*[2] * (MANY_TURNS + 1))
     assert MANY_TURNS < MAX_TURNS
-    assert not is_due(CHUNKED, State(), counts_of(turns[1:], 3), limits)
-    assert is_due(CHUNKED, State(), counts_of(turns, 3), limits)
-    assert turns_due(CHUNKED, State(), turns, limits) == len(turns) - 3
+    assert not is_due(CHUNKED, State(), counts(turns[1:]), limits)
+    assert is_due(CHUNKED, State(), counts(turns), limits)
+    assert beyond(turns) == len(turns) - 3
 
 
 def test_replies_as_assistants_write_them_wait_for_the_threshold() -> None:
     """800 tokens a turn: the window does not fit beside the summary, but the lines do: no hurry."""
     for count in range(4, 7):
-        assert not is_due(CHUNKED, FULL, counts_of(chat(*[800] * count), 3), LIMITS)
-    assert is_due(CHUNKED, FULL, counts_of(chat(*[800] * 7), 3), LIMITS)
+        assert not is_due(CHUNKED, FULL, counts(chat(*[800] * count)), LIMITS)
+    assert is_due(CHUNKED, FULL, counts(chat(*[800] * 7)), LIMITS)
 
 
 @given(
@@ -158,20 +176,19 @@ def test_whatever_a_plan_cannot_hold_is_due(
     limits = MemoryLimits(prompt_budget=budget, turns_as="text" if turns_as == "text" else "messages")
     state, turns = State(summary=words(summary)), chat(*sizes)
     plan = plan_of(turns, limits, CHUNKED.render(state))
-    counts = counts_of(turns, limits.k_raw_turns)
-    counts = counts if newest_known else replace(counts, newest_tokens=0)
-    beyond = counts.tokens - counts.window_tokens
-    if (plan.merged or plan.unrepresented) and beyond >= limits.min_fold_tokens:
-        assert is_due(CHUNKED, state, counts, limits)
-    if is_due(CHUNKED, state, counts_of(turns, limits.k_raw_turns), limits):
-        assert turns_due(CHUNKED, state, turns, limits) == len(turns) - 3
+    counted = counts(turns)
+    known = counted if newest_known else replace(counted, newest_tokens=0)
+    if (plan.merged or plan.unrepresented) and known.tokens - known.window_tokens >= limits.min_fold_tokens:
+        assert is_due(CHUNKED, state, known, limits)
+    if is_due(CHUNKED, state, counted, limits):
+        assert beyond(turns) == len(turns) - 3
 
 
 # What is asked, and what is believed
 
 
 def test_the_summarizer_gets_the_input_of_the_seed() -> None:
-    ask = CHUNKED.ask(State(), [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")], LIMITS)
+    ask = asked(State(), [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")])
     assert ask.input == (
         "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n"
         "=== NEW_TURNS ===\nTurn 1:\nUser: Hi\nAssistant: Hello\n\nTurn 2:\nUser: Bye\n=== END_NEW_TURNS ==="
@@ -179,10 +196,10 @@ def test_the_summarizer_gets_the_input_of_the_seed() -> None:
 
 
 def test_the_instructions_name_the_cap_and_are_versioned() -> None:
-    ask = CHUNKED.ask(FULL, [], LIMITS)
+    ask = asked(FULL, [])
     assert "400 to 500 tokens" in ask.instructions
     assert ask.max_output_tokens >= 500
-    other = CHUNKED.ask(FULL, [], replace(LIMITS, summary_cap=200))
+    other = asked(FULL, [], replace(LIMITS, summary_cap=200))
     assert "160 to 200 tokens" in other.instructions
     assert prompt_hash(ask.instructions) == prompt_hash(ask.instructions) != prompt_hash(other.instructions)
 
@@ -211,7 +228,7 @@ def test_the_instructions_name_the_cap_and_are_versioned() -> None:
 )
 def test_what_is_no_summary_is_refused_with_its_reason(completion: Completion, reason: Fault) -> None:
     with pytest.raises(Refusal) as caught:
-        CHUNKED.absorb(FULL, [], completion, LIMITS)
+        CHUNKED.absorb(FULL, [], [completion], LIMITS)
     assert caught.value.reason == reason
 
 
@@ -258,6 +275,6 @@ def test_whatever_is_absorbed_fits_and_stays_data(text: str, cap: int) -> None:
 
 
 def test_without_memory_no_chat_is_due() -> None:
-    counts = Counts(turns=500, tokens=100_000, line_tokens=20_000, window_turns=3, window_tokens=600)
-    assert is_due(get_policy("chunked"), State(), counts, MemoryLimits())
-    assert not is_due(get_policy("chunked"), State(), counts, MemoryLimits(enabled=False))
+    many = Counts(turns=500, tokens=100_000, line_tokens=20_000, window_turns=3, window_tokens=600)
+    assert is_due(get_policy("chunked"), State(), many, MemoryLimits())
+    assert not is_due(get_policy("chunked"), State(), many, MemoryLimits(enabled=False))
