@@ -33,14 +33,15 @@ __all__ = [
     "with_window",
 ]
 
-POLICIES: Final[dict[str, Policy]] = {policy.name: policy for policy in (Chunked(),)}
-
-MANY_TURNS = MAX_TURNS * 3 // 4
-"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
-
+POLICIES: Final[dict[str, Policy]] = {
+    Chunked.name: Chunked(),
+}
 
 PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
 """The kind of each policy's own numbers."""
+
+MANY_TURNS = MAX_TURNS * 3 // 4
+"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
 
 
 def get_policy(name: str) -> Policy:
