@@ -13,6 +13,7 @@ from conversations.admin_html import admin_url, heading, link
 from conversations.models import Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions
+from memory.admin.remembered import remembered
 from memory.coverage import Coverage, coverage_of
 from memory.models import ConversationBrief, SummaryRevision
 
@@ -55,6 +56,7 @@ class BriefAdmin(MemoryActions, OfChatAdmin):
             "title": f"Brief of {heading(brief.chat.title)}",
             "subtitle": None,
             "brief": brief,
+            "remembered": remembered(brief),
             "facts": _facts(brief),
             "coverage": coverage(brief),
             "revisions": revisions(brief),
@@ -90,7 +92,7 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             "Memory",
             [
                 *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", brief.policy)),
-                ("Tokens of the summary", brief.token_count),
+                ("Tokens of it", brief.token_count),
                 ("Folded", folded if brief.folded_through_seq else "nothing yet"),
                 ("Degraded", "yes: made by the built-in summarizer" if brief.degraded else "no"),
             ],

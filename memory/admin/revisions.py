@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from conversations.admin_facts import OfChatAdmin
 from conversations.admin_html import heading, link
+from memory.admin.remembered import remembered, text_of
 from memory.models import SummaryRevision
 from memory.worddiff import Piece, word_diff
 
@@ -56,6 +57,7 @@ class RevisionAdmin(OfChatAdmin):
             "title": f"Revision {revision.version} of {heading(revision.chat.title)}",
             "subtitle": None,
             "revision": revision,
+            "remembered": remembered(revision),
             "facts": _facts(revision),
             "diff": changes(revision),
             "state": json.dumps(revision.state, indent=2, ensure_ascii=False, sort_keys=True)
@@ -73,7 +75,7 @@ def changes(revision: SummaryRevision) -> list[Piece]:
     if not revision.parent:
         return []
     parent = SummaryRevision.objects.filter(chat_id=revision.chat_id, version=revision.parent).first()
-    return word_diff(parent.global_summary, revision.global_summary) if parent else []
+    return word_diff(text_of(parent), text_of(revision)) if parent else []
 
 
 def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]:
