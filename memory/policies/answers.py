@@ -37,13 +37,18 @@ def prompt_hash(instructions: str) -> str:
 
 
 def plain_answer(completion: Completion | None, sources: Sequence[str]) -> str:
-    """The answer as clean text: nothing unseen in it, and no link that none of `sources` holds.
+    """The answer as clean text: nothing unseen in it, and no link that none of `sources` holds. Raises as `said`."""
+    return without_new_links(said(completion), sources)
+
+
+def said(completion: Completion | None) -> str:
+    """What the answer says, whatever its form: not yet cleaned of links, which JSON may write with escapes.
 
     Raises `Refusal` if there is none, or it is empty, truncated, refused, or the text of an error or a refusal.
     """
     if completion is None:
         raise Refusal("empty")
-    text = _UNSEEN.sub("", completion.text).strip()
+    text = without_unseen(completion.text).strip()
     if completion.refused or _REFUSED.match(text.replace("’", "'")):
         raise Refusal("refused")
     if completion.truncated:
@@ -52,10 +57,17 @@ def plain_answer(completion: Completion | None, sources: Sequence[str]) -> str:
         raise Refusal("empty")
     if _ERROR.match(text):
         raise Refusal("error_text")
-    return _without_new_links(text, sources)
+    return text
 
 
-def _without_new_links(text: str, sources: Sequence[str]) -> str:
+def without_unseen(text: str) -> str:
+    """`text` without what no reader sees: controls, marks of direction, tags, lone surrogates."""
+    return _UNSEEN.sub("", text)
+
+
+def without_new_links(text: str, sources: Sequence[str]) -> str:
+    """`text` with every link that none of `sources` holds taken out."""
+
     def known(found: re.Match[str]) -> str:
         link = found.group().rstrip(".,;:!?")
         return found.group() if any(link in source for source in sources) else "[link removed]"

@@ -1,0 +1,82 @@
+"""A JSON object is found in whatever a model wraps around it, in linear time, or refused as of the wrong shape."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.policies.json_answers import MAX_CHARS, object_in
+from memory.policies.protocol import Refusal
+
+values: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), values, max_size=4)
+
+
+@given(
+    objects,
+    st.sampled_from([None, 2]),
+    st.sampled_from(["", "Sure! Here it is:\n", "```json\n", "A {set}: "]),
+)
+def test_what_was_written_is_read_in_any_wrapping(
+    value: dict[str, Any], indent: int | None, before: str
+) -> None:
+    assert object_in(f"{before}{json.dumps(value, indent=indent)}\n```\nAnything else?") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": [1, 2,], }', {"a": ["1", "2"]}),
+        ('{"a": ",}", "b": "\\",]",}', {"a": ",}", "b": '",]'}),
+        ('{"a": [{"b": "c"},], "d": {"e": "f"}}', {"a": [{"b": "c"}], "d": {"e": "f"}}),
+        ('{"price": 50.00, "n": -1e999}', {"price": "50.00", "n": "-1e999"}),
+        ('{"a": NaN, "b": -Infinity}', {"a": None, "b": None}),
+        ('{"a": "two\nlines"}', {"a": "two\nlines"}),
+        ("{}", {}),
+        (f'{{"a": {"9" * 5000}}}', {"a": "9" * 5000}),
+    ],
+)
+def test_what_models_do_to_json_is_forgiven(text: str, value: dict[str, Any]) -> None:
+    assert object_in(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No JSON at all.",
+        "[1, 2]",
+        '"text"',
+        '{"facts": [{"key": "order", "value": "A1"}, {"key": "pri',  # what is in a broken object is not the answer
+        '{"a"' * 100,
+        '{"a":' * 70_000,
+        '{"a":[' * 60_000,
+        '{"' + '\\"{"' * 90_000,
+        "{ " * 190_000,
+        ", " * 190_000 + "{",
+        '{"a": "' + "x" * MAX_CHARS + '"}',
+        "x" * 10_000_000,
+    ],
+)
+def test_anything_else_is_refused_and_soon(text: str) -> None:
+    began = time.process_time()
+    with pytest.raises(Refusal) as caught:
+        object_in(text)
+    assert caught.value.reason == "wrong_shape"
+    assert time.process_time() - began < 2
+
+
+@given(st.text(alphabet='{}[]",:\\ a1\n'))
+def test_no_text_does_anything_else(text: str) -> None:
+    with suppress(Refusal):
+        assert isinstance(object_in(text), dict)
