@@ -11,6 +11,7 @@ from memory.limits import MAX_TURNS, MemoryLimits
 from memory.lines import lines_head_cost
 from memory.policies.answers import prompt_hash
 from memory.policies.chunked import Chunked
+from memory.policies.interval import Interval
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.policies.window import counts_of, turns_beyond, window_of, with_window
 from memory.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
@@ -35,6 +36,7 @@ __all__ = [
 
 POLICIES: Final[dict[str, Policy]] = {
     Chunked.name: Chunked(),
+    Interval.name: Interval(),
 }
 
 PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
