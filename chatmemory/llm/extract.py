@@ -24,6 +24,9 @@ SENTENCE_CHARS = 600
 SHORT_WORDS = 4
 """Sentences of fewer words are only worth their spans."""
 
+SHORT_NAME = 2
+"""A name of so few characters is most likely a label ("ID")."""
+
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
 """What a span not yet covered is worth: id, date or address; name; amount. And any sentence as such."""
 
@@ -40,6 +43,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:\w{1,2}|\w\.\w)\.$")
+_STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
 _WORD = re.compile(r"\w+")
 
 
@@ -61,22 +65,54 @@ def sentences(text: str) -> list[str]:
 
 
 def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> str:
-    """Sentences of `texts` as bullets, at most `max_tokens`, in order of appearance.
+    """The `best` sentences of `texts` as bullets. Not empty when any text says something and the limit has room for a
+    word of it.
+    """
+    said = unique_sentences(texts)
+    bullets = (f"- {sentence}" for sentence in best(said, max_tokens, stressed))
+    return "\n".join(bullets) or clip_end(" ".join(said), max_tokens)
+
+
+def unique_sentences(texts: Iterable[str]) -> list[str]:
+    """The sentences of all `texts` in order, each once."""
+    return list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
+
+
+def best(
+    said: Sequence[str],
+    max_tokens: int,
+    stressed: Iterable[str] = (),
+    covered: Iterable[str] = (),
+    most: int | None = None,
+) -> list[str]:
+    """At most `most` of the sentences `said`, those that say the most, in their order; as bullets at most `max_tokens`.
 
     Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. A
-    span is worth more the more sentences hold it, and more if `stressed` texts do. Not empty when any text
-    says something and the limit has room for a word of it.
+    span is worth more the more sentences hold it, and more if `stressed` texts do; those in `covered` texts count as
+    covered from the start. Very long sentences are cut.
     """
-    said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
-    worth = _worth(said, stressed)
+    worth = span_worth(said, stressed)
     candidates = [_candidate(sentence, worth) for sentence in said]
-    chosen = _choose(candidates, max_tokens)
+    done = {span.casefold() for text in covered for span, _ in scan(text)}
+    chosen = _choose(candidates, max_tokens, done)[:most]
     while chosen:
-        result = "\n".join(f"- {candidates[at].text}" for at in sorted(chosen))
-        if count_tokens(result) <= max_tokens:
+        result = [candidates[at].text for at in sorted(chosen)]
+        if count_tokens("\n".join(f"- {text}" for text in result)) <= max_tokens:
             return result
         chosen.pop()
-    return clip_end(" ".join(said), max_tokens)
+    return []
+
+
+def prose(chosen: Iterable[str]) -> str:
+    """Sentences as running text; those without a stop get one, so that they are found again."""
+    return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen if text)
+
+
+def names(texts: Sequence[str]) -> list[str]:
+    """The names in `texts` as often as sentences hold them, in order. What is also said in lower case is no name."""
+    plain = {word for text in texts for word in _WORD.findall(text) if word.islower()}
+    found = (span for text in texts for span, hard in scan(text) if not hard)
+    return [name for name in found if len(name) > SHORT_NAME and name.casefold() not in plain]
 
 
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
@@ -85,10 +121,10 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     Numbers and ids in a sentence speak for it. Of equally good ones the latest wins. Sentences that ask
     themselves count for half.
     """
-    said = list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
-    terms = [_terms(sentence) for sentence in said]
+    said = unique_sentences(texts)
+    terms = [terms_of(sentence) for sentence in said]
     seen_in = Counter(term for each in terms for term in each)
-    asked = _terms(question)
+    asked = terms_of(question)
     scored = []
     for at, each in enumerate(terms):
         score = sum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
@@ -108,14 +144,21 @@ def _whole(parts: Sequence[str]) -> list[str]:
     """
     joined: list[str] = []
     for part in parts:
-        if joined and _ABBREVIATION.search(joined[-1][-6:]):
+        if joined and _is_abbreviated(joined[-1][-6:], part):
             joined[-1] = f"{joined[-1]} {part}"
         else:
             joined.append(part)
     return joined
 
 
-def _worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
+def _is_abbreviated(end: str, rest: str) -> bool:
+    """Whether the stop at the `end` is that of an abbreviation. Of everyday words only "No. 5" is one."""
+    found = _ABBREVIATION.search(end)
+    word = found[0].strip(" (.").casefold() if found else ""
+    return bool(word) and (word not in COMMON_WORDS or (word == "no" and rest[0].isdigit()))
+
+
+def span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
     """What each span (in lower case) is worth, by its kind, by how often and by whom it was said."""
     spans = [(span.casefold(), hard) for sentence in said for span, hard in scan(sentence)]
     often = Counter(span for span, _ in spans)
@@ -139,11 +182,10 @@ def _candidate(sentence: str, worth: Mapping[str, float]) -> _Candidate:
     return _Candidate(text, count_tokens(f"- {text}\n"), covers, base)
 
 
-def _choose(candidates: Sequence[_Candidate], max_tokens: int) -> list[int]:
+def _choose(candidates: Sequence[_Candidate], max_tokens: int, covered: set[str]) -> list[int]:
     """Greedy cover. Gains only shrink, so that a gain that is still the best when looked at again is the
     best.
     """
-    covered: set[str] = set()
     chosen: list[int] = []
     heap = [(-_gain(candidate, covered), at) for at, candidate in enumerate(candidates)]
     heapq.heapify(heap)
@@ -167,7 +209,7 @@ def _gain(candidate: _Candidate, covered: set[str]) -> float:
     return (fresh + candidate.base) / (candidate.cost + BULLET_COST)
 
 
-def _terms(text: str) -> set[str]:
+def terms_of(text: str) -> set[str]:
     """Words that can tell sentences apart, plurals folded; pairs of characters where no spaces are."""
     words = {word.rstrip("s") for word in _WORD.findall(text.casefold()) if word not in COMMON_WORDS}
     terms = {word for word in words if len(word) > 2 or word.isdigit()}

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
-from itertools import chain
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from chatmemory.llm.extract import digest, on_question
+from chatmemory.llm.offline_card import CARD_TOKENS, card_texts, memory_card, read_card
+from chatmemory.llm.offline_data import DATA_AND_SUMMARY_TOKENS, DATA_TOKENS, data_and_summary, important_data
+from chatmemory.llm.offline_facts import FACTS_TOKENS, facts_and_narrative
+from chatmemory.llm.offline_reading import Talk, read_messages, read_turns, talk_of
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from memory.quoting import is_marker, parse_summarizer_input
+from memory.quoting import is_marker
 from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 
 NAME = "offline"
@@ -29,6 +32,20 @@ QUOTES = 3
 QUESTION_CHARS = 8000
 """How much of a question is searched for, and of any one message searched in: ten times this."""
 
+CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
+"""Instructions that hold the first ask for a memory card between both, at the end of the reply (seed 002)."""
+
+CARD_BEFORE = "Conversation context: "
+"""A message that starts with it goes on with the card before, in wire form."""
+
+_EXTRACTS: dict[str, tuple[Callable[[Talk, int], str], Callable[[str], Talk], int]] = {
+    "important_data": (important_data, read_turns, DATA_TOKENS),
+    "important_data_and_summary": (data_and_summary, read_turns, DATA_AND_SUMMARY_TOKENS),
+    "facts_and_narrative": (facts_and_narrative, read_messages, FACTS_TOKENS),
+    "memory_card": (memory_card, read_turns, CARD_TOKENS),
+}
+"""By a schema's name: what answers it, what reads its input, and how many tokens it takes where nothing is said."""
+
 _ROLE = re.compile(r"(?:> )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
 
@@ -43,35 +60,67 @@ class OfflineModel:
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
     ) -> AsyncIterator[Delta | Reply]:
-        """Yield the answer word by word, then a `complete` reply."""
+        """Yield the answer word by word, then a `complete` reply; with a memory card where the prompt asks for one."""
         del deadlines  # Nothing here waits for anyone.
         # Searching and counting a long prompt takes milliseconds that belong to other streams.
-        text = await asyncio.to_thread(self._answer, prompt, variant)
-        usage = await asyncio.to_thread(_usage, prompt, text)
+        text, call = await asyncio.to_thread(_reply, prompt, variant)
+        usage = await asyncio.to_thread(_usage, prompt, text + call)
         for word in _WORD.findall(text):
             yield Delta(word)
             await asyncio.sleep(self.pause)
-        yield Reply("complete", usage=usage, model=NAME)
+        yield Reply("complete", usage=usage, model=NAME, call=call)
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        """Answer at once: a summary if the last message is a summarizer input, else as `stream` would."""
+        """Answer at once: what the prompt's schema names, a summary if the last message is a summarizer input, else
+        as `stream` would, but without a card.
+        """
         del timeout  # Nothing here waits for anyone.
-        text = self._summary(prompt) or self._answer(prompt, variant)
+        text = self._extract(prompt) or _told(_quotes(prompt), variant)
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 
-    def _summary(self, prompt: Prompt) -> str:
-        """The summary that is asked for; "" if none is."""
+    def _extract(self, prompt: Prompt) -> str:
+        """The summary, or the object by the prompt's schema, that is asked for; "" if none is."""
+        name = prompt.schema.name if prompt.schema else ""
+        said = prompt.messages[-1].content if prompt.messages else ""
+        if name in _EXTRACTS:
+            extract, read, tokens = _EXTRACTS[name]
+            return extract(_read(read, said), prompt.answer_tokens or tokens)
         try:
-            existing, turns = parse_summarizer_input(prompt.messages[-1].content if prompt.messages else "")
+            talk = read_turns(said)
         except ValueError:
             return ""
-        stressed = [existing, *(user for user, _ in turns)]
-        return digest([existing, *chain.from_iterable(turns)], self.summary_tokens, stressed)
+        stressed = [talk.existing, *talk.typed]
+        return digest([talk.existing, *talk.texts], prompt.answer_tokens or self.summary_tokens, stressed)
 
-    def _answer(self, prompt: Prompt, variant: Variant) -> str:
-        quotes = on_question(_remembered(prompt), _question(prompt), QUOTES)
-        text = "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
-        return clip_end(text, variant.max_output_tokens) if variant.max_output_tokens else text
+
+def _read(read: Callable[[str], Talk], text: str) -> Talk:
+    """What is to be extracted from; a text in any other layout is taken for a message of a user's."""
+    try:
+        return read(text)
+    except ValueError:
+        return talk_of("", [(text, "")])
+
+
+def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:
+    """The text of a reply and, where the prompt brings a tool, the arguments of its call."""
+    quotes = _quotes(prompt)
+    if prompt.tool:
+        return _told(quotes, variant), _card(prompt, quotes)
+    if CARD_OPEN not in prompt.instructions:
+        return _told(quotes, variant), ""
+    card = f"\n\n{CARD_OPEN}{_card(prompt, quotes)}{CARD_CLOSE}"
+    return _told(quotes, variant, reserved=count_tokens(card)) + card, ""
+
+
+def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
+    """The quotes as a reply, within the variant's limit less the `reserved` tokens."""
+    text = "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
+    limit = variant.max_output_tokens
+    return clip_end(text, max(0, limit - reserved)) if limit else text
+
+
+def _quotes(prompt: Prompt) -> list[str]:
+    return on_question(_remembered(prompt), _question(prompt), QUOTES)
 
 
 def _question(prompt: Prompt) -> str:
@@ -81,9 +130,39 @@ def _question(prompt: Prompt) -> str:
 def _remembered(prompt: Prompt) -> Iterator[str]:
     """Everything before the question, without headings, markers and what this model said itself."""
     for message in prompt.messages[:-1]:
-        lines = (_ROLE.sub("", line, count=1) for line in message.content[: 10 * QUESTION_CHARS].splitlines())
         if not message.content.startswith(INTRODUCTION):
-            yield "\n".join(line for line in lines if not is_marker(line) and INTRODUCTION not in line)
+            yield "\n".join(_lines(message.content[: 10 * QUESTION_CHARS]))
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.startswith(CARD_BEFORE):
+            yield from card_texts(read_card(line.removeprefix(CARD_BEFORE)))
+        elif not is_marker(bare := _ROLE.sub("", line, count=1)) and INTRODUCTION not in bare:
+            yield bare
+
+
+def _card(prompt: Prompt, quotes: Sequence[str]) -> str:
+    """The card after the question: of the card in the prompt, the last turn and what was found on the question."""
+    turns = [_last_turn(prompt), (_question(prompt), "\n".join(quotes))]
+    return memory_card(talk_of(_card_before(prompt), turns))
+
+
+def _card_before(prompt: Prompt) -> str:
+    """The card that the prompt carries; "" if it carries none."""
+    carried = (message.content for message in prompt.messages[:-1] if message.content.startswith(CARD_BEFORE))
+    return next(carried, "").removeprefix(CARD_BEFORE).partition("\n")[0]
+
+
+def _last_turn(prompt: Prompt) -> tuple[str, str]:
+    """The newest reply in the prompt, but for what this model said of itself, and the message before it."""
+    before = prompt.messages[:-1]
+    at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
+    if at is None:
+        return "", ""
+    reply = "\n".join(line for line in before[at].content.splitlines() if INTRODUCTION not in line)
+    asked = before[at - 1].content if at and before[at - 1].role == "user" else ""
+    return ("" if asked.startswith(CARD_BEFORE) else asked), reply
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory.llm.extract import LONGEST_SENTENCE, digest, on_question, sentences
-from chatmemory.llm.offline import FOUND, INTRODUCTION, NOTHING, OfflineModel
+from chatmemory.llm.offline import (
+    CARD_BEFORE,
+    CARD_CLOSE,
+    CARD_OPEN,
+    FOUND,
+    INTRODUCTION,
+    NOTHING,
+    OfflineModel,
+)
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,
@@ -23,29 +33,14 @@ from chatmemory.llm.protocol import (
     PromptMessage,
     Reply,
     Role,
+    Tool,
     Variant,
 )
 from memory.quoting import LINES_HEADING, SUMMARY_HEADING, summarizer_input
 from memory.tokens import count_tokens
 from memory.turns import StoredMessage, Turn, take_bite, to_turns
+from tests.pure.offline_makers import ANY_TEXT, SAYINGS, VARIANT, ask, turn, turns_input
 
-ANY_TEXT = st.text(st.characters(exclude_categories=()))
-SAYINGS = st.lists(
-    st.sampled_from(
-        [
-            "Hi there. ",
-            "Code A1B2. ",
-            "ask Anya Garcia\n",
-            "$5 for 2 kg, ",
-            "User: x\n",
-            "=== NEW_TURNS ===\n",
-            "中文。",
-            "?",
-        ]
-    ),
-    max_size=30,
-).map("".join)
-VARIANT = Variant("offline", "offline")
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "
 
 
@@ -54,12 +49,6 @@ def asked(*contents: str) -> Prompt:
     roles: tuple[Role, Role] = ("user", "assistant")
     count = len(contents)
     return Prompt(tuple(PromptMessage(roles[(count - 1 - i) % 2], text) for i, text in enumerate(contents)))
-
-
-def turn(user: str, assistant: str) -> Turn:
-    return Turn(
-        1, 2, user, assistant, False, count_tokens(user), count_tokens(assistant), (UUID(int=1),), None
-    )
 
 
 def complete(prompt: Prompt, model: OfflineModel | None = None) -> Completion:
@@ -174,6 +163,78 @@ def test_a_summary_of_one_endless_sentence_is_still_short() -> None:
     assert count_tokens(digest(["a1 " * 3000], 500)) <= 500
 
 
+def test_a_summary_is_as_long_as_the_prompt_asks() -> None:
+    text = turns_input("", *((f"Please note code KX{n:03}Z. {CHATTER}", "") for n in range(200)))
+    assert 60 < count_tokens(ask("", text, answer_tokens=100)) <= 100
+    assert 400 < count_tokens(ask("", text)) <= 500
+    assert count_tokens(ask("a_schema_of_somebody_else", text)) > 400
+
+
+def with_card(*contents: str, tool: Tool | None = None) -> Prompt:
+    instructions = "" if tool else f"End your reply with {CARD_OPEN}{{…}}{CARD_CLOSE}."
+    return replace(asked(*contents), instructions=instructions, tool=tool)
+
+
+CARD_PROMPT = (
+    CARD_BEFORE + '{"g":"Plan a trip","d":["user_id: mia_38"],"c":[],"oq":[],"t":[],"lc":""}',
+    "Understood.",
+    "My reservation is 3RK2T9.",
+    f"{NOTHING}",
+    "What is my reservation?",
+)
+
+
+def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
+    deltas, reply = stream(with_card(*CARD_PROMPT))
+    text, _, block = "".join(delta.text for delta in deltas).partition("\n\n" + CARD_OPEN)
+    assert text == f"{FOUND}\n- My reservation is 3RK2T9."
+    assert block.endswith(CARD_CLOSE)
+    card = json.loads(block.removesuffix(CARD_CLOSE))
+    assert card["goal"] == "Plan a trip"
+    assert card["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert card["open_q"] == []
+    assert INTRODUCTION not in block
+    assert reply.call == ""
+    assert len(deltas) > 10
+
+
+def test_with_a_tool_the_card_is_a_call() -> None:
+    deltas, reply = stream(with_card(*CARD_PROMPT, tool=Tool("update_memory", "", {})))
+    assert CARD_OPEN not in "".join(delta.text for delta in deltas)
+    assert json.loads(reply.call)["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert reply.usage is not None
+    assert reply.usage.output_tokens > count_tokens(reply.call)
+
+
+def test_a_question_without_an_answer_stays_open() -> None:
+    _, reply = stream(with_card("How tall is the K2 mountain?", tool=Tool("update_memory", "", {})))
+    assert json.loads(reply.call)["open_q"] == ["How tall is the K2 mountain?"]
+
+
+def test_the_card_has_its_room_within_an_output_limit() -> None:
+    deltas, _ = stream(with_card(*CARD_PROMPT), Variant("offline", "offline", max_output_tokens=100))
+    text = "".join(delta.text for delta in deltas)
+    assert text.endswith(CARD_CLOSE)
+    assert count_tokens(text) <= 101  # joined, the two may cost one more
+
+
+def test_questions_are_looked_up_in_the_card_too() -> None:
+    carried = (
+        CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
+    )
+    assert (
+        complete(asked(carried, "Understood.", "When are lessons?")).text
+        == f"{FOUND}\n- Lessons are on Monday"
+    )
+
+
+@given(st.lists(st.one_of(ANY_TEXT, SAYINGS, SAYINGS.map(CARD_BEFORE.__add__)), max_size=4))
+def test_any_prompt_that_asks_for_a_card_gets_one(contents: list[str]) -> None:
+    deltas, _ = stream(with_card(*contents))
+    block = "".join(delta.text for delta in deltas).rpartition(CARD_OPEN)[2]
+    assert set(json.loads(block.removesuffix(CARD_CLOSE))) >= {"goal", "decisions", "open_q", "techniques"}
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -184,6 +245,7 @@ def test_a_summary_of_one_endless_sentence_is_still_short() -> None:
         ),
         ("Born 1989-12-13. Fine.", ["Born 1989-12-13.", "Fine."]),  # not the number of a list item
         ("See Dr. Lee at 5 p.m. today.", ["See Dr. Lee at 5 p.m. today."]),
+        ("It is for me. Take No. 5. No. Yes.", ["It is for me.", "Take No. 5. No.", "Yes."]),
         ("你好。再见。", ["你好。", "再见。"]),
         (" \n\n ", []),
     ],
@@ -202,11 +264,32 @@ def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
     assert count_tokens(on_question([long], "Lima", 1)[0]) <= LONGEST_SENTENCE
 
 
+def recorded(name: str) -> list[dict[str, Any]]:
+    chats = json.loads(Path(os.environ["SAMPLES"], name).read_text())["chats"]
+    assert chats
+    return cast(list[dict[str, Any]], chats)
+
+
+@pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
+def test_short_chats_keep_half_of_their_slot_values() -> None:
+    """Of all that are annotated, also those that only the tools saw: issue 3, item 4."""
+    shares = []
+    for chat in recorded("tau_airline_ship_sample10.json"):
+        said = [
+            (each["role"], each["text"]) for each in chat["messages"] if each["role"] in ("user", "assistant")
+        ]
+        summary = digest([text for _, text in said], 500, [text for role, text in said if role == "user"])
+        assert count_tokens(summary) <= 500
+        kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
+        shares.append(sum(kept) / len(kept))
+    assert len(shares) == 10
+    assert sum(shares) / len(shares) >= 0.5
+
+
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
 def test_real_chats_keep_three_times_what_chance_would() -> None:
-    chats = json.loads(Path(os.environ["SAMPLES"], "tau_airline_xl.json").read_text())["chats"]
     shares = []
-    for chat in chats:
+    for chat in recorded("tau_airline_xl.json"):
         rows = [
             StoredMessage(
                 UUID(int=i), i, said["role"], "complete", False, count_tokens(said["text"]), said["text"]

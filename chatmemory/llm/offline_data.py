@@ -1,0 +1,138 @@
+"""Important data in the seven kinds of seed 001, quoted from a conversation, and beside it a summary of the rest.
+
+Every value stands in what was said. Each kind has a share of the room, what it leaves goes to the ones after it, and
+facts come last and take the rest. Nothing here knows what was extracted before: merging is the policy's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from chatmemory.llm.extract import best, names, prose, unique_sentences
+from chatmemory.llm.offline_cues import (
+    is_decision,
+    is_question,
+    is_stressed,
+    links,
+    parts_of_document,
+    preference,
+)
+from chatmemory.llm.offline_json import cost, dumps, fit, take
+from chatmemory.llm.offline_reading import Sentence, Talk
+from memory.spotting import scan
+from memory.tokens import clip_end
+
+EMPTY: dict[str, Any] = {
+    "user_preferences": {},
+    "key_decisions": [],
+    "important_facts": [],
+    "source_urls": [],
+    "document_structure": {},
+    "entities": [],
+    "custom_fields": {},
+}
+"""The seven kinds; `custom_fields` is for models that can invent a name for one."""
+
+DATA_TOKENS = 300
+"""Where the prompt does not say how long the answer is to be, and the most that data take beside a summary."""
+
+DATA_AND_SUMMARY_TOKENS = 800
+"""Where the prompt does not say how long both are to be."""
+
+LINKS, PREFERENCES, PARTS, DECISIONS, NAMES = 0.30, 0.20, 0.15, 0.30, 0.15
+"""Shares of the room of all kinds."""
+
+STRESSED = 0.5
+"""Share of the room of facts for what the user calls important."""
+
+VALUE_TOKENS, SENTENCE_TOKENS = 20, 40
+"""The longest preference, and the longest decision or fact."""
+_GIVES_WAY = (
+    "entities",
+    "important_facts",
+    "key_decisions",
+    "document_structure",
+    "user_preferences",
+    "source_urls",
+)
+
+
+def important_data(talk: Talk, max_tokens: int) -> str:
+    """The seven kinds as JSON of at most `max_tokens`, unless not even the empty ones have room."""
+    return fit(extracted(talk, max_tokens), max_tokens, _GIVES_WAY)
+
+
+def data_and_summary(talk: Talk, max_tokens: int) -> str:
+    """`important_data` and, in what it leaves of `max_tokens`, a `summary` of what was kept before and what was said.
+
+    The summary prefers what the data do not hold.
+    """
+    data = extracted(talk, min(DATA_TOKENS, max_tokens // 2))
+    answer = {"important_data": data, "summary": ""}
+    said = unique_sentences([talk.existing, *talk.texts])
+    chosen = best(said, max_tokens - cost(answer), [talk.existing, *talk.typed], covered=[dumps(data)])
+    return fit(answer | {"summary": prose(chosen)}, max_tokens, ("summary",))
+
+
+def extracted(talk: Talk, max_tokens: int) -> dict[str, Any]:
+    """What of each kind was said, in about `max_tokens` as JSON."""
+    said = talk.sentences()
+    all_room = room = max_tokens - cost(EMPTY)
+    data = EMPTY | {"user_preferences": {}, "document_structure": {}}
+    kinds: list[tuple[str, float, Iterable[Any]]] = [
+        ("source_urls", LINKS, dict.fromkeys(link for text in talk.texts for link in links(text))),
+        ("user_preferences", PREFERENCES, _preferences(said)),
+        ("document_structure", PARTS, _structure(said)),
+        ("key_decisions", DECISIONS, _decisions(said)),
+        ("entities", NAMES, _names(said)),
+    ]
+    for kind, share, found in kinds:
+        taken = take(found, min(room, int(share * all_room)))
+        data[kind] = dict(taken) if isinstance(EMPTY[kind], dict) else taken
+        room -= sum(map(cost, taken))
+    return data | {"important_facts": _facts(said, room, talk.typed, covered=dumps(data))}
+
+
+def _preferences(said: Sequence[Sentence]) -> Iterable[tuple[str, str]]:
+    """The user's, the newest first; of two on one matter the newer."""
+    found = [preference(each.text) for each in reversed(said) if each.by_user and not is_question(each.text)]
+    newest = dict(reversed([pair for pair in found if pair]))
+    return [(key, clip_end(newest[key], VALUE_TOKENS)) for key in reversed(newest)]
+
+
+def _structure(said: Sequence[Sentence]) -> Iterable[tuple[str, list[str]]]:
+    found = [parts_of_document(each.text) for each in said if not is_question(each.text)]
+    return dict(pair for pair in found if pair).items()
+
+
+def _decisions(said: Sequence[Sentence]) -> Iterable[str]:
+    """The newest first: what was settled last is what holds."""
+    return (_cut(each.text) for each in reversed(said) if is_decision(each.text))
+
+
+def _names(said: Sequence[Sentence]) -> Iterable[str]:
+    """Those said most often first, as they were first written."""
+    found = names([each.text for each in said])
+    first = {name.casefold(): name for name in reversed(found)}
+    return [first[name] for name, _ in Counter(name.casefold() for name in found).most_common()]
+
+
+def _facts(said: Sequence[Sentence], room: int, typed: Sequence[str], covered: str) -> list[str]:
+    """What the user calls important, then statements with numbers, ids or dates that are nowhere else yet."""
+    known = {span.casefold() for span, _ in scan(covered)}
+    stated = [each for each in said if not is_question(each.text)]
+    stressed = [_cut(each.text) for each in stated if each.by_user and is_stressed(each.text)]
+    first = take((text for text in stressed if dumps(text) not in covered), int(STRESSED * room))
+    telling = [
+        _cut(each.text)
+        for each in stated
+        if any(hard and span.casefold() not in known for span, hard in scan(each.text))
+    ]
+    room -= sum(map(cost, first))
+    return first + take(best(telling, room, typed, [covered, *first]), room)
+
+
+def _cut(sentence: str) -> str:
+    return clip_end(sentence, SENTENCE_TOKENS)
