@@ -20,6 +20,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -79,6 +80,8 @@ class OpenAIModel:
         self._style: Style = style
         self._terminal: Terminal = terminal
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._unstructured: set[str] = set()
+        """Models that were seen to refuse a request for structured output and to answer the same without it."""
 
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
@@ -188,14 +191,32 @@ class OpenAIModel:
                 chunk = await patience.read(chunks)
 
     async def _complete(self, prompt: Prompt, variant: Variant, seconds: float) -> Completion:
-        body = self._body(prompt, variant, stream=False)
         deadline = asyncio.get_running_loop().time() + seconds
         client = self._new_client()
         try:
             async with asyncio.timeout_at(deadline):
-                return _completion(await self._answer_with_retries(client, body, deadline), variant)
+                return _completion(await self._answer_in_shape(client, prompt, variant, deadline), variant)
         finally:
             await client.close()
+
+    async def _answer_in_shape(
+        self, client: AsyncOpenAI, prompt: Prompt, variant: Variant, deadline: float
+    ) -> answers.Answer:
+        """The answer, by the prompt's schema where the upstream takes one; else the instructions have to do."""
+        plain = replace(prompt, schema=None)
+        if variant.model in self._unstructured:
+            prompt = plain
+        try:
+            body = self._body(prompt, variant, stream=False)
+            return await self._answer_with_retries(client, body, deadline)
+        except NoAnswerError as failure:
+            if prompt.schema is None or not _may_mean_schema(failure):
+                raise
+        body = self._body(plain, variant, stream=False)
+        answer = await self._answer_with_retries(client, body, deadline)
+        self._unstructured.add(variant.model)
+        logger.info("upstream has no structured output", extra={"model": variant.model})
+        return answer
 
     async def _answer_with_retries(
         self, client: AsyncOpenAI, body: dict[str, Any], deadline: float
@@ -235,6 +256,11 @@ class OpenAIModel:
 def _tls_context() -> ssl.SSLContext:
     """One for all clients: to read the certificates takes longer (20 ms) than all else about a client."""
     return httpx2.create_ssl_context()
+
+
+def _may_mean_schema(failure: NoAnswerError) -> bool:
+    """Whether a server that knows no structured output might have said so. They have no code for it in common."""
+    return failure.status in (400, 422) and failure.error.code != "context_length_exceeded"
 
 
 def _completion(answer: answers.Answer, variant: Variant) -> Completion:

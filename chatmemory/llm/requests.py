@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.llm.protocol import Prompt, Schema, Variant
 from chatmemory.llm.wire import Style
 
 
 def request_body(
     prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool
 ) -> dict[str, Any]:
-    """The JSON to send. Hosted prompts exist in responses style; chat style sends model and instructions."""
+    """The JSON to send. Hosted prompts exist in responses style; chat style sends model and instructions.
+
+    A prompt's schema asks for structured output; where there is none, the caller takes the schema out.
+    """
     if style == "responses":
         body = _hosted(prompt) if prompt.hosted_prompt else _responses(prompt, variant)
         return body | {"stream": stream}
@@ -35,6 +38,8 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
         body["reasoning"] = {"effort": variant.reasoning_effort}
     if variant.max_output_tokens:
         body["max_output_tokens"] = variant.max_output_tokens
+    if prompt.schema:
+        body["text"] = {"format": {"type": "json_schema", **_format(prompt.schema)}}
     return body
 
 
@@ -58,7 +63,13 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
         body["reasoning_effort"] = variant.reasoning_effort
     if variant.max_output_tokens:
         body["max_completion_tokens" if is_openai else "max_tokens"] = variant.max_output_tokens
+    if prompt.schema:
+        body["response_format"] = {"type": "json_schema", "json_schema": _format(prompt.schema)}
     return body
+
+
+def _format(schema: Schema) -> dict[str, Any]:
+    return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
 
 
 def _chat_stream(stream: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 from chatmemory.llm.requests import request_body
 from chatmemory.llm.wire import Style
 
@@ -20,6 +20,8 @@ SAID = [
 ]
 PLAIN = Variant("v", "gpt-x")
 FULL = Variant("v", "gpt-x", reasoning_effort="low", max_output_tokens=99)
+
+SCHEMA = Schema("facts", {"type": "object", "properties": {}, "required": [], "additionalProperties": False})
 
 
 def body(
@@ -101,3 +103,13 @@ def test_chat_style_knows_no_hosted_prompts() -> None:
     sent = body("chat", prompt=hosted)
     assert (sent["model"], sent["messages"][0]["content"]) == ("gpt-x", "Be kind.")
     assert "prompt" not in sent
+
+
+def test_a_schema_asks_for_structured_output() -> None:
+    shaped = Prompt(PROMPT.messages, schema=SCHEMA)
+    strict = {"name": "facts", "schema": dict(SCHEMA.schema), "strict": True}
+    assert body("responses", prompt=shaped)["text"] == {"format": {"type": "json_schema", **strict}}
+    assert body("chat", prompt=shaped, is_openai=False)["response_format"] == {
+        "type": "json_schema",
+        "json_schema": strict,
+    }
