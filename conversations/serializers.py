@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.services import TurnRequest
 from memory.policies import POLICIES
+from memory.policies.numbers import BadOption, Numbers, with_options
 from memory.sources import Source
 
 
@@ -157,6 +159,18 @@ def known_policy(value: str) -> None:
         raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
 
 
+def bad_options(policy: str, options: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `options` for that policy, a sentence each. Names that it does not know are no fault."""
+    numbers = POLICIES[policy].numbers() if policy in POLICIES else Numbers()
+    found = []
+    for name, value in options.items():
+        try:
+            with_options(numbers, {name: value})
+        except BadOption as bad:
+            found.append(str(bad))
+    return found
+
+
 SOURCES_MAX = 200
 """Sources of one turn: far more than fit into a prompt, and few enough to be checked in no time."""
 
@@ -283,6 +297,8 @@ class ChatOut(serializers.ModelSerializer[Chat]):
 
 
 class ChatIn(Strict):
+    """What a client sets of a chat; the chat itself, where it is changed, comes as the `instance`."""
+
     title = serializers.CharField(required=False, allow_blank=True, max_length=200)
     instructions = serializers.CharField(
         required=False, allow_blank=True, trim_whitespace=False, validators=[_instructions]
@@ -290,6 +306,15 @@ class ChatIn(Strict):
     policy = serializers.CharField(required=False, validators=[known_policy])
     options = ObjectField(required=False)
     metadata = ObjectField(required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Policy and options, as they will stand, must go together."""
+        if attrs.keys() & {"policy", "options"}:
+            chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
+            options = attrs.get("options", chat.options)
+            if wrong := bad_options(attrs.get("policy", chat.policy), options):
+                raise serializers.ValidationError({"options": wrong})
+        return attrs
 
 
 class TokenIn(Strict):

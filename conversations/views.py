@@ -126,7 +126,7 @@ class ChatView(APIView):
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
         chat = services.get_chat(caller(request), chat_id)
-        body = ChatIn(data=request.data)
+        body = ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
         return Response(ChatOut(services.update_chat(chat, body.validated_data)).data)
 

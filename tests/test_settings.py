@@ -37,6 +37,8 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
     [
         ("MEMORY_PROMPT_TOKEN_BUDGET", "many"),
         ("MEMORY_POLICY", "elephant"),
+        ("MEMORY_INTERVAL_EVERY_TURNS", "0"),
+        ("MEMORY_INTERVAL_TOKEN_CAP", "some"),
         ("DEFAULT_MODEL_VARIANT", "nobody"),
         ("MEMORY_SUMMARY_TOKEN_CAP", "3000"),  # no room is left in the budget
         ("REPLY_LEASE_SECONDS", "1"),  # shorter than a few checkpoints
