@@ -1,7 +1,7 @@
 """The built-in model: no key, no network. It only ever repeats what it was shown, and says so.
 
 With it the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It
-knows the summarizer's input, and nothing of chats, storage or policies.
+knows how requests for memory are laid out, and nothing of chats, storage or policies.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.offline_reading import CONVERSATION_HEADING, FACTS_HEADING
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
 from memory.quoting import summarizer_input
-from memory.tokens import count_tokens
+from memory.tokens import count_tokens, load
 from memory.turns import Turn
 
 VARIANT = Variant("offline", "offline")
+
+load()  # Once, here, rather than within the deadline of whichever property runs first.
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 SAYINGS = st.lists(
