@@ -5,7 +5,7 @@ Pure: no ORM, no clock, no files. What is done with the chats is `importing`'s b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from conversations.formats.assembly import assemble
@@ -89,7 +89,13 @@ def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
         options=(object_field(value, "options") or {}) if own else {},
         created_at=time_field(value, "created_at"),
         messages=found.messages,
+        facts=_facts(value),
     )
+
+
+def _facts(value: dict[str, object]) -> Sequence[object]:
+    found = value.get("facts")
+    return tuple(found) if isinstance(found, list) else ()
 
 
 def _is_own(value: dict[str, object]) -> bool:

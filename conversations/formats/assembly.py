@@ -121,6 +121,7 @@ def _message(one: Spoken, indexes: Mapping[int, int], question: int | None) -> I
         error=said.error,
         reply_to=reply_to,
         superseded_by=_index(places, "superseded_by", indexes),
+        number=one.number,
     )
 
 

@@ -53,6 +53,8 @@ class ImportedMessage:
     """Index of the user message that this one answers."""
     superseded_by: int | None = None
     """Index of the later reply that took this one's place."""
+    number: int = field(default=0, compare=False)
+    """Its place among all messages of the file's conversation, asides too, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +69,5 @@ class ImportedChat:
     options: Mapping[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     messages: Sequence[ImportedMessage] = ()
+    facts: Sequence[object] = field(default=(), compare=False)
+    """What somebody annotated as said in it, as the file has it; read by `memory.lab`, never stored."""

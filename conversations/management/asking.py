@@ -1,14 +1,17 @@
-"""What the commands share: finding the user that was named; a progress bar where somebody looks on."""
+"""What the commands share: the user and the files that were named; a progress bar where somebody looks on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, OutputWrapper
 from rich.console import Console
 from rich.progress import Progress
+
+from conversations.interchange import FormatError, FormatName, ImportedChat, read_chats
 
 
 def user_named(name: str) -> User:
@@ -19,6 +22,18 @@ def user_named(name: str) -> User:
     if not user.is_active:
         raise CommandError(f"The user {name!r} is not active.")
     return user
+
+
+def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
+    """All conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
+    try:
+        return read_chats(path.read_text(encoding="utf-8"), name)
+    except OSError as exc:
+        raise CommandError(f"{path}: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError as exc:
+        raise CommandError(f"{path}: not UTF-8 at byte {exc.start}") from exc
+    except FormatError as exc:
+        raise CommandError(f"{path}: {exc}") from exc
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
 from conversations.importing import check_chat, import_chat
-from conversations.interchange import FORMATS, FormatError, FormatName, ImportedChat, read_chats
-from conversations.management.asking import progress_bar, user_named
+from conversations.interchange import FORMATS, FormatName, ImportedChat
+from conversations.management.asking import chats_in, progress_bar, user_named
 from conversations.models import Chat
 
 
@@ -62,14 +62,10 @@ class Command(BaseCommand):
 
 
 def _read(path: Path, name: FormatName) -> list[ImportedChat]:
+    chats = chats_in(path, name)
     try:
-        chats = read_chats(path.read_text(encoding="utf-8"), name)
         for chat in chats:
             check_chat(chat)
-    except OSError as exc:
-        raise CommandError(f"{path}: {exc.strerror or exc}") from exc
-    except UnicodeDecodeError as exc:
-        raise CommandError(f"{path}: not UTF-8 at byte {exc.start}") from exc
-    except (FormatError, InvalidRequest) as exc:
+    except InvalidRequest as exc:
         raise CommandError(f"{path}: {exc}") from exc
     return chats
