@@ -30,6 +30,21 @@ PURE = {
     ),
     *("memory.material", "memory.sources", "memory.verbatim", "memory.provenance"),
     *("memory.worddiff", "memory.pacing", "memory.policies"),
+    *(
+        "memory.lab.talks",
+        "memory.lab.finding",
+        "memory.lab.keeping",
+        "memory.lab.billing",
+        "memory.lab.prompts",
+    ),
+    *(
+        "memory.lab.measures",
+        "memory.lab.outcome",
+        "memory.lab.quality",
+        "memory.lab.tables",
+        "memory.lab.plots",
+    ),
+    "memory.lab.watching",
     *("conversations.sse", "conversations.interchange", "conversations.formats"),
     *("chatmemory.ids", "chatmemory.llm"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from django.conf import settings
 
@@ -11,6 +12,7 @@ from chatmemory.llm.openai import OpenAIModel
 from chatmemory.llm.protocol import ChatModel
 
 _made: tuple[tuple[object, ...], ChatModel] | None = None
+_watched: Callable[[ChatModel], ChatModel] = lambda model: model
 
 
 def is_offline() -> bool:
@@ -25,17 +27,27 @@ def chat_model() -> ChatModel:
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _made is None or _made[0] != wanted:
         _made = (wanted, _make())
-    return _made[1]
+    return _watched(_made[1])
 
 
-def offline_model() -> OfflineModel:
+def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer where the upstream keeps failing."""
+    return _watched(_offline())
+
+
+def watch(watched: Callable[[ChatModel], ChatModel]) -> None:
+    """From now on, this process's models are handed out wrapped by `watched`, which measures what they are asked."""
+    global _watched  # one watcher a process; the server has none
+    _watched = watched
+
+
+def _offline() -> OfflineModel:
     return OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap)
 
 
 def _make() -> ChatModel:
     if is_offline():
-        return offline_model()
+        return _offline()
     return OpenAIModel(
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL or None,

@@ -1,0 +1,41 @@
+"""One policy in a process of its own: `python -m memory.lab.child FOLDER POLICY`.
+
+The database is the one that `DATABASE_URL` names: a new file in FOLDER. It is made here; the talks are read from
+`talks.json`, the runs written to `POLICY.json`. After each turn a line goes to standard output, so that whoever started
+this can tell how far it is, and so that this ends when nobody listens any more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import django
+
+TALKS = "talks.json"
+
+
+def main(folder: Path, policy: str) -> None:
+    """Play all talks under `policy`."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
+    django.setup()
+    from django.core.management import call_command  # needs the settings
+
+    from memory.lab.playing import play
+    from memory.lab.talks import Talk
+
+    call_command("migrate", verbosity=0, interactive=False)
+    talks = [Talk.from_json(data) for data in json.loads((folder / TALKS).read_text(encoding="utf-8"))]
+    runs = [play(talk, policy, _tell).to_json() for talk in talks]
+    (folder / f"{policy}.json").write_text(json.dumps(runs), encoding="utf-8")
+
+
+def _tell(turns: int) -> None:
+    sys.stdout.write(f"{turns}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,110 @@
+"""How good the built-in summarizer is: annotated facts kept in one summary of a talk, beside two simple rivals.
+
+*lead* takes the first sentences, *random* any, until the summary is full; random is the mean of several seeds. All
+three see the talk alone, without tool messages. Pure.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from chatmemory.llm.extract import sentences
+from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from memory.lab.finding import Haystack
+from memory.lab.talks import Fact, Talk
+from memory.quoting import summarizer_input
+from memory.tokens import count_tokens
+from memory.turns import Turn
+
+SUMMARY_TOKENS = 500
+SEEDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """Of the facts annotated in one talk, the share (0 to 1) that a summary of `SUMMARY_TOKENS` holds, in any form.
+
+    Facts that only tools said cannot be in it, and count all the same: `said` tells how many can.
+    """
+
+    talk: str
+    tokens: int
+    """Of what was said."""
+    facts: int
+    said: int
+    summarizer: float
+    random: float
+    lead: float
+    summarizer_of_said: float
+
+
+def quality_of(talk: Talk) -> Quality:
+    """Measure one talk. It has at least one fact."""
+    said = [text for one in talk.exchanges for text in (one.question, one.reply)]
+    told = [fact for fact in talk.facts if fact.exchanges]
+    summary = built_in(talk)
+    draws = [_filled(_shuffled(said, seed)) for seed in range(SEEDS)]
+    return Quality(
+        talk=talk.name,
+        tokens=sum(map(count_tokens, said)),
+        facts=len(talk.facts),
+        said=len(told),
+        summarizer=kept_share(talk.facts, summary),
+        random=_mean(kept_share(talk.facts, draw) for draw in draws),
+        lead=kept_share(talk.facts, _filled(_sentences(said))),
+        summarizer_of_said=kept_share(told, summary),
+    )
+
+
+def kept_share(facts: Sequence[Fact], summary: str) -> float:
+    """The share of `facts` that stand in `summary`, in any form."""
+    found = Haystack(summary)
+    return _mean(found.has((fact.canonical, *fact.surface)) for fact in facts)
+
+
+def built_in(talk: Talk) -> str:
+    """The built-in summarizer's summary of all that was said."""
+    turns = [_turn(one.question, one.reply) for one in talk.exchanges]
+    asked = Prompt((PromptMessage("user", summarizer_input("", turns)),), answer_tokens=SUMMARY_TOKENS)
+    model = OfflineModel(summary_tokens=SUMMARY_TOKENS)
+    return model.complete(asked, Variant("lab", "built-in"), timeout=60).text
+
+
+def mean_of(rows: Sequence[Quality], of: Callable[[Quality], float]) -> float:
+    """The mean over talks, each counting the same."""
+    return _mean(map(of, rows))
+
+
+def _turn(question: str, reply: str) -> Turn:
+    """What the summarizer reads of an exchange: its texts; where it stands in a chat makes no difference."""
+    return Turn(0, 0, question, reply, False, count_tokens(question), count_tokens(reply), (), None)
+
+
+def _sentences(said: Iterable[str]) -> list[str]:
+    return [sentence for text in said for sentence in sentences(text)]
+
+
+def _shuffled(said: Iterable[str], seed: int) -> list[str]:
+    found = _sentences(said)
+    random.Random(seed).shuffle(found)  # noqa: S311  # a fair draw, no secret
+    return found
+
+
+def _filled(ordered: Iterable[str]) -> str:
+    """Sentences in their order as long as the summary has room for the next."""
+    chosen: list[str] = []
+    room = SUMMARY_TOKENS
+    for sentence in ordered:
+        room -= count_tokens(f"- {sentence}\n")
+        if room < 0:
+            break
+        chosen.append(sentence)
+    return "\n".join(f"- {sentence}" for sentence in chosen)
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0

@@ -1,0 +1,130 @@
+"""Running talks under several policies, each in a child process on a scratch database in a folder that is removed.
+
+The settings of the children are this process's environment, but for the database and the queue, so that the server's
+own are never touched. How results are shown is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from django.conf import settings
+
+from chatmemory import children
+from chatmemory.children import Child
+from memory.lab.child import TALKS
+from memory.lab.measures import Run
+from memory.lab.talks import Talk
+
+PATIENCE = 2.0
+"""Seconds that a child is given to end by itself."""
+
+AT_ONCE = 2
+"""Policies that run at the same time."""
+
+Tell = Callable[[str, int], None]
+"""Told of a policy and of how many more turns it has done; called from several threads."""
+
+
+class LabError(Exception):
+    """A policy could not be run. The message is a sentence for a person."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """The children that are running, so that all can be ended at once."""
+
+    children: list[Child] = field(default_factory=list)
+    ended: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self, folder: Path, policy: str, budget: int | None) -> Child:
+        with self.lock:
+            if self.ended:
+                raise LabError("The lab was stopped.")
+            child = _start(folder, policy, budget)
+            self.children.append(child)
+            return child
+
+    def end(self) -> None:
+        with self.lock:
+            self.ended = True
+            children.end(self.children)
+
+
+def run(
+    talks: Sequence[Talk],
+    policies: Sequence[str],
+    *,
+    budget: int | None = None,
+    tell: Tell = lambda _policy, _turns: None,
+    at_once: int = AT_ONCE,
+) -> dict[str, list[Run]]:
+    """Play `talks` under each of `policies`: the runs by policy, in the order of the talks.
+
+    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`. Raises `LabError`; whatever is raised, no
+    child and no file is left.
+    """
+    with TemporaryDirectory(prefix="chatmemory-lab-") as name:
+        folder = Path(name)
+        text = json.dumps([talk.to_json() for talk in talks])
+        (folder / TALKS).write_text(text, encoding="utf-8")
+        running = _Running()
+        with ThreadPoolExecutor(at_once) as pool:
+            try:
+                futures = [pool.submit(_run, running, folder, policy, budget, tell) for policy in policies]
+                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+            finally:
+                running.end()
+        return {policy: future.result() for policy, future in zip(policies, futures, strict=True)}
+
+
+def _run(running: _Running, folder: Path, policy: str, budget: int | None, tell: Tell) -> list[Run]:
+    child = running.start(folder, policy, budget)
+    assert child.process.stdout is not None
+    with child.process.stdout as lines:
+        for line in lines:
+            tell(policy, int(line))
+    if child.process.wait() != 0:
+        raise LabError(f"The policy {policy!r} could not be run: {_last_line(child.log)}")
+    return [Run.from_json(data) for data in json.loads((folder / f"{policy}.json").read_text("utf-8"))]
+
+
+def _start(folder: Path, policy: str, budget: int | None) -> Child:
+    log = folder / f"{policy}.log"
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
+        "Q_BROKER": "orm",
+        "REDIS_URL": "",
+        "LOG_LEVEL": "ERROR",
+    }
+    if budget is not None:
+        environment["MEMORY_PROMPT_TOKEN_BUDGET"] = str(budget)
+    with log.open("wb") as file:
+        process = subprocess.Popen(  # noqa: S603  # our own module, no shell
+            [sys.executable, "-m", "memory.lab.child", str(folder), policy],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            cwd=settings.BASE_DIR,
+            env=environment,
+            start_new_session=True,
+        )
+    return Child(policy, process, log, PATIENCE)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing.")

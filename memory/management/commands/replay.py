@@ -1,0 +1,174 @@
+"""`manage.py replay`: recorded conversations through the real engine, one policy beside the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from chatmemory.llm import registry
+from conversations.interchange import FORMATS, FormatName
+from conversations.management.asking import chats_in
+from memory.lab import plots, runner
+from memory.lab.outcome import Models, Outcome, outcome_to_json
+from memory.lab.runner import LabError, Tell
+from memory.lab.tables import as_rich, note_on, sheets_of
+from memory.lab.talks import Talk, name_of, talk_of
+from memory.policies import POLICIES
+
+LEAST_BUDGET = 200
+"""Tokens; the least that the setting may be, too."""
+
+FILE_WIDTH = 110
+"""Characters of a line where nobody's terminal tells."""
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, as shells have it."""
+
+
+class Command(BaseCommand):
+    help = "Run recorded conversations through the real engine, a policy beside the other: what each costs and keeps."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "files", nargs="+", metavar="FILE", type=Path, help="JSON or JSON lines, in UTF-8"
+        )
+        parser.add_argument(
+            "--policy",
+            nargs="+",
+            action="extend",
+            metavar="P",
+            help=f"of {', '.join(sorted(POLICIES))}; default: all",
+        )
+        parser.add_argument(
+            "--budget",
+            type=int,
+            metavar="N",
+            help="tokens of memory in a prompt, instead of MEMORY_PROMPT_TOKEN_BUDGET",
+        )
+        parser.add_argument(
+            "--format", choices=FORMATS, default="auto", help="default: told from each conversation"
+        )
+        parser.add_argument("--json", type=Path, metavar="F", help="write everything that was measured to F")
+        parser.add_argument("--plot", type=Path, metavar="F", help="draw it to F, a .png or .svg file")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        policies = _policies(options["policy"])
+        _check_budget(options["budget"])
+        _check_outputs(options["json"], options["plot"])
+        talks = _talks(options["files"], options["format"])
+        with _ended_by_signals():
+            outcome = self._run(talks, policies, options["budget"])
+            self._print(outcome)
+            self._write(outcome, options)
+
+    def _run(self, talks: Sequence[Talk], policies: Sequence[str], budget: int | None) -> Outcome:
+        turns = sum(len(talk.exchanges) for talk in talks)
+        try:
+            with _bars(policies, turns, hidden=not self.stderr.isatty()) as tell:
+                runs = runner.run(talks, policies, budget=budget, tell=tell)
+        except LabError as exc:
+            raise CommandError(str(exc)) from exc
+        models = Models(
+            settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT],
+            settings.SUMMARIZER,
+            registry.is_offline(),
+        )
+        return Outcome(tuple(talks), runs, models)
+
+    def _print(self, outcome: Outcome) -> None:
+        width = None if self.stdout.isatty() else FILE_WIDTH
+        console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # all it uses is there
+        for sheet in sheets_of(outcome):
+            console.print(as_rich(sheet))
+        console.print(note_on(outcome), markup=False)
+
+    def _write(self, outcome: Outcome, options: dict[str, Any]) -> None:
+        try:
+            if path := options["json"]:
+                path.write_text(json.dumps(outcome_to_json(outcome), indent=1) + "\n", encoding="utf-8")
+            if path := options["plot"]:
+                plots.draw(outcome, path)
+        except OSError as exc:
+            raise CommandError(f"{path}: {exc.strerror or exc}") from exc
+        except plots.NoLibrary as exc:
+            raise CommandError(f"{path} was not drawn: {exc}") from exc
+
+
+def _policies(named: list[str] | None) -> list[str]:
+    for name in named or ():
+        if name not in POLICIES:
+            raise CommandError(f"There is no policy {name!r}; there is: {', '.join(sorted(POLICIES))}.")
+    return list(dict.fromkeys(named or POLICIES))
+
+
+def _check_budget(budget: int | None) -> None:
+    least = max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
+    if budget is not None and budget < least:
+        raise CommandError(
+            f"--budget is {budget}, but must be at least {least}: "
+            f"{LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
+        )
+
+
+def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
+    """Before minutes are spent: whether what is to be written can be."""
+    if plot_path and plot_path.suffix.lower() not in plots.SUFFIXES:
+        raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(plots.SUFFIXES)}.")
+    for path in filter(None, (json_path, plot_path)):
+        place = path if path.exists() else path.parent
+        if path.is_dir():
+            raise CommandError(f"{path}: Is a directory")
+        if not place.exists():
+            raise CommandError(f"{path}: there is no folder {place}.")
+        if not os.access(place, os.W_OK):
+            raise CommandError(f"{path}: Permission denied")
+
+
+def _talks(files: Sequence[Path], format_name: FormatName) -> list[Talk]:
+    """The talks of all files in which at least one question was answered."""
+    talks: list[Talk] = []
+    for path in files:
+        for number, chat in enumerate(chats_in(path, format_name), start=1):
+            talk = talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
+            talks += [talk] if talk.exchanges else []
+    if not talks:
+        raise CommandError("There is nothing to play: in these files, nobody answers a question.")
+    return talks
+
+
+@contextmanager
+def _bars(policies: Sequence[str], turns: int, *, hidden: bool) -> Iterator[Tell]:
+    """A bar of `turns` steps for each policy on standard error; gone when it is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
+        tasks = {policy: progress.add_task(policy, total=turns) for policy in policies}
+        yield lambda policy, steps: progress.advance(tasks[policy], steps)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and a closed terminal end the command in good order: no child and no file of it is left."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, stop) for number in signals]
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise CommandError("Stopped.", returncode=INTERRUPTED) from None
+    finally:
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,43 @@
+"""What counts as still being there."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.lab.finding import Haystack
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "any_form", "exact"),
+    [
+        ("Your code is QX7.", "QX7", True, True),
+        ("your code is qx7.", "QX7", True, False),  # another case
+        ("on May\n21", "May 21", True, False),  # another white space
+        ("in 2011", "11", False, False),  # a part of a word is not the word
+        ("11 of 2011", "11", True, True),
+        ("(11)", "11", True, True),
+        ("£11", "£11", True, True),
+        ("QX7QX7 QX7", "QX7", True, True),  # the first hits run on, the last does not
+        ("nothing", "", False, False),
+        ("", "QX7", False, False),
+        ("我们去北京吧", "北京", True, True),  # no spaces between words
+    ],
+)
+def test_it_finds_whole_words(text: str, form: str, any_form: bool, exact: bool) -> None:
+    assert Haystack(text).has([form]) is any_form
+    assert Haystack(text).has_exactly([form]) is exact
+
+
+def test_one_form_is_enough() -> None:
+    assert Haystack("seat 14C").has(["14D", "14c"])
+    assert not Haystack("seat 14C").has_exactly(["14D", "14c"])
+    assert not Haystack("seat 14C").has([])
+
+
+@given(st.text(), st.text(alphabet="ab1 ", min_size=1), st.text())
+def test_what_stands_alone_is_found(before: str, form: str, after: str) -> None:
+    text = Haystack(f"{before}\n{form}\n{after}")
+    assert text.has_exactly([form])
+    assert text.has([form]) or not form.strip()

@@ -1,0 +1,90 @@
+"""What is kept, by how long ago it was last said: small talks whose shares one can count."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.lab.finding import Haystack
+from memory.lab.keeping import (
+    DISTANCES,
+    MOST_THINGS,
+    Keeping,
+    Tally,
+    Thing,
+    kept_from_json,
+    kept_to_json,
+    spans_of,
+    summed,
+)
+
+
+def play(memories: list[str], said: list[list[str]]) -> Keeping:
+    """`memories[n]` is the memory of prompt n, `said[n]` what turn n then says."""
+    keeping = Keeping()
+    for memory, things in zip(memories, said, strict=True):
+        keeping.look(Haystack(memory))
+        keeping.say([Thing(thing.casefold(), (thing,)) for thing in things])
+    return keeping
+
+
+def test_it_counts_by_distance() -> None:
+    found = play(["", "alpha", "ALPHA"], [["alpha", "beta"], [], []]).tallies
+    assert found[1] == Tally(asked=2, kept=1, verbatim=1)  # alpha is there, beta is not
+    assert found[2] == Tally(asked=2, kept=1, verbatim=0)  # alpha in another case
+    assert found[5] == Tally()
+
+
+def test_what_is_said_again_starts_anew() -> None:
+    found = play(["", "alpha", "alpha", ""], [["alpha"], ["Alpha"], [], []]).tallies
+    assert found[1] == Tally(asked=2, kept=2, verbatim=1)  # after turn 0, and after turn 1
+    assert found[2] == Tally(asked=1, kept=0, verbatim=0)  # at prompt 2 it is one turn old, at prompt 3 two
+
+
+def test_another_form_counts_but_not_to_the_letter() -> None:
+    keeping = Keeping()
+    keeping.say([Thing("nyc", ("NYC",), ("New York",))])
+    keeping.look(Haystack("a flight to New York"))
+    assert keeping.tallies[1] == Tally(asked=1, kept=1, verbatim=0)
+
+
+def test_of_very_many_things_some_are_followed() -> None:
+    keeping = Keeping()
+    keeping.say([Thing(str(number), (str(number),)) for number in range(10 * MOST_THINGS)])
+    keeping.look(Haystack("0 10 20"))
+    assert keeping.tallies[1] == Tally(asked=MOST_THINGS, kept=3, verbatim=3)
+
+
+def test_spans_of_both_sides_count_once() -> None:
+    assert [thing.said for thing in spans_of("Order QX-17 please", "qx-17 is sent to Lima")] == [
+        ("qx-17",),
+        ("Lima",),
+    ]
+
+
+def test_shares() -> None:
+    assert Tally(4, 3, 1).share == 0.75
+    assert Tally(4, 3, 1).share_verbatim == 0.25
+    assert Tally().share is None
+    assert Tally().share_verbatim is None
+
+
+@given(st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=130), st.sampled_from("abcde"))
+def test_each_thing_is_asked_at_most_once_for_each_time_it_was_said(
+    said: list[list[str]], remembered: str
+) -> None:
+    found = play([remembered] * len(said), said).tallies
+    times = sum(map(len, said))
+    for one in found.values():
+        assert 0 <= one.verbatim <= one.kept <= one.asked <= times
+    asked = [found[distance].asked for distance in DISTANCES]
+    assert asked == sorted(asked, reverse=True)  # what is followed for long was followed for short
+
+
+@given(st.dictionaries(st.sampled_from(DISTANCES), st.builds(Tally, *[st.integers(0, 99)] * 3)))
+def test_tallies_travel_as_json_and_add_up(kept: dict[int, Tally]) -> None:
+    assert kept_from_json(json.loads(json.dumps(kept_to_json(kept)))) == kept
+    twice = summed([kept, kept])
+    assert all(twice[distance].asked == 2 * tally.asked for distance, tally in kept.items())

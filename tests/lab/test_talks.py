@@ -1,0 +1,134 @@
+"""Files of all formats become talks: who answered what, which tool messages came with it, what was annotated."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conversations.interchange import read_chats
+from memory.lab.talks import Exchange, Fact, Talk, name_of, talk_of
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+
+
+def talk(messages: list[dict[str, Any]], **more: Any) -> Talk:
+    (chat,) = read_chats(json.dumps({"messages": messages, **more}))
+    return talk_of(chat, "a talk")
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    """Messages from texts that begin with u, a, s or t: the role."""
+    roles = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
+    return [{"role": roles[text[0]], "content": text} for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("texts", "exchanges"),
+    [
+        (("u1", "a1", "u2", "a2"), [("u1", "a1"), ("u2", "a2")]),
+        (("u1", "u2", "a1", "a2", "u3", "a3"), [("u1\n\nu2", "a1\n\na2"), ("u3", "a3")]),  # one side in a row
+        (("s", "a0", "u1", "a1"), [("u1", "a1")]),  # a greeting answers nothing
+        (("u1", "a1", "u2"), [("u1", "a1")]),  # nobody answered
+        (("u1",), []),
+        (("a1",), []),
+        ((), []),
+    ],
+)
+def test_questions_meet_their_replies(texts: tuple[str, ...], exchanges: list[tuple[str, str]]) -> None:
+    found = talk(said(*texts)).exchanges
+    assert [(one.question, one.reply) for one in found] == exchanges
+
+
+def test_blank_messages_say_nothing() -> None:
+    assert talk([{"role": "user", "content": " \n"}, *said("u1", "a1")]).exchanges == (Exchange("u1", "a1"),)
+
+
+def test_instructions_are_the_leading_system_message() -> None:
+    assert talk(said("s: be brief", "u1", "a1")).instructions == "s: be brief"
+
+
+def test_what_failed_or_was_replaced_was_not_said() -> None:
+    own = {"format": "chatmemory/1"}
+    messages = [
+        {"seq": 1, "role": "user", "content": "Why?"},
+        {"seq": 2, "role": "assistant", "content": "Old", "reply_to": 1, "superseded_by": 4},
+        {"seq": 3, "role": "assistant", "content": "Broken", "reply_to": 1, "status": "failed"},
+        {"seq": 4, "role": "assistant", "content": "New", "reply_to": 1, "status": "cancelled"},
+    ]
+    assert talk(messages, **own).exchanges == (Exchange("Why?", "New", cut_off=True),)
+
+
+def test_tool_messages_are_no_talk_but_are_counted() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "find"}}]}
+    result = {"role": "tool", "content": "seat 14C"}
+    (exchange,) = talk([*said("u1"), call, result, *said("a1")]).exchanges
+    sent = ["seat 14C", json.dumps(call["tool_calls"])]
+    assert (exchange.question, exchange.reply) == ("u1", "a1")
+    assert exchange.tool_tokens == sum(count_tokens(text) + MESSAGE_OVERHEAD for text in sent)
+
+
+def test_tool_calls_beside_a_text_are_counted_too() -> None:
+    calls = [{"function": {"name": "find"}}]
+    (exchange,) = talk([*said("u1"), {"role": "assistant", "content": "a1", "tool_calls": calls}]).exchanges
+    assert exchange.tool_tokens == count_tokens(json.dumps(calls)) + MESSAGE_OVERHEAD
+
+
+def test_facts_belong_to_the_exchanges_that_say_them() -> None:
+    facts = [
+        {"slot": "id", "canonical": "QX7", "surface": ["qx 7"], "messages": [1, 5]},
+        {"slot": "other id", "canonical": "qx7", "surface": ["QX7"], "messages": [2]},
+        {"slot": "seat", "canonical": "14C", "surface": ["14C"], "messages": [3]},
+    ]
+    # By their place in the file, from 0: system, question, reply, tool, reply, question, reply.
+    messages = said("s", "u1", "a1", "tool", "a1b", "u2", "a2")
+    assert talk(messages, facts=facts).facts == (
+        Fact("QX7", ("qx 7", "QX7"), (0, 1)),  # the same value is one fact
+        Fact("14C", ("14C",), ()),  # only a tool said it
+    )
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"canonical": "QX7"},
+        ["QX7", None, 3, []],
+        [{"canonical": 7, "messages": [0]}, {"canonical": " ", "messages": [0]}],
+    ],
+)
+def test_facts_of_another_shape_mean_nothing(facts: Any) -> None:
+    assert talk(said("u1", "a1"), facts=facts).facts == ()
+
+
+def test_a_fact_without_forms_is_written_as_it_is_called() -> None:
+    facts = [{"canonical": "QX7", "surface": "QX7", "messages": [0, "1", 99]}]
+    assert talk(said("u1", "a1"), facts=facts).facts == (Fact("QX7", ("QX7",), (0,)),)
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [({"title": "Trip", "id": "x"}, "Trip"), ({"id": "x"}, "x"), ({"id": 7}, "7"), ({}, "file 1")],
+)
+def test_it_has_a_name(more: dict[str, Any], name: str) -> None:
+    (chat,) = read_chats(json.dumps({"messages": [], **more}))
+    assert name_of(chat, "file 1") == name
+
+
+TEXTS = st.text(min_size=1, max_size=20)
+
+
+@given(
+    st.builds(
+        Talk,
+        TEXTS,
+        TEXTS,
+        st.lists(st.builds(Exchange, TEXTS, TEXTS, st.booleans(), st.integers(0, 9))).map(tuple),
+        st.lists(
+            st.builds(Fact, TEXTS, st.lists(TEXTS).map(tuple), st.lists(st.integers(0, 9)).map(tuple))
+        ).map(tuple),
+    )
+)
+def test_it_travels_as_json(talk: Talk) -> None:
+    assert Talk.from_json(json.loads(json.dumps(talk.to_json()))) == talk
