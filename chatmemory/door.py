@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from asgiref.sync import markcoroutinefunction
 from django.core.exceptions import RequestDataTooBig
@@ -32,6 +32,8 @@ class AsyncDoor(APIView):
     """
 
     renderer_classes = [JSONRenderer, EventStreamRenderer]
+    is_stateless: ClassVar[bool] = False
+    """It stores nothing: it needs no writer, and ends with its client, because nobody else could have the answer."""
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -47,10 +49,15 @@ class AsyncDoor(APIView):
         work = asyncio.get_running_loop().create_task(self._serve(request, *args, **kwargs))
         _serving.add(work)
         work.add_done_callback(_serving.discard)
-        return await asyncio.shield(work)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if self.is_stateless:
+                work.cancel()
+            raise
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        run = db.read if request.method in SAFE_METHODS else db.write
+        run = db.read if self.is_stateless or request.method in SAFE_METHODS else db.write
         opened = await run(self._open, request, *args, **kwargs)
         if isinstance(opened, HttpResponseBase):
             return opened

@@ -195,7 +195,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
-    "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "account", "health")],
+    "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "stateless", "account", "health")],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "chatmemory.schema.with_errors",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.conf import settings
@@ -26,7 +30,8 @@ from chatmemory.errors import (
     UpstreamTimedOut,
 )
 from chatmemory.http import caller
-from conversations import finishing, following, generation, services
+from conversations import finishing, following, generation, services, stateless
+from conversations.histories import AskIn, AskOut
 from conversations.models import ActiveReply, Message, Role
 from conversations.serializers import (
     ChatMessageIn,
@@ -40,6 +45,7 @@ from conversations.serializers import (
 )
 from conversations.services import Begun, Standing
 from conversations.views import messages_page
+from memory.services import StaleMemory, freshen
 
 logger = logging.getLogger(__name__)
 
@@ -73,27 +79,55 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A turn that begins when its chat's memory is fresh, or has had its time. Nothing of it is stored yet."""
+
+    stale: StaleMemory
+    begin: Callable[[], Begun | Standing]
+
+
+Opened: TypeAlias = Begun | Standing | Waiting
+
+
+def _begun(begin: Callable[..., Begun | Standing]) -> Opened:
+    generation.refuse_when_draining()
+    try:
+        return begin(may_wait=True)
+    except StaleMemory as stale:
+        return Waiting(stale, begin)
+
+
+async def _fresh(waiting: Waiting) -> Begun | Standing:
+    """Have the chat folded first, on a thread that nobody else needs. A fold that takes longer goes on by itself."""
+    stale = waiting.stale
+    with suppress(TimeoutError):
+        async with asyncio.timeout(stale.seconds):
+            await db.slow(freshen, stale.chat_id, stale.seconds)
+    generation.refuse_when_draining()
+    return await db.write(waiting.begin)
+
+
 class ReplyDoor(AsyncDoor):
     """Answers with the reply of a turn that has begun, or of one that stands."""
 
     wants_stream = True
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        turn: Begun | Standing = opened
+        turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
         if isinstance(turn, Begun):
             pending = turn.pending
             generation.start(turn)
             turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
         if self.wants_stream:
-            return event_stream(turn.chat_id, turn.message_id)
+            return event_stream(following.events(turn.chat_id, turn.message_id))
         return await self._whole(turn)
 
-    def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Begun | Standing:
+    def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Opened:
         """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
-        generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
-        turn = body.turn(services.default_variant())
-        return services.begin_turn(caller(request), turn, chat_id=chat_id, key=idempotency_key(request))
+        turn, key = body.turn(services.default_variant()), idempotency_key(request)
+        return _begun(partial(services.begin_turn, caller(request), turn, chat_id=chat_id, key=key))
 
     async def _whole(self, turn: Standing) -> HttpResponseBase:
         message = await following.final(turn.chat_id, turn.message_id)
@@ -111,18 +145,17 @@ class ReplyDoor(AsyncDoor):
             "message": message_json(message),
         }
         if message.status == "failed":
-            raise _nothing(message, body)
+            raise _nothing(message.error, body)
         return Response(body)
 
 
-def event_stream(chat_id: UUID, message_id: UUID, after: int = 0) -> StreamingHttpResponse:
-    """The response that follows a reply."""
-    stream = following.events(chat_id, message_id, after)
-    return StreamingHttpResponse(stream, content_type="text/event-stream", headers=HEADERS)
+def event_stream(events: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    """The response that carries `events`."""
+    return StreamingHttpResponse(events, content_type="text/event-stream", headers=HEADERS)
 
 
-def _nothing(message: Message, body: dict[str, Any]) -> UpstreamFailed:
-    error = message.error or {}
+def _nothing(error: dict[str, str] | None, body: dict[str, Any]) -> UpstreamFailed:
+    error = error or {}
     kind = UpstreamTimedOut if error.get("code") == "upstream_timeout" else UpstreamFailed
     return kind(error.get("message") or "The model gave no answer.", details=body)
 
@@ -136,7 +169,7 @@ class FirstMessageDoor(ReplyDoor):
         summary="Make a chat by its first message",
         tags=["messages"],
     )
-    def post(self, request: Request) -> Begun | Standing:
+    def post(self, request: Request) -> Opened:
         body = FirstMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
         return self.begin(request, body, None)
@@ -151,7 +184,7 @@ class MessageDoor(ReplyDoor):
         summary="Send a message, get the reply",
         tags=["messages"],
     )
-    def post(self, request: Request) -> Begun | Standing:
+    def post(self, request: Request) -> Opened:
         body = ChatMessageIn(data=request.data)
         body.is_valid(raise_exception=True)
         return self.begin(request, body, body.validated_data["chat_id"])
@@ -168,7 +201,7 @@ class ChatMessagesDoor(ReplyDoor):
         summary="The same, the chat from the path",
         tags=["messages"],
     )
-    def post(self, request: Request, chat_id: UUID) -> Begun | Standing:
+    def post(self, request: Request, chat_id: UUID) -> Opened:
         body = MessageIn(data=request.data)
         body.is_valid(raise_exception=True)
         return self.begin(request, body, chat_id)
@@ -197,13 +230,12 @@ class RegenerateDoor(ReplyDoor):
         summary="Answer the last question again",
         tags=["messages"],
     )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Begun | Standing:
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Opened:
         body = VariantIn(data=request.data)
         body.is_valid(raise_exception=True)
-        generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
-        key = idempotency_key(request)
-        return services.begin_regeneration(caller(request), chat_id, message_id, body.variant(), key=key)
+        again = partial(services.begin_regeneration, caller(request), chat_id, message_id, body.variant())
+        return _begun(partial(again, key=idempotency_key(request)))
 
 
 class StreamDoor(AsyncDoor):
@@ -225,7 +257,7 @@ class StreamDoor(AsyncDoor):
         return chat_id, message_id, _position(request)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        return event_stream(*opened)
+        return event_stream(following.events(*opened))
 
 
 def _position(request: Request) -> int:
@@ -275,3 +307,34 @@ class CancelDoor(AsyncDoor):
             logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
         await db.write(finishing.finish_cancelled, chat_id, message_id)
         return (await db.read(following.find, chat_id, message_id)).final
+
+
+class AskDoor(AsyncDoor):
+    """For clients that manage their own history."""
+
+    is_stateless = True
+    wants_stream = True
+
+    @extend_schema(
+        request=AskIn,
+        responses={(200, "text/event-stream"): EVENTS, (200, "application/json"): AskOut},
+        operation_id="ask",
+        summary="Answer a history that the client keeps; nothing is stored",
+        description="The messages are sent as they are, no memory is added. A client that leaves ends the answer.",
+        tags=["stateless"],
+    )
+    def post(self, request: Request) -> stateless.Asked:
+        body = AskIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        generation.refuse_when_draining()
+        self.wants_stream = body.validated_data["stream"]
+        return stateless.Asked(body.prompt(), body.variant() or services.default_variant())
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        asked: stateless.Asked = opened
+        if self.wants_stream:
+            return event_stream(stateless.events(asked))
+        body = {"message": await stateless.whole(asked)}
+        if body["message"]["status"] == "failed":
+            raise _nothing(body["message"]["error"], body)
+        return Response(body)

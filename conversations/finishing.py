@@ -220,15 +220,15 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         input_tokens=reply.usage.input_tokens if reply.usage else None,
         cached_tokens=reply.usage.cached_tokens if reply.usage else None,
         output_tokens=reply.usage.output_tokens if reply.usage else None,
-        cost_usd=_cost(price, reply),
+        cost_usd=cost_of(price, reply),
         error={"code": reply.error.code, "message": reply.error.message} if reply.error else None,
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
 
 
-def _cost(price: Price | None, reply: Reply) -> Decimal | None:
-    """USD at the variant's price. The built-in model answers for every variant, and for nothing."""
+def cost_of(price: Price | None, reply: Reply) -> Decimal | None:
+    """USD at the variant's price, None if not known. The built-in model answers for every variant, and for nothing."""
     if reply.usage is None:
         return None
     if reply.model == OFFLINE:

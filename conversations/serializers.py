@@ -139,7 +139,8 @@ def _not_blank(value: str) -> None:
         raise serializers.ValidationError("This may not be blank.")
 
 
-def _instructions(value: str) -> None:
+def checked_instructions(value: str) -> None:
+    """A validator: no longer than instructions may be."""
     if len(value) > settings.INSTRUCTIONS_MAX_CHARS:
         raise serializers.ValidationError(
             f"This is over the limit of {settings.INSTRUCTIONS_MAX_CHARS} characters."
@@ -195,7 +196,7 @@ class VariantIn(Strict):
 class MessageIn(VariantIn):
     message = serializers.CharField(trim_whitespace=False, validators=[_not_blank, checked_text])
     instructions = serializers.CharField(
-        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[_instructions]
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_instructions]
     )
     sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
     metadata = ObjectField(required=False, default=dict)
@@ -301,7 +302,7 @@ class ChatIn(Strict):
 
     title = serializers.CharField(required=False, allow_blank=True, max_length=200)
     instructions = serializers.CharField(
-        required=False, allow_blank=True, trim_whitespace=False, validators=[_instructions]
+        required=False, allow_blank=True, trim_whitespace=False, validators=[checked_instructions]
     )
     policy = serializers.CharField(required=False, validators=[known_policy])
     options = ObjectField(required=False)

@@ -16,5 +16,6 @@ urlpatterns = [
     path(f"{message}/cancel", doors.CancelDoor.as_view()),
     path(f"{message}/regenerate", doors.RegenerateDoor.as_view()),
     path(f"{message}/stream", doors.StreamDoor.as_view()),
+    path("ask", doors.AskDoor.as_view()),
     path("models", views.ModelsView.as_view()),
 ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from conversations.histories import HistoryField, usage_json
 from conversations.serializers import (
     SOURCES_MAX,
     ObjectField,
@@ -19,6 +20,8 @@ from conversations.serializers import (
 )
 from memory.context import Context, prompt_messages
 from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.policies.interval import Interval
+from memory.summarizing import Summarized
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
@@ -76,6 +79,15 @@ def context_json(context: Context, recorded_hash: str | None = None) -> dict[str
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
+
+
+def summarized_json(made: Summarized) -> dict[str, Any]:
+    """A summary that is stored nowhere."""
+    return {
+        "summary": made.state.summary,
+        "state": made.state.to_json(),
+        "usage": usage_json(made.usage, made.cost_usd),
+    }
 
 
 class BriefTextOut(serializers.Serializer[Any]):
@@ -192,3 +204,17 @@ class UsageDayOut(UsageOut):
 
 class UsageDaysOut(serializers.Serializer[Any]):
     results = UsageDayOut(many=True)
+
+
+class SummarizeIn(Strict):
+    messages = HistoryField(help_text="System messages are left out.")
+    previous_summary = serializers.CharField(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+    )
+    policy = serializers.CharField(required=False, default=Interval.name, validators=[known_policy])
+
+
+class SummarizeOut(serializers.Serializer[Any]):
+    summary = serializers.CharField()
+    state = ObjectField()
+    usage = UsageOut()

@@ -1,10 +1,11 @@
 from django.urls import path
 
-from memory import views
+from memory import doors, views
 
 chat = "chats/<uuid:chat_id>"
 
 urlpatterns = [
+    path("summarize", doors.SummarizeDoor.as_view()),
     path("usage", views.UsageView.as_view()),
     path(f"{chat}/brief", views.BriefView.as_view()),
     path(f"{chat}/revisions", views.RevisionsView.as_view()),

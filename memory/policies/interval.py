@@ -117,7 +117,7 @@ class Interval(Policy):
 
     def render(self, state: State) -> list[StateSection]:
         """The paragraph as a message of the assistant's, under the seed's opening words."""
-        paragraph = quote_markers(" ".join(state.summary.split()))
+        paragraph = quote_markers(_line(state.summary))
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 
 
@@ -139,8 +139,9 @@ def set_apart(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
 
 
 def without_opening(text: str) -> str:
-    """`text` as a paragraph, without the opening words if it begins with them."""
-    return " ".join(_OPENING.sub("", text, count=1).split() if _OPENING.match(text) else text.split())
+    """`text` without the opening words that it may begin with."""
+    found = _OPENING.match(text)
+    return text[found.end() :] if found else text
 
 
 def _parted(said: str) -> tuple[list[str], str]:
@@ -148,13 +149,18 @@ def _parted(said: str) -> tuple[list[str], str]:
         return [], said
     pieces = said.split("\n\n")
     count = next((at for at, piece in enumerate(pieces) if not _OPENING.match(piece)), len(pieces))
-    carried = [paragraph for piece in pieces[:count] if (paragraph := without_opening(piece))]
-    return carried or [""], "\n\n".join(pieces[count:])
+    carried = [_line(without_opening(piece)) for piece in pieces[:count]]
+    return carried, "\n\n".join(pieces[count:])
+
+
+def _line(text: str) -> str:
+    """`text` with single spaces in place of line breaks and all other white space."""
+    return " ".join(text.split())
 
 
 def _existing(state: State, carried: Sequence[str]) -> str:
     """What was known before: the state's paragraph, and of the carried ones what is not in it already."""
-    existing = without_opening(state.summary)
+    existing = _line(without_opening(state.summary))
     for paragraph in carried:
         if paragraph not in existing:
             existing = f"{existing} {paragraph}".strip()
@@ -164,7 +170,7 @@ def _existing(state: State, carried: Sequence[str]) -> str:
 def _paragraph(answer: str) -> str:
     """The answer as one continuous paragraph that begins with its content."""
     lines = [_plain_line(line) for line in answer.splitlines()]
-    text = " ".join(word for line in lines for word in line.split())
+    text = _line("\n".join(lines))
     start = 0
     while found := _INTRODUCTION.match(text, start):
         start = found.end()

@@ -139,6 +139,24 @@ def test_who_waits_for_the_whole_reply_does_not_hold_the_process(
     servers.gone()
 
 
+@alone
+def test_answers_that_nobody_keeps_do_not_hold_the_process(servers: Servers, fake: FakeUpstream) -> None:
+    fake.behave("normal", deltas=40, hold_after=5, lane="stream")
+    fake.hold("stream")
+    fake.hold("complete")
+    servers.product.expected.add("Service Unavailable: /v1/summarize")
+    body = {"messages": [{"role": "user", "content": "x"}]}
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(servers.here.events, "POST", "ask", json=body)
+        summary = pool.submit(servers.there.post, "summarize", json=body)
+        fake.wait_until(lambda fake: fake.held("stream") == fake.held("complete") == 1)
+        servers.terminate()
+        last = answer.result(15)[-1]
+        assert summary.result(15).status_code == 503
+    assert (last.name, last.data["error"]["code"]) == ("message.incomplete", "interrupted")
+    servers.gone()
+
+
 def test_killed_in_the_middle_of_a_reply(servers: Servers, fake: FakeUpstream) -> None:
     fake.behave("normal", deltas=40, hold_after=5)
     fake.hold()

@@ -142,6 +142,7 @@ def test_what_an_imitation_adds_is_not_lost() -> None:
     ("said", "carried", "rest"),
     [
         (f"{OPENING} a\n\n{OPENING} b\n\nc\n\nd", ["a", "b"], "c\n\nd"),
+        (f"{OPENING}\nb\nc", ["b c"], ""),
         (f"{OPENING}", [""], ""),
         (f"{OPENING}\n\nOnly this", [""], "Only this"),
         ("I’ve Summarized our previous exchanges for context: a", ["a"], ""),
