@@ -68,7 +68,7 @@ class FoldReport:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one step works on: the brief as loaded under its lease, and the bite that is to be folded, if any."""
+    """What one step works on: the brief as loaded under its lease, and the bite that is due, if any."""
 
     brief: ConversationBrief
     step: Step
@@ -96,6 +96,8 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
 
 
 def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
+    # A call that is not likely to end in time is not begun: half of what one may take, or of all the time there is.
+    enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
     while (job := _load(chat_id, owner)) is not None:
         if job.step.work is Work.NOTHING:
             _settle(chat_id, job)
@@ -104,7 +106,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
         if job.step.work is Work.WAIT or report.stuck:
             report.outcome = "failed" if report.error else "waiting"
             return
-        if (report.bites or report.lost) and until - time.monotonic() < settings.SUMMARIZER_TOTAL_SECONDS / 2:
+        if (report.bites or report.lost) and until - time.monotonic() < enough:
             report.outcome = "more"
             return
         bites = report.bites
@@ -125,6 +127,7 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         degraded=brief.degraded,
         attempts=brief.attempts,
         waiting=waiting,
+        rereads=get_policy(brief.policy).rereads(limits_of(brief)),
     )
     return Job(brief, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
 
@@ -168,12 +171,12 @@ def _take_step(job: Job, until: float, report: FoldReport) -> None:
     report.lost += done is Done.LOST
     report.bites += done is not Done.LOST
     report.published += done is Done.PUBLISHED
-    if job.bite is not None and done is Done.PUBLISHED:
+    if job.bite is not None and job.step.work is Work.FOLD and done is Done.PUBLISHED:
         report.turns += job.bite.counts.turns
 
 
 def _step(job: Job, timeout: float) -> Done:
-    if job.bite is not None:
+    if job.bite is not None and job.step.work is Work.FOLD:
         return _fold_bite(job.brief, job.bite, builtin=job.step.builtin, timeout=timeout)
     recovers = job.step.work is Work.RECOVER
     return rebuild_step(job.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)

@@ -1,4 +1,4 @@
-"""What of a chat's memory is to be done next, by whom, and how long a failure waits. Pure..
+"""What of a chat's memory is to be done next, by whom, and how long a failure waits. Pure.
 
 Attempts are those of the upstream since it last answered for this chat. Up to `max_attempts` each waits
 longer than the one before, and nothing else happens meanwhile. From then on the built-in summarizer does what
@@ -36,6 +36,8 @@ class Standing:
     attempts: int
     waiting: bool
     """The time of the next attempt has not come."""
+    rereads: bool = False
+    """The policy folds by reading all originals again: what is due is a rebuild."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,16 @@ class Step:
 
 
 def next_step(standing: Standing, max_attempts: int) -> Step:
-    """What to do next: first what is due, so that no chat outgrows its budget during a long rebuild."""
+    """What to do next: first what is due, so that no chat outgrows its budget during a long rebuild.
+
+    Not where the policy rereads: there each step is a part of a rebuild, which takes in whatever came meanwhile.
+    """
     given_up = standing.attempts >= max_attempts
     if standing.waiting and not given_up:
         return Step(Work.WAIT)
     builtin = given_up and (standing.waiting or not standing.degraded)
     if standing.due:
-        return Step(Work.FOLD, builtin)
+        return Step(Work.REBUILD if standing.rereads else Work.FOLD, builtin)
     if standing.rebuild_requested:
         return Step(Work.REBUILD, builtin)
     if standing.degraded:

@@ -13,6 +13,7 @@ from memory.turns import Turn, assistant_text
 
 SUMMARY_HEADING = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
 LINES_HEADING = "EARLIER TURNS, ONE LINE EACH (oldest first; details may be missing):"
+FACTS_HEADING = "FACTS – PRIOR CONVERSATION (use only if relevant):"
 SOURCES_HEADING = "SOURCES (retrieved material for this question):"
 RECENT_HEADING = "RECENT CONVERSATION:"
 
@@ -33,6 +34,9 @@ _MARKER = re.compile(
     r"={3,}\s*[^=\s]"
     r"|(?:turn\s+\d+|user|assistant|recent\s+conversation)\s*[:：]"
     r"|background\s*[-‐‑–—−]+\s*prior\s+conversation\s+summary"
+    r"|facts\s*[-‐‑–—−]+\s*prior\s+conversation"
+    r"|\[\s*(?:user|assistant)\s*\]\s*[:：]"
+    r"|#+\s*(?:existing\s+facts|conversation\s*[:：])"
     r"|earlier\s+turns,\s+one\s+line\s+each"
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"

@@ -11,6 +11,7 @@ from memory.limits import MAX_TURNS, MemoryLimits
 from memory.lines import lines_head_cost
 from memory.policies.answers import prompt_hash
 from memory.policies.chunked import Chunked
+from memory.policies.hierarchical import Hierarchical
 from memory.policies.interval import Interval
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.policies.window import counts_of, turns_beyond, window_of, with_window
@@ -36,6 +37,7 @@ __all__ = [
 
 POLICIES: Final[dict[str, Policy]] = {
     Chunked.name: Chunked(),
+    Hierarchical.name: Hierarchical(),
     Interval.name: Interval(),
 }
 

@@ -152,6 +152,10 @@ class Policy(ABC):
         """True if each fold is to read all originals again, from the first."""
         return False
 
+    def lazy_seconds(self, limits: MemoryLimits) -> float:
+        """How long a turn that begins while the chat is due may wait for the fold; 0: it does not."""
+        return 0.0
+
 
 def state_tokens(policy: Policy, state: State) -> int:
     """Tokens of the state as rendered, overhead of its messages included."""

@@ -16,6 +16,7 @@ standings = st.builds(
     degraded=st.booleans(),
     attempts=st.integers(0, 20),
     waiting=st.booleans(),
+    rereads=st.booleans(),
 )
 
 
@@ -26,8 +27,9 @@ def standing(
     degraded: bool = False,
     attempts: int = 0,
     waiting: bool = False,
+    rereads: bool = False,
 ) -> Standing:
-    return Standing(due, rebuild, degraded, attempts, waiting)
+    return Standing(due, rebuild, degraded, attempts, waiting, rereads)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,11 @@ def standing(
         (standing(rebuild=True), Step(Work.REBUILD, UPSTREAM)),
         (standing(due=True, rebuild=True), Step(Work.FOLD, UPSTREAM)),
         (standing(rebuild=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
+        # Where a policy reads all originals again, what is due is a rebuild, and nothing else is.
+        (standing(due=True, rereads=True), Step(Work.REBUILD, UPSTREAM)),
+        (standing(due=True, rereads=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
+        (standing(due=True, rereads=True, attempts=4, waiting=True), Step(Work.WAIT)),
+        (standing(rereads=True), Step(Work.NOTHING)),
         # What the built-in one did is replaced by the upstream alone.
         (standing(degraded=True), Step(Work.RECOVER, UPSTREAM)),
         (standing(degraded=True, attempts=7), Step(Work.RECOVER, UPSTREAM)),
@@ -69,7 +76,8 @@ def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: Standing)
 def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: Standing) -> None:
     if now.due:
         work = next_step(now, max_attempts=5).work
-        assert work is Work.FOLD or (work is Work.WAIT and now.attempts < 5)
+        folds = Work.REBUILD if now.rereads else Work.FOLD
+        assert work is folds or (work is Work.WAIT and now.attempts < 5)
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:

@@ -1,0 +1,229 @@
+"""Facts by key: merged, corrected and removed by name, cut in a fixed order, never lost by being left unsaid."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.policies.facts import (
+    CATEGORIES,
+    KEY_CHARS,
+    MOST_TOLD,
+    VALUE_TOKENS,
+    Fact,
+    Told,
+    facts_json,
+    facts_text,
+    fitting,
+    merged,
+    stored_facts,
+    told_in,
+)
+from memory.quoting import FACTS_HEADING, is_marker
+from memory.tokens import count_tokens
+
+ORDER = Fact("order_id", "#1234", "ENTITY")
+STATUS = Fact("order_status", "open", "STATE")
+TOPIC = Fact("topic", "a late order")
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["key", "value", "category", "x"]), inner, max_size=4),
+    ),
+    max_leaves=10,
+)
+rows = st.tuples(st.text(max_size=8), st.text(max_size=30), st.sampled_from(CATEGORIES))
+facts = st.lists(rows, max_size=30).map(
+    lambda told_rows: merged([], told_in([row(*one) for one in told_rows], None, ()))
+)
+
+
+def row(key: object, value: object, category: object = "GENERAL") -> dict[str, object]:
+    return {"key": key, "value": value, "category": category}
+
+
+def told(*rows: object, removed: object = (), sources: tuple[str, ...] = ()) -> Told:
+    return told_in(list(rows), list(removed) if isinstance(removed, tuple) else removed, sources)
+
+
+# What an answer says
+
+
+def test_the_facts_of_the_seed() -> None:
+    rows = [
+        row("order_id", "#1234", "ENTITY"),
+        row("refund_approved", "yes", "DECISION"),
+        row("refund_condition", "within 30 days", "CONDITION"),
+        row("order_status", "cancelled", "STATE"),
+        row("refund_amount", "$50.00", "NUMERIC"),
+        row("topic", "order cancellation", "GENERAL"),
+    ]
+    assert [fact.line for fact in told(*rows).facts] == [
+        "- order_id: #1234",
+        "- refund_approved: yes",
+        "- refund_condition: within 30 days",
+        "- order_status: cancelled",
+        "- refund_amount: $50.00",
+        "- topic: order cancellation",
+    ]
+    assert [fact.category for fact in told(*rows).facts] == [*CATEGORIES]
+
+
+@pytest.mark.parametrize(
+    ("given_row", "fact"),
+    [
+        (row("k", "v", "MOOD"), Fact("k", "v", "GENERAL")),
+        (row("k", "v", " decision "), Fact("k", "v", "DECISION")),
+        (row("k", "v", ["ENTITY"]), Fact("k", "v", "GENERAL")),
+        ({"key": "k", "value": "v"}, Fact("k", "v", "GENERAL")),
+        (row("k", True), Fact("k", "true")),
+        (row("k", ["a", "b", None, {}]), Fact("k", "a, b")),
+        (row(" a:\nb ", "two\u2028lines\n\n[user]: x"), Fact("a b", "two lines [user]: x")),
+        (row("k\u200b\x00", "v\u202e\ud800"), Fact("k", "v")),
+    ],
+)
+def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
+    assert told(given_row).facts == (fact,)
+
+
+@pytest.mark.parametrize(
+    "given_row",
+    [
+        1,
+        "order: 1",
+        [],
+        {},
+        row(1, "v"),
+        row("", "v"),
+        row("._-", "v"),
+        row("k", ""),
+        row("k", {}),
+        {"key": "k"},
+    ],
+)
+def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
+    assert told(given_row, row("k2", "v2")) == Told((Fact("k2", "v2"),), frozenset())
+
+
+def test_one_object_of_values_by_key_will_do() -> None:
+    assert told_in({"order_id": "#1", "status": None}, None, ()) == Told(
+        (Fact("order_id", "#1"),), frozenset({"status"})
+    )
+
+
+@pytest.mark.parametrize("wrong", [None, "order_id", 3, {"order_id": True}, [None, 3, ["order_id"]]])
+def test_a_list_of_removed_keys_of_another_form_removes_nothing(wrong: object) -> None:
+    assert told(removed=wrong).removed == frozenset()
+
+
+def test_a_link_that_nobody_gave_is_taken_out() -> None:
+    found = told(
+        row("form", "https://a.example/x and https://evil.example/y"), sources=("see https://a.example/x",)
+    )
+    assert found.facts[0].value == "https://a.example/x and [link removed]"
+
+
+@given(anything, anything)
+def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: object, removed: object) -> None:
+    for fact in told_in(given_facts, removed, ()).facts:
+        assert fact.name
+        assert fact.value
+        assert fact.category in CATEGORIES
+        assert len(fact.line.splitlines()) == 1
+        assert ":" not in fact.key
+        assert not is_marker(fact.line)
+
+
+def test_keys_values_and_their_number_are_bounded() -> None:
+    found = told(
+        *(row(f"{number} " + "long " * 100, "value " * 200) for number in range(MOST_TOLD + 50))
+    ).facts
+    assert len(found) == MOST_TOLD
+    assert all(len(fact.key) <= KEY_CHARS and count_tokens(fact.value) <= VALUE_TOKENS for fact in found)
+
+
+# Merging
+
+
+def test_a_key_said_again_gets_its_new_value_and_becomes_the_newest() -> None:
+    now = merged([ORDER, STATUS, TOPIC], told(row("order_id", "#99", "ENTITY"), row("fee", "$5", "NUMERIC")))
+    assert [fact.line for fact in now] == [
+        "- order_status: open",
+        "- topic: a late order",
+        "- order_id: #99",
+        "- fee: $5",
+    ]
+
+
+@pytest.mark.parametrize("spelled", ["Order ID", "order-id", " ORDER__ID ", "order.id", "ｏｒｄｅｒ_id"])
+def test_a_key_is_known_however_it_is_spelled(spelled: str) -> None:
+    assert [fact.value for fact in merged([ORDER], told(row(spelled, "#99")))] == ["#99"]
+    assert merged([ORDER], told(removed=(spelled,))) == []
+
+
+def test_keys_that_differ_in_their_marks_alone_are_two() -> None:
+    assert len(merged([], told(row("किताब", "a"), row("कुतब", "b")))) == 2
+
+
+def test_removed_and_null_remove_and_nothing_else_does() -> None:
+    assert merged([ORDER, STATUS], told(removed=("order_status", "unknown"))) == [ORDER]
+    assert merged([ORDER, STATUS], told(row("order_status", None))) == [ORDER]
+    assert merged([ORDER, STATUS], told()) == [ORDER, STATUS]
+    assert merged([ORDER, STATUS], told(row("order_status", ""))) == [ORDER, STATUS]
+
+
+def test_what_is_removed_and_told_at_once_holds() -> None:
+    assert merged([ORDER], told(row("order_id", "#99", "ENTITY"), removed=("order_id",))) == [
+        Fact("order_id", "#99", "ENTITY")
+    ]
+
+
+@given(facts, facts)
+def test_omission_never_removes(old: list[Fact], new: list[Fact]) -> None:
+    now = merged(old, Told(tuple(new), frozenset()))
+    names = [fact.name for fact in now]
+    assert set(names) == {fact.name for fact in (*old, *new)}
+    assert len(names) == len(set(names))
+    assert now[len(now) - len(new) :] == new
+
+
+# The cap
+
+
+def test_general_facts_go_first_and_the_longest_unsaid_before_newer_ones() -> None:
+    kept = [
+        Fact(f"k{number}", "some value", "GENERAL" if number % 3 == 0 else "ENTITY") for number in range(9)
+    ]
+    order: list[str] = []
+    while kept:
+        fewer = fitting(kept, count_tokens(facts_text(kept)) - 1)
+        order += [fact.key for fact in kept if fact not in fewer]
+        kept = fewer
+    assert order == ["k0", "k3", "k6", "k1", "k2", "k4", "k5", "k7", "k8"]
+
+
+@given(facts, st.integers(0, 200))
+def test_what_fits_is_within_the_cap_as_rendered_and_in_order(told_facts: list[Fact], cap: int) -> None:
+    kept = fitting(told_facts, cap)
+    assert count_tokens(facts_text(kept)) <= cap
+    assert kept == [fact for fact in told_facts if fact in kept]
+    if count_tokens(facts_text(told_facts)) <= cap:
+        assert kept == told_facts
+
+
+# Storage and the prompt
+
+
+@given(facts)
+def test_facts_survive_storage(told_facts: list[Fact]) -> None:
+    assert stored_facts(facts_json(told_facts)) == told_facts
+
+
+@given(anything)
+def test_any_stored_state_is_read(stored: object) -> None:
+    text = facts_text(stored_facts(stored))
+    assert text == "" or text.startswith(f"{FACTS_HEADING}\n- ")
+    assert not any(is_marker(line) for line in text.splitlines()[1:])
