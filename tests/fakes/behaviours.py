@@ -7,8 +7,10 @@ configuration chooses it: `normal?deltas=200&rate=200`, `cut?after=900&how=reset
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import accumulate, cycle, takewhile
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -29,6 +31,26 @@ LOREM = (
     "tempor",
     "ut",
 )
+
+
+CUTS = (1, 2, 3, 5, 4, 1, 7)
+"""Characters of the pieces in which a memory card comes: its borders are cut in every place, by and by."""
+
+_CARD = re.compile(r"\s*<\s*/?\s*memory_card", re.IGNORECASE)
+
+SAYS = (
+    "",
+    "fenced",  # the right object, in a fence after some words
+    "prose",  # words in place of an object
+    "wrong_types",
+    "half",  # an object that breaks off, though the answer ends well
+    "vast",  # an object with a text of `size` characters
+    "no_card",
+    "bad_card",  # half of one, properly closed
+    "open_card",  # never closed
+    "card_alone",  # a card, or a call, and not a word besides
+)
+"""What a summarizer says in place of the object that it was asked for, and a reply in place of its card."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +78,8 @@ class Behaviour:
     error: str = ""
     """The error's code: `context_length_exceeded`, `insufficient_quota`, …; for `incomplete` its reason."""
     retry_after: str = ""
+    says: str = ""
+    """How it is bad where an object or a card is asked for: one of `SAYS`."""
     tokens: int = 400
     """About how long a summary is."""
     pattern: str = r"[A-Z]{2}-\d{4}"
@@ -119,7 +143,10 @@ def behaviour(spec: str | Behaviour, **numbers: object) -> Behaviour:
     given = dict(parse_qsl(query, strict_parsing=bool(query)))
     defaults: dict[str, Any] = {field.name: field.default for field in fields(Behaviour)}
     read: dict[str, Any] = {name: type(defaults[name])(value) for name, value in given.items()}
-    return Behaviour(**{"kind": kind, **read, **numbers})
+    made = Behaviour(**{"kind": kind, **read, **numbers})
+    if made.says not in SAYS:
+        raise ValueError(f"no such answer: {made.says}")
+    return made
 
 
 def is_behaviour(name: str) -> bool:
@@ -128,9 +155,17 @@ def is_behaviour(name: str) -> bool:
 
 
 def pieces_of(text: str) -> list[str]:
-    """A text cut into words, their spaces kept."""
-    words = text.split(" ")
-    return [word + " " for word in words[:-1]] + [words[-1]] if text else []
+    """A text cut into words, their spaces kept; a card in it wherever that is awkward."""
+    found = _CARD.search(text)
+    said, card = (text[: found.start()], text[found.start() :]) if found else (text, "")
+    words = said.split(" ")
+    pieces = [*(f"{word} " for word in words[:-1]), *words[-1:]] if said else []
+    return pieces + _cut(card)
+
+
+def _cut(card: str) -> list[str]:
+    ends = list(takewhile(lambda end: end < len(card), accumulate(cycle(CUTS))))
+    return [card[start:end] for start, end in zip([0, *ends], [*ends, len(card)], strict=True) if card]
 
 
 def lorem(count: int) -> str:

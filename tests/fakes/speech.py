@@ -12,6 +12,8 @@ from typing import Any
 
 DONE = b"data: [DONE]\n\n"
 CREATED = 1_760_000_000
+CALL_CUT = 7
+"""Characters of a tool call's arguments in one event."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,20 @@ class End:
     message: str = "sk-leak is secret, and so is what the user said"
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool: its function's name and its arguments as JSON text."""
+
+    name: str
+    arguments: str
+    is_alone: bool = False
+    """There is no text beside it."""
+
+    def pieces(self) -> list[str]:
+        """The arguments as they come in a stream."""
+        return [self.arguments[at : at + CALL_CUT] for at in range(0, len(self.arguments), CALL_CUT)]
+
+
 @dataclass
 class Speech:
     """One answer in one style; it knows its ids and counts its events."""
@@ -32,7 +48,14 @@ class Speech:
     answer_id: str
     usage: dict[str, int] = field(default_factory=dict)
     include_usage: bool = True
+    call: Call | None = None
+    """What is called after the text."""
     _sequence: int = 0
+
+    @property
+    def is_silent(self) -> bool:
+        """It calls a tool and says nothing."""
+        return self.call is not None and self.call.is_alone
 
     def opening(self) -> list[bytes]:
         """Events before the first text."""
@@ -41,9 +64,14 @@ class Speech:
         item = {"id": "msg_1", "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
         part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
         where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-        return [
+        begun = [
             self._event("response.created", response=self.response("", End("in_progress"))),
             self._event("response.in_progress", response=self.response("", End("in_progress"))),
+        ]
+        if self.is_silent:
+            return begun
+        return [
+            *begun,
             self._event("response.output_item.added", output_index=0, item=item),
             self._event("response.content_part.added", part=part, **where),
         ]
@@ -67,6 +95,12 @@ class Speech:
         return self._event(
             "response.refusal.delta", item_id="msg_1", output_index=0, content_index=0, delta=text
         )
+
+    def calling(self) -> list[bytes]:
+        """The call of the tool, piece by piece; nothing where there is none."""
+        if self.call is None:
+            return []
+        return self._chat_calling(self.call) if self.style == "chat" else self._calling(self.call)
 
     def closing(self, text: str, end: End, *, refused: bool = False) -> list[bytes]:
         """Events after the last text, the terminal marker among them."""
@@ -102,6 +136,10 @@ class Speech:
             "content": [part],
         }
         in_progress = end.kind == "in_progress"
+        items: list[dict[str, Any]] = [{"id": "rs_1", "type": "reasoning", "summary": []}]
+        items += [] if self.is_silent else [message]
+        if self.call and end.kind == "complete":
+            items.append(call_item(self.call, self.call.arguments, "completed"))
         return {
             "id": self.answer_id,
             "object": "response",
@@ -110,17 +148,44 @@ class Speech:
             "error": error_object(end) if end.kind == "failed" else None,
             "incomplete_details": {"reason": end.reason} if end.kind == "incomplete" else None,
             "model": self.model,
-            "output": [] if in_progress else [{"id": "rs_1", "type": "reasoning", "summary": []}, message],
+            "output": [] if in_progress else items,
             "usage": None if in_progress else self._responses_usage(),
         }
 
+    def _calling(self, call: Call) -> list[bytes]:
+        index = 0 if self.is_silent else 1
+        where = {"item_id": "fc_1", "output_index": index}
+        pieces = [
+            self._event("response.function_call_arguments.delta", delta=piece, **where)
+            for piece in call.pieces()
+        ]
+        done = call_item(call, call.arguments, "completed")
+        return [
+            self._event(
+                "response.output_item.added", output_index=index, item=call_item(call, "", "in_progress")
+            ),
+            *pieces,
+            self._event("response.function_call_arguments.done", arguments=call.arguments, **where),
+            self._event("response.output_item.done", output_index=index, item=done),
+        ]
+
+    def _chat_calling(self, call: Call) -> list[bytes]:
+        head = {
+            "index": 0,
+            "id": "call_1",
+            "type": "function",
+            "function": {"name": call.name, "arguments": ""},
+        }
+        pieces = [{"index": 0, "function": {"arguments": piece}} for piece in call.pieces()]
+        return [self._chunk({"tool_calls": [part]}) for part in (head, *pieces)]
+
     def _closing(self, text: str, end: End, refused: bool) -> list[bytes]:
         where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-        done = self._event("response.output_text.done", text=text, **where)
+        done = [] if self.is_silent else [self._event("response.output_text.done", text=text, **where)]
         if end.kind == "unsaid":
-            return [done, DONE]
+            return [*done, DONE]
         kind = {"complete": "completed"}.get(end.kind, end.kind)
-        return [done, self._event(f"response.{kind}", response=self.response(text, end, refused))]
+        return [*done, self._event(f"response.{kind}", response=self.response(text, end, refused))]
 
     def _chat_closing(self, end: End) -> list[bytes]:
         if end.kind == "unsaid":
@@ -128,7 +193,7 @@ class Speech:
         if end.kind == "failed":
             return [self.error_line(end)]
         usage = [self._chunk(None, usage=self._chat_usage())] if self.include_usage else []
-        return [self._chunk({}, finish=finish_reason(end)), *usage, DONE]
+        return [self._chunk({}, finish=self._finish(end)), *usage, DONE]
 
     def _completion(self, text: str, end: End, refused: bool) -> dict[str, Any]:
         if end.kind == "failed":
@@ -138,7 +203,7 @@ class Speech:
             "content": None if refused else text,
             "refusal": text if refused else None,
         }
-        finish = None if end.kind == "unsaid" else finish_reason(end)
+        finish = None if end.kind == "unsaid" else self._finish(end)
         return {
             "id": self.answer_id,
             "object": "chat.completion",
@@ -147,6 +212,9 @@ class Speech:
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
             "usage": self._chat_usage(),
         }
+
+    def _finish(self, end: End) -> str:
+        return "tool_calls" if self.call and end.kind == "complete" else finish_reason(end)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         self._sequence += 1
@@ -186,6 +254,18 @@ class Speech:
             "completion_tokens": usage.get("output", 0),
             "total_tokens": usage.get("input", 0) + usage.get("output", 0),
         }
+
+
+def call_item(call: Call, arguments: str, status: str) -> dict[str, Any]:
+    """A call of a tool as an item of a Responses object."""
+    return {
+        "id": "fc_1",
+        "type": "function_call",
+        "status": status,
+        "call_id": "call_1",
+        "name": call.name,
+        "arguments": arguments,
+    }
 
 
 def error_object(end: End) -> dict[str, Any]:

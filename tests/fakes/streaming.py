@@ -48,7 +48,7 @@ def said(how: Behaviour, speech: Speech, text: str, count: int | None = None) ->
         yield Paced(deltas[: how.hold_after], how.rate)
         yield Gate()
         deltas = deltas[how.hold_after :]
-    yield Paced(deltas, how.rate)
+    yield Paced(deltas + (speech.calling() if count is None else []), how.rate)
 
 
 def begun(how: Behaviour, speech: Speech, text: str) -> Steps:

@@ -1,7 +1,8 @@
 """A summarizer that forgets nothing: reads the summarizer's input, answers with every code in it.
 
-It is strict about the format, because the product promises it to the letter (seed 000, section 5.2):
-anything else is an `AssertionError`, which the fake answers with a 400 and keeps for the test to see.
+It is strict about the format, because the product promises it to the letter (seed 000, section 5.2; seed 003 for the
+input that asks for facts): anything else is an `AssertionError`, which the fake answers with a 400 and keeps for the
+test to see.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ FORM = re.compile(
     r"=== EXISTING_SUMMARY ===\n(?P<existing>.*)\n=== END_EXISTING_SUMMARY ===\n\n"
     r"=== NEW_TURNS ===\n(?P<turns>.*)\n=== END_NEW_TURNS ===\n?",
     re.DOTALL,
+)
+FACT = r"- [^:\n]+: .*"
+FACTS_FORM = re.compile(
+    r"## Existing facts \(merge, update, or remove as needed\):\n"
+    rf"(?P<existing>- none|{FACT}(?:\n{FACT})*)\n\n"
+    r"## Conversation:\n(?P<turns>\[(?:user|assistant)\]: (?s:.*))"
 )
 FILLER = (
     "the",
@@ -61,6 +68,13 @@ def parse(text: str) -> SummarizerInput:
     assert turns.startswith("Turn 1:\n"), "new turns do not start with Turn 1"
     existing = match["existing"]
     return SummarizerInput("" if existing == "NONE" else existing, turns)
+
+
+def parse_facts(text: str) -> SummarizerInput:
+    """Read an input that asks for facts, to the letter. Raises `AssertionError` when it is not in the format."""
+    match = FACTS_FORM.fullmatch(text)
+    assert match, "input for facts is not in the promised format"
+    return SummarizerInput("" if match["existing"] == "- none" else match["existing"], match["turns"])
 
 
 def summarize(shown: SummarizerInput, *, tokens: int, pattern: str = CODE) -> str:

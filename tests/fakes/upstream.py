@@ -10,8 +10,9 @@ request; 2. the request's model name, if it names a behaviour: `model="drip?ever
 behaviour: `fake.behave("cut?after=300", lane="stream")`.
 
 Unless told otherwise it echoes what the user said, and answers the summarizer's input with a summary that
-keeps every code. `hold` and `release` close and open a lane; `requests` is all that was asked. Every method
-may be called from any thread.
+keeps every code, or with the object that the request's schema names. A reply ends with a memory card, or the
+call of a tool, where the request wants one; `Behaviour.says` makes either bad. `hold` and `release` close and
+open a lane; `requests` is all that was asked. Every method may be called from any thread.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ class FakeUpstream:
         """What was wrong with requests, by the fake's own strict reading; any is a bug of the product."""
         return list(self._replies.faults)
 
+    def take_schemas(self, takes: bool) -> None:
+        """Whether requests for structured output are taken, or answered with 400."""
+        self._replies.takes_schemas = takes
+
     @property
     def active(self) -> int:
         """Requests that are being answered, or held."""
@@ -105,6 +110,7 @@ class FakeUpstream:
     def reset(self) -> None:
         """As new: no requests, no scripts, usual behaviour, open lanes. Answers under way go on."""
         self.clear()
+        self.take_schemas(True)
         self.behave("normal")
         for lane in LANES:
             self.release(lane)
