@@ -26,6 +26,8 @@ POOLED = 4
 """Threads on PostgreSQL, at most: more of them only wait for each other and for the interpreter. Measured at 20 streams
 at once: 8 threads 69 streams a second and 248 ms to the first token at the 95th percentile; 4 threads 79 and 170 ms.
 Fewer would be faster still next to the database, but not a network away from it."""
+SLOW = 4
+"""Threads for work that takes seconds, at most; on PostgreSQL, no more than leave the writers their connections."""
 SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits for the interpreter. Every statement lets go of it, and then waits
 that long for a busy event loop: with Python's own 5 ms, 20 streams at once had two thirds of the speed (measured).
@@ -46,6 +48,12 @@ def _readers() -> ThreadPoolExecutor:
         if settings.IS_SQLITE
         else _writer()
     )
+
+
+@cache
+def _slow() -> ThreadPoolExecutor:
+    size = SLOW if settings.IS_SQLITE else min(SLOW, max(1, settings.DATABASE_POOL_SIZE - POOLED - 2))
+    return ThreadPoolExecutor(max_workers=size, thread_name_prefix="db-slow")
 
 
 def _job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -73,3 +81,8 @@ async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def read(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run `function`, which only reads, without waiting for writers."""
     return await _run(_readers(), function, *args, **kwargs)
+
+
+async def slow(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `function`, which takes seconds, where neither writers nor readers wait for it. To its end, as `write`."""
+    return await _run(_slow(), function, *args, **kwargs)

@@ -132,10 +132,13 @@ def delete_chat(chat: Chat) -> None:
             locked.delete()
 
 
-def begin_turn(user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "") -> Begun | Standing:
+def begin_turn(
+    user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "", may_wait: bool = False
+) -> Begun | Standing:
     """Store the user's message and begin the reply; without `chat_id`, in a new chat.
 
-    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy.
+    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy, and
+    with `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = request.fingerprint(chat_id)
     counted = count_tokens(request.message)
@@ -149,7 +152,7 @@ def begin_turn(user: User, request: TurnRequest, *, chat_id: UUID | None, key: s
         else:
             _require_idle(chat)
         message = _store_question(chat, request, counted)
-        begun = _begin_reply(chat, message, request.variant, request)
+        begun = _begin_reply(chat, message, request.variant, request, may_wait=may_wait)
         _remember(user, key, fingerprint, begun.pending)
         return begun
 
@@ -157,11 +160,18 @@ def begin_turn(user: User, request: TurnRequest, *, chat_id: UUID | None, key: s
 
 
 def begin_regeneration(
-    user: User, chat_id: UUID, message_id: UUID, variant: Variant | None, *, key: str = ""
+    user: User,
+    chat_id: UUID,
+    message_id: UUID,
+    variant: Variant | None,
+    *,
+    key: str = "",
+    may_wait: bool = False,
 ) -> Begun | Standing:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 
-    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict.
+    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict, and with
+    `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
@@ -180,7 +190,9 @@ def begin_regeneration(
             message=question.content, variant=chosen, instructions=instructions, sources=sources
         )
         standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
-        begun = _begin_reply(chat, question, chosen, request, again=True, supersedes=standing)
+        begun = _begin_reply(
+            chat, question, chosen, request, again=True, supersedes=standing, may_wait=may_wait
+        )
         _remember(user, key, fingerprint, begun.pending)
         return begun
 
@@ -268,6 +280,7 @@ def _begin_reply(
     *,
     again: bool = False,
     supersedes: Message | None = None,
+    may_wait: bool = False,
 ) -> Begun:
     prepared = memory.context_for(
         chat,
@@ -276,6 +289,7 @@ def _begin_reply(
         turn_instructions=request.instructions,
         sources=request.sources,
         again=again,
+        may_wait=may_wait,
     )
     pending = Pending(
         chat_id=chat.pk,

@@ -1,8 +1,8 @@
 """What conversations may ask of memory: four verbs, and the two views of a context.
 
-`context_for` before a reply, `turn_finished` in the transaction that finishes it, `messages_changed` when messages
-came or went otherwise, `policy_changed` when a chat is to be remembered another way. Folding is not started from here
-but by memory's own post-save receiver, which calls `count_reply`.
+`context_for` before a reply (and `freshen` before that, where it says so), `turn_finished` in the transaction that
+finishes it, `messages_changed` when messages came or went otherwise, `policy_changed` when a chat is to be remembered
+another way. Folding is not started from here but by memory's own post-save receiver, which calls `count_reply`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import loading, queueing, shown
 from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
+from memory.freshening import StaleMemory as StaleMemory
+from memory.freshening import freshen as freshen
+from memory.freshening import require_fresh
 from memory.limits import MemoryLimits
 from memory.lines import line_cost
 from memory.models import ContextRecord, ContextText, ConversationBrief, Requested, SummaryRevision
@@ -64,17 +67,20 @@ def context_for(
     turn_instructions: str = "",
     sources: Sequence[Source] = (),
     again: bool = False,
+    may_wait: bool = False,
 ) -> Prepared:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn.
-    Costs the same however long the chat is.
+    Costs the same however long the chat is. `may_wait`: raises `StaleMemory` where the chat wants a fold first.
     """
     brief = (
         _BRIEF.first(chat.pk)
         or ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))[0]
     )
     brief.chat = chat  # at hand, where its instructions count
+    if may_wait:
+        require_fresh(brief)
     instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
     asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
     context = _assemble(brief, asked, before_seq)
