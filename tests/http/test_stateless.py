@@ -362,6 +362,24 @@ def test_a_summary_does_not_hold_up_a_process_that_goes(
 # Both
 
 
+def test_the_seeds_client_keeps_its_memory_by_these_two_doors(alice: Client, upstream: FakeUpstream) -> None:
+    """Seed 004, sections 2 and 4: system prompt, summary message, buffer; summarized every four user turns."""
+    system, context = {"role": "system", "content": "Examine."}, list[dict[str, str]]()
+    upstream.behave("normal", lane="complete", tokens=60)
+    for turn in range(1, 25):
+        context.append({"role": "user", "content": f"AB-{1000 + turn}"})
+        said = ask(alice, messages=[system, *context]).json()["message"]["content"]
+        context.append({"role": "assistant", "content": said})
+        if turn % 4 == 0 and len(context) > 6:
+            summary = summarize(alice, context[:-6]).json()["summary"]
+            context = [{"role": "assistant", "content": f"{OPENING} {summary}"}, *context[-6:]]
+    assert len(context) == 7
+    assert all(f"AB-{1000 + turn}" in str(context) for turn in range(1, 25))
+    assert len(upstream.calls("complete")) == 6
+    assert max(len(request.said) for request in upstream.calls("stream")) == 14
+    assert upstream.faults == []
+
+
 @pytest.mark.parametrize("call", [ask, summarize])
 def test_neither_waits_for_a_writer(
     alice: Client, upstream: FakeUpstream, live: LiveServer, call: Callable[[Client], httpx.Response]
