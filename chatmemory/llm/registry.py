@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
 
@@ -12,7 +13,7 @@ from chatmemory.llm.openai import OpenAIModel
 from chatmemory.llm.protocol import ChatModel
 
 _made: tuple[tuple[object, ...], ChatModel] | None = None
-_watched: Callable[[ChatModel], ChatModel] = lambda model: model
+_watched: Callable[[ChatModel], ChatModel] | None = None
 
 
 def is_offline() -> bool:
@@ -27,18 +28,27 @@ def chat_model() -> ChatModel:
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _made is None or _made[0] != wanted:
         _made = (wanted, _make())
-    return _watched(_made[1])
+    return _seen(_made[1])
 
 
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer where the upstream keeps failing."""
-    return _watched(_offline())
+    return _seen(_offline())
 
 
-def watch(watched: Callable[[ChatModel], ChatModel]) -> None:
-    """From now on, this process's models are handed out wrapped by `watched`, which measures what they are asked."""
-    global _watched  # one watcher a process; the server has none
-    _watched = watched
+@contextmanager
+def watched_by(watched: Callable[[ChatModel], ChatModel]) -> Iterator[None]:
+    """Within, this process's models are handed out wrapped by `watched`, which measures what they are asked."""
+    global _watched  # for the lab, which has a process to itself; the server has no watcher
+    before, _watched = _watched, watched
+    try:
+        yield
+    finally:
+        _watched = before
+
+
+def _seen(model: ChatModel) -> ChatModel:
+    return model if _watched is None else _watched(model)
 
 
 def _offline() -> OfflineModel:

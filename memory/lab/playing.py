@@ -53,17 +53,16 @@ class _Stage:
 def play(talk: Talk, policy: str, tell: Callable[[int], None] = lambda _: None) -> Run:
     """Play `talk` under `policy`. `tell` is told of each turn that is done.
 
-    Writes into the database of this process, and watches its models from now on.
+    Writes into the database of this process, and watches its models. Not to be called in a transaction.
     """
-    calls = Calls()
-    registry.watch(calls.watched)
     owner, _ = User.objects.get_or_create(username=OWNER)
     chat = services.create_chat(owner, policy=policy, instructions=talk.instructions)
-    stage = _Stage(talk, chat, owner, services.default_variant(), calls)
+    stage = _Stage(talk, chat, owner, services.default_variant(), Calls())
     said = _facts_by_exchange(talk)
-    for number, exchange in enumerate(talk.exchanges):
-        _turn(stage, exchange, said.get(number, []))
-        tell(1)
+    with registry.watched_by(stage.calls.watched):
+        for number, exchange in enumerate(talk.exchanges):
+            _turn(stage, exchange, said.get(number, []))
+            tell(1)
     return Run(
         talk=talk.name,
         policy=policy,
