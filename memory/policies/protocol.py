@@ -22,6 +22,15 @@ JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | Non
 
 Fault = Literal["empty", "truncated", "refused", "error_text", "wrong_shape"]
 
+FAULTS: dict[Fault, str] = {
+    "empty": "The summarizer's answer is empty.",
+    "truncated": "The summarizer's answer breaks off at its output limit.",
+    "refused": "The summarizer refused to answer.",
+    "error_text": "The summarizer answered with an error message.",
+    "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
+}
+"""What each means, for staff."""
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -97,7 +106,7 @@ class Refusal(Exception):
     and staff."""
 
     def __init__(self, reason: Fault) -> None:
-        super().__init__(f"the summarizer's answer is not usable: {reason}")
+        super().__init__(FAULTS[reason])
         self.reason: Fault = reason
 
 
