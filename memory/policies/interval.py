@@ -106,11 +106,12 @@ class Interval(Policy):
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """The new paragraph, cut at a sentence where it is over its cap. Raises `Refusal`."""
         carried, spoken = set_apart(turns)
-        said = existing = _existing(state, carried)
-        if spoken:
-            sources = [existing, *(side for turn in spoken for side in (turn.user, turn.assistant))]
-            said = _paragraph(plain_answer(answers[0] if answers else None, sources))
-        summary = "" if said == NO_SUMMARY else clip_end(quote_markers(said), _numbers(limits).token_cap)
+        existing, cap = _existing(state, carried), _numbers(limits).token_cap
+        if not spoken:
+            return State(clip_end(quote_markers(existing), cap))
+        sources = [existing, *(side for turn in spoken for side in (turn.user, turn.assistant))]
+        said = _paragraph(plain_answer(answers[0] if answers else None, sources))
+        summary = "" if said == NO_SUMMARY else clip_end(quote_markers(said), cap)
         if not summary:
             raise Refusal("empty")
         return State(summary)

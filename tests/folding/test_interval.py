@@ -119,6 +119,17 @@ def test_a_bite_that_is_nothing_but_its_own_message_costs_no_call(model: Keeping
 
 
 @pytest.mark.django_db
+def test_opening_words_with_nothing_behind_them_do_not_stop_a_chat(model: KeepingModel) -> None:
+    chat = interval_chat(every_turns=1, window_turns=1)
+    add_turns(chat, [("", OPENING), turn(1)])
+    assert run(chat).outcome == "done"
+    add_turn(chat, *turn(2))
+    assert run(chat).outcome == "done"
+    assert set(codes(brief_of(chat).global_summary)) == {"T1"}
+    check_all()
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     "bad",
     [
