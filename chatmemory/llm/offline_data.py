@@ -67,12 +67,12 @@ def important_data(talk: Talk, max_tokens: int) -> str:
 def data_and_summary(talk: Talk, max_tokens: int) -> str:
     """`important_data` and, in what it leaves of `max_tokens`, a `summary` of what was kept before and what was said.
 
-    The summary prefers what the data do not hold.
+    The summary also holds what the data hold: those give way to later data in time.
     """
     data = extracted(talk, min(DATA_TOKENS, max_tokens // 2))
     answer = {"important_data": data, "summary": ""}
     said = unique_sentences([talk.existing, *talk.texts])
-    chosen = best(said, max_tokens - cost(answer), [talk.existing, *talk.typed], covered=[dumps(data)])
+    chosen = best(said, max_tokens - cost(answer), [talk.existing, *talk.typed])
     return fit(answer | {"summary": prose(chosen)}, max_tokens, ("summary",))
 
 
