@@ -13,6 +13,7 @@ from memory.policies.answers import prompt_hash
 from memory.policies.chunked import Chunked
 from memory.policies.hierarchical import Hierarchical
 from memory.policies.interval import Interval
+from memory.policies.progressive import Progressive
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.policies.window import counts_of, turns_beyond, window_of, with_window
 from memory.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
@@ -39,6 +40,7 @@ POLICIES: Final[dict[str, Policy]] = {
     Chunked.name: Chunked(),
     Hierarchical.name: Hierarchical(),
     Interval.name: Interval(),
+    Progressive.name: Progressive(),
 }
 
 PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
