@@ -13,6 +13,7 @@ from memory.policies.numbers import bounds_of
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 SETTINGS = (ROOT / "chatmemory" / "settings.py").read_text()
+POLICY_DOCS = (ROOT / "docs" / "policies.md").read_text()
 ROWS = dict(re.findall(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", README, re.MULTILINE))
 NUMBERS = {
     f"MEMORY_{policy.upper()}_{name.upper()}": default
@@ -49,7 +50,15 @@ def test_it_documents_the_default_of_each_number_of_a_policy(name: str) -> None:
     assert ROWS[name] == f"`{str(NUMBERS[name]).lower()}`"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/decisions.md"])
+@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", POLICY_DOCS))))
+def test_every_test_that_is_named_exists(named: str) -> None:
+    path, _, name = named.partition("::")
+    assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "docs/decisions.md", "docs/policies.md"]
+)
 def test_its_links_lead_somewhere(document: str) -> None:
     path = ROOT / document
     for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
