@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -9,11 +10,15 @@ from collections.abc import AsyncIterator, Callable
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from memory.quoting import parse_summarizer_input
 from memory.tokens import count_tokens
+from tests.fakes import objects, summarizer
 
 Line = str | Completion | BaseException | Callable[[Prompt], str]
 
 CODE = re.compile(r"\bT\d+\b")
 """What tests plant in turns: `T1`, `T2`, and so on."""
+
+TOLD_TOKENS = 200
+"""About how long a summary of `TellingModel` is."""
 
 
 class ScriptedModel:
@@ -59,6 +64,21 @@ class KeepingModel(ScriptedModel):
 
     def _next(self) -> Line:
         return self.lines.pop(0) if self.lines else keep_codes
+
+
+class TellingModel(ScriptedModel):
+    """Answers like the fake upstream, under any policy: with the object or the summary that is asked for."""
+
+    def _next(self) -> Line:
+        return self.lines.pop(0) if self.lines else tell
+
+
+def tell(prompt: Prompt) -> str:
+    """What is asked for, with every code of the form `AB-1234` in it. Raises `AssertionError` for a bad input."""
+    asked = prompt.messages[0].content
+    if prompt.schema is None:
+        return summarizer.summarize(summarizer.parse(asked), tokens=TOLD_TOKENS)
+    return json.dumps(objects.answer(prompt.schema.name, asked, tokens=TOLD_TOKENS))
 
 
 def keep_codes(prompt: Prompt) -> str:
