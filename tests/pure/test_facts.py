@@ -21,7 +21,9 @@ from memory.policies.facts import (
     told_in,
 )
 from memory.quoting import FACTS_HEADING, is_marker
-from memory.tokens import count_tokens
+from memory.tokens import count_tokens, load
+
+load()  # once, here, rather than within the deadline of whichever property runs first
 
 ORDER = Fact("order_id", "#1234", "ENTITY")
 STATUS = Fact("order_status", "open", "STATE")
