@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.conf import settings
@@ -16,10 +15,10 @@ from django.contrib.auth.models import User
 
 from chatmemory import process
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Prompt, Reply, Variant
+from chatmemory.llm.protocol import Prompt, Reply
 from conversations import finishing, services
 from conversations.finishing import Ending
-from conversations.models import Chat, Message, Status
+from conversations.models import Message, Status
 from conversations.services import Begun, TurnRequest
 from memory import folding
 from memory.lab.finding import Haystack
@@ -33,68 +32,81 @@ from memory.models import ConversationBrief
 OWNER = "lab"
 
 
-@dataclass(slots=True)
-class _Stage:
-    """A chat that is being played, and what was measured so far."""
+class Player:
+    """A talk on its way through the engine, turn by turn, and what was measured so far.
 
-    talk: Talk
-    chat: Chat
-    owner: User
-    variant: Variant
-    calls: Calls
-    turns: list[TurnMeasure] = field(default_factory=list)
-    called: list[Call] = field(default_factory=list)
-    spans: Keeping = field(default_factory=Keeping)
-    facts: Keeping = field(default_factory=Keeping)
-    prompt: Prompt | None = None
-    """The one before."""
+    Writes into the database of this process. Not to be used in a transaction.
+    """
+
+    def __init__(self, talk: Talk, policy: str) -> None:
+        self.talk = talk
+        self.policy = policy
+        self._owner, _ = User.objects.get_or_create(username=OWNER)
+        self._chat = services.create_chat(self._owner, policy=policy, instructions=talk.instructions)
+        self._variant = services.default_variant()
+        self._facts_said = _facts_by_exchange(talk)
+        self._calls = Calls()
+        self._prompt: Prompt | None = None
+        self._turns: list[TurnMeasure] = []
+        self._called: list[Call] = []
+        self._spans, self._facts = Keeping(), Keeping()
+
+    def turn(self) -> None:
+        """Play the next exchange of the talk."""
+        number = len(self._turns)
+        exchange = self.talk.exchanges[number]
+        begun = self._begin(exchange)
+        memory = Haystack(memory_text(begun.prompt))
+        self._spans.look(memory)
+        self._facts.look(memory)
+        reply = _finish(begun, exchange)
+        with registry.watched_by(self._calls.watched):
+            folds, waited = _fold(self._chat.pk)
+        self._turns.append(self._measured(begun, reply, folds, waited=waited))
+        self._called += [Call(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()]
+        self._prompt = begun.prompt
+        self._spans.say(spans_of(exchange.question, exchange.reply))
+        self._facts.say(self._facts_said.get(number, []))
+
+    def run(self) -> Run:
+        """What was measured so far."""
+        return Run(
+            talk=self.talk.name,
+            policy=self.policy,
+            turns=tuple(self._turns),
+            calls=tuple(self._called),
+            spans=self._spans.tallies,
+            facts=self._facts.tallies,
+        )
+
+    def _begin(self, exchange: Exchange) -> Begun:
+        request = TurnRequest(message=exchange.question, variant=self._variant)
+        begun = services.begin_turn(self._owner, request, chat_id=self._chat.pk)
+        assert isinstance(begun, Begun)  # no idempotency key, so nothing stands already
+        return begun
+
+    def _measured(self, begun: Begun, reply: Message, folds: int, *, waited: bool) -> TurnMeasure:
+        record = begun.pending.context
+        return TurnMeasure(
+            memory=record["tokens"],
+            budget=record["budget"],
+            prompt=prompt_tokens(begun.prompt),
+            prefix=shared_prefix(self._prompt, begun.prompt) if self._prompt else 0,
+            reply=reply.token_count,
+            before=len(self._turns),
+            unrepresented=record["unrepresented"],
+            folds=folds,
+            waited=waited,
+        )
 
 
 def play(talk: Talk, policy: str, tell: Callable[[int], None] = lambda _: None) -> Run:
-    """Play `talk` under `policy`. `tell` is told of each turn that is done.
-
-    Writes into the database of this process, and watches its models. Not to be called in a transaction.
-    """
-    owner, _ = User.objects.get_or_create(username=OWNER)
-    chat = services.create_chat(owner, policy=policy, instructions=talk.instructions)
-    stage = _Stage(talk, chat, owner, services.default_variant(), Calls())
-    said = _facts_by_exchange(talk)
-    with registry.watched_by(stage.calls.watched):
-        for number, exchange in enumerate(talk.exchanges):
-            _turn(stage, exchange, said.get(number, []))
-            tell(1)
-    return Run(
-        talk=talk.name,
-        policy=policy,
-        turns=tuple(stage.turns),
-        calls=tuple(stage.called),
-        spans=stage.spans.tallies,
-        facts=stage.facts.tallies,
-    )
-
-
-def _turn(stage: _Stage, exchange: Exchange, facts: list[Thing]) -> None:
-    begun = _begin(stage, exchange)
-    memory = Haystack(memory_text(begun.prompt))
-    stage.spans.look(memory)
-    stage.facts.look(memory)
-    reply = _finish(begun, exchange)
-    folds, waited = _fold(stage.chat.pk)
-    stage.turns.append(_measured(stage, begun, reply, folds, waited=waited))
-    stage.called += [
-        Call(len(stage.turns) - 1, usage.input_tokens, usage.output_tokens) for usage in stage.calls.usages
-    ]
-    stage.calls.usages.clear()
-    stage.prompt = begun.prompt
-    stage.spans.say(spans_of(exchange.question, exchange.reply))
-    stage.facts.say(facts)
-
-
-def _begin(stage: _Stage, exchange: Exchange) -> Begun:
-    request = TurnRequest(message=exchange.question, variant=stage.variant)
-    begun = services.begin_turn(stage.owner, request, chat_id=stage.chat.pk)
-    assert isinstance(begun, Begun)  # no idempotency key, so nothing stands already
-    return begun
+    """Play all of `talk` under `policy`. `tell` is told of each turn that is done."""
+    player = Player(talk, policy)
+    for _ in talk.exchanges:
+        player.turn()
+        tell(1)
+    return player.run()
 
 
 def _finish(begun: Begun, exchange: Exchange) -> Message:
@@ -121,21 +133,6 @@ def _fold(chat_id: UUID) -> tuple[int, bool]:
 
 def _is_due(chat_id: UUID) -> bool:
     return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
-
-
-def _measured(stage: _Stage, begun: Begun, reply: Message, folds: int, *, waited: bool) -> TurnMeasure:
-    record = begun.pending.context
-    return TurnMeasure(
-        memory=record["tokens"],
-        budget=record["budget"],
-        prompt=prompt_tokens(begun.prompt),
-        prefix=shared_prefix(stage.prompt, begun.prompt) if stage.prompt else 0,
-        reply=reply.token_count,
-        before=len(stage.turns),
-        unrepresented=record["unrepresented"],
-        folds=folds,
-        waited=waited,
-    )
 
 
 def _facts_by_exchange(talk: Talk) -> dict[int, list[Thing]]:

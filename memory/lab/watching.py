@@ -20,6 +20,11 @@ class Calls:
         """`model`, its calls counted here."""
         return _Watched(model, self)
 
+    def taken(self) -> list[Usage]:
+        """The calls since this was asked before."""
+        taken, self.usages = self.usages, []
+        return taken
+
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
