@@ -15,7 +15,7 @@ from typing import Any
 
 from memory.policies.answers import without_new_links, without_unseen
 from memory.policies.protocol import JSON, text_in
-from memory.quoting import FACTS_HEADING, quote_markers
+from memory.quoting import FACTS_HEADING
 from memory.tokens import clip_end, count_tokens
 
 GENERAL = "GENERAL"
@@ -88,23 +88,22 @@ def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
 
 
 def facts_text(facts: Sequence[Fact]) -> str:
-    """The facts under their heading, a line each; "" if there are none."""
-    if not facts:
-        return ""
-    lines = "\n".join(fact.line for fact in facts)
-    return f"{FACTS_HEADING}\n{quote_markers(lines)}"
+    """The facts under their heading, a line each; "" if there are none.
+
+    No line of them can be read as a marker, because each begins with its dash.
+    """
+    return "\n".join([FACTS_HEADING, *(fact.line for fact in facts)]) if facts else ""
 
 
 def stored_facts(stored: object) -> list[Fact]:
-    """The facts of any stored state at all, each name once. What is no fact is left out."""
+    """The facts of any stored state at all. What is no fact is left out. Runs several times a turn."""
     rows = stored if isinstance(stored, list) else []
-    facts = [
+    facts = (
         Fact(_line(text_in(row.get("key"))), _line(text_in(row.get("value"))), _category(row.get("category")))
         for row in rows
         if isinstance(row, dict)
-    ]
-    known = {fact.name: fact for fact in facts if fact.name and fact.value}
-    return list(known.values())
+    )
+    return [fact for fact in facts if fact.key and fact.value]
 
 
 def facts_json(facts: Sequence[Fact]) -> list[JSON]:
