@@ -149,10 +149,16 @@ def test_after_five_of_them_the_built_in_summarizer_folds_until_the_upstream_is_
     assert_sound(chat)
 
 
+@pytest.mark.parametrize("has_schemas", [True, False])
+@pytest.mark.parametrize("style", ["responses", "chat"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_an_upstream_without_structured_output_will_do(policy: str, fake: FakeUpstream) -> None:
-    fake.take_schemas(False)
+def test_either_api_will_do_and_structured_output_is_no_must(
+    policy: str, style: str, has_schemas: bool, fake: FakeUpstream, settings: Any
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    fake.take_schemas(has_schemas)
     chat = folded_chat(policy)
     assert run(chat).outcome == "done"
     assert (brief_of(chat).degraded, brief_of(chat).last_error) == (False, None)
+    assert {request.style for request in fake.requests} == {style}
     assert_whole(chat)

@@ -1,0 +1,226 @@
+"""One chat a policy, all in one product: 120 turns each over HTTP, then a summarizer that is down for 50 turns.
+
+What a prompt holds is told from what the fake upstream received, by the seeds' own words, which are written out here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from conversations.models import Message
+from memory.models import ContextRecord, ConversationBrief, Kind, SummaryRevision
+from memory.policies import POLICIES
+from memory.queueing import waiting_tasks
+from memory.sweeping import sweep
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from tests.fakes.connection import Request
+from tests.fakes.upstream import FakeUpstream
+from tests.live import Client, Event
+from tests.processes.harness import Product, wait_for
+from tests.processes.prompts import code, codes
+from tests.processes.talking import question, settled, talk
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+CODE = r"[A-Z]{2}-\d{4}"
+MARKS = {
+    "chunked": [
+        (
+            "user",
+            r"BACKGROUND – PRIOR CONVERSATION SUMMARY \(use only if relevant\):\n",
+            rf"Codes so far: {CODE}",
+        ),
+    ],
+    "progressive": [
+        ("user", r"\[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS\]\n\{\n", rf'(?s:.*)"noted {CODE}"'),
+        ("user", r"\[CONVERSATION SUMMARY\]\n", rf"Codes so far: {CODE}"),
+    ],
+    "card": [
+        ("user", r'Conversation context: \{"g":"', rf'Note \d+ codes","c":\[\],"d":\["keep {CODE}'),
+        ("user", r"Previous response outline: ", "You said: "),
+    ],
+    "hierarchical": [
+        ("user", r"FACTS – .*:\n- ", rf"code_[a-z]{{2}}_\d{{4}}: {CODE}\n"),
+        ("user", r"BACKGROUND – .*:\n", rf"They went from {CODE} to {CODE}\."),
+    ],
+    "interval": [
+        ("assistant", r"I've summarized our previous exchanges for context: ", rf"Codes so far: {CODE}"),
+    ],
+}
+"""How memory reads from the first fold on, message by message: its role, how it begins, and what comes then, if it was
+the fake upstream that summarized."""
+
+LINES = "EARLIER TURNS, ONE LINE EACH"
+SMALL = {"MEMORY_PROMPT_TOKEN_BUDGET": "2000"}
+IMPATIENT = {"MEMORY_FOLD_BACKOFF_SECONDS": "0.05", "MEMORY_FOLD_ATTEMPTS": "3"}
+
+T = TypeVar("T")
+Chats = dict[str, tuple[Client, UUID]]
+
+
+@pytest.fixture
+def chats(product: Product) -> Callable[[], Chats]:
+    """Starts server and worker, and makes a chat for each policy by its first turn, each with a client of its own."""
+
+    def make() -> Chats:
+        product.worker()
+        product.server()
+        wait_for(lambda: product.logged("swept"), "a worker at work")
+        made = {}
+        for policy in POLICIES:
+            client = product.client(policy)
+            body = {"message": question(0), "policy": policy}
+            first, *_ = client.events("POST", "message/first", json=body)
+            made[policy] = client, UUID(first.data["chat_id"])
+        return made
+
+    return make
+
+
+def say(chats: Chats, numbers: Sequence[int], *, patient: bool = False) -> list[Event]:
+    """Say these turns in all chats at once, a thread each; returns all events."""
+
+    def one(client: Client, chat_id: UUID) -> list[Event]:
+        try:
+            return talk(client, numbers, chat_id, patient=patient)[1]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(chats)) as threads:
+        heard = list(threads.map(one, *zip(*chats.values(), strict=True)))
+    return [event for events in heard for event in events]
+
+
+def of_chat(requests: Sequence[Request], chat_id: UUID) -> list[Request]:
+    return [request for request in requests if request.body["prompt_cache_key"] == str(chat_id)]
+
+
+def assert_prompts(fake: FakeUpstream, policy: str, chat_id: UUID, budget: int) -> Iterator[int]:
+    """Hold every prompt of a chat to the promises; yields how many turns each left out."""
+    records = ContextRecord.objects.filter(reply__chat=chat_id).order_by("reply__seq")
+    folds = {fold.version: fold for fold in SummaryRevision.objects.filter(chat=chat_id)}
+    prompts = of_chat(fake.calls("stream"), chat_id)
+    for number, (request, record) in enumerate(zip(prompts, records, strict=True)):
+        *memory, (role, question) = request.said
+        assert role == "user"
+        assert code(number) in question
+        assert sum(count_tokens(text) + MESSAGE_OVERHEAD for _, text in memory) <= budget
+        assert not codes(request.instructions), "what people say stands in the system role"
+        fold = folds.get(record.revision)
+        since = {code(at) for at in range(fold.through_seq // 2 if fold else 0, number)}
+        shown = codes("\n".join(text for _, text in memory))
+        assert len(since - shown) == record.unrepresented, f"{policy}, turn {number}"
+        if fold:
+            assert_marks(policy, memory, degraded=fold.degraded)
+        yield record.unrepresented
+
+
+def assert_marks(policy: str, memory: Sequence[tuple[str, str]], *, degraded: bool) -> None:
+    """The state reads as the seed has it, before lines and turns."""
+    for (role, text), (wanted, heading, content) in zip(memory, MARKS[policy], strict=False):
+        assert role == wanted
+        assert re.match(heading + ("" if degraded else content), text), f"{policy}: {text[:300]}"
+    assert len(memory) > len(MARKS[policy])
+    assert sum(text.startswith(LINES) for _, text in memory) <= 1
+
+
+def assert_summarizer_was_shown(fake: FakeUpstream, policy: str, chat_id: UUID, since: int = 0) -> None:
+    """Every turn that is folded was new to the summarizer in a call from that number on. Cards need none."""
+    brief = ConversationBrief.objects.get(pk=chat_id)
+    asked = of_chat(fake.calls("complete")[since:], chat_id)
+    texts = (request.said[0][1] for request in asked)
+    new = codes("\n".join(text.partition("=== NEW_TURNS ===")[2] or text for text in texts))
+    assert new >= {code(number) for number in range(brief.folded_through_seq // 2)}, policy
+
+
+def assert_never_heard(heard: Sequence[Event]) -> None:
+    """Nothing of memory shows in any stream, nor in what is stored as said."""
+    assert {event.name for event in heard} == {"message.created", "content.delta", "message.completed"}
+    said = "".join(str(event.data.get("delta", "")) for event in heard)
+    assert "MEMORY_CARD" not in said
+    assert '"goal"' not in said
+    assert not Message.objects.filter(content__icontains="<memory").exists()
+
+
+def test_120_turns_under_each_policy(
+    product: Product, fake: FakeUpstream, chats: Callable[[], Chats]
+) -> None:
+    """90 of them as people talk; then 30 while the summarizer does not answer, and no reply waits for it."""
+    made = chats()
+    heard = say(made, range(1, 90), patient=True)
+    for policy, (_, chat_id) in made.items():
+        assert SummaryRevision.objects.filter(chat=chat_id).count() >= 3, policy
+
+    wait_for(lambda: all(settled(chat_id) for _, chat_id in made.values()), "a memory at rest")
+    before = {chat_id: _folded_by_summarizer(chat_id) for _, chat_id in made.values()}
+    fake.hold("complete")
+    heard += say(made, range(90, 120))
+    assert fake.held("complete") >= 1
+    assert before == {chat_id: _folded_by_summarizer(chat_id) for _, chat_id in made.values()}
+    fake.release("complete")
+
+    wait_for(lambda: all(settled(chat_id) for _, chat_id in made.values()), "the folds that were held")
+    for policy, (_, chat_id) in made.items():
+        left_out = list(assert_prompts(fake, policy, chat_id, budget=3000))
+        assert len(left_out) == 120
+        assert not any(left_out[:90]), f"{policy} left turns out"
+        if policy != "card":
+            assert_summarizer_was_shown(fake, policy, chat_id)
+    assert_never_heard(heard)
+
+
+def _folded_by_summarizer(chat_id: UUID) -> int:
+    return SummaryRevision.objects.filter(chat=chat_id).exclude(model="gpt-5-mini").count()
+
+
+def test_a_summarizer_that_is_down_for_50_turns(
+    product: Product, fake: FakeUpstream, chats: Callable[[], Chats]
+) -> None:
+    """All chats go on; the built-in summarizer keeps them within their budgets; then all is read anew."""
+    product.env |= SMALL | IMPATIENT
+    made = chats()
+    heard = say(made, range(1, 30), patient=True)
+    fake.behave("status?code=503&retry_after=600", lane="complete")
+    fake.behave("normal?says=no_card", lane="stream")
+    heard += say(made, range(30, 80))
+    for policy, (_, chat_id) in made.items():
+        wait_for(lambda: _swept(_is_degraded, chat_id), f"{policy}: the built-in summarizer")  # noqa: B023
+
+    down = len(fake.calls("complete"))
+    fake.behave("normal")
+    for policy, (_, chat_id) in made.items():
+        wait_for(lambda: _swept(_is_well, chat_id), f"{policy}: a rebuild")  # noqa: B023
+        head = SummaryRevision.objects.filter(chat=chat_id, kind=Kind.REBUILD, degraded=False).first()
+        assert head is not None
+        assert head.from_seq == 1
+        assert_summarizer_was_shown(fake, policy, chat_id, since=down)
+    heard += say(made, range(80, 90), patient=True)
+    for policy, (_, chat_id) in made.items():
+        left_out = list(assert_prompts(fake, policy, chat_id, budget=2000))
+        assert len(left_out) == 90
+        assert not any([*left_out[:30], *left_out[80:]]), f"{policy} left turns out"
+    assert_never_heard(heard)
+
+
+def _swept(is_there: Callable[[UUID], T], chat_id: UUID) -> T:
+    """The state, as often as the schedule would see to it."""
+    if not waiting_tasks():
+        sweep()
+    return is_there(chat_id)
+
+
+def _is_degraded(chat_id: UUID) -> bool:
+    brief = ConversationBrief.objects.get(pk=chat_id)
+    return brief.degraded and not brief.due and brief.attempts > 0
+
+
+def _is_well(chat_id: UUID) -> bool:
+    brief = settled(chat_id)
+    return brief is not None and not brief.degraded and brief.last_error is None
