@@ -105,10 +105,10 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:
     """The text of a reply and, where the prompt brings a tool, the arguments of its call."""
     quotes = _quotes(prompt)
     if prompt.tool:
-        return _told(quotes, variant), _card(prompt, quotes)
-    if CARD_OPEN not in prompt.instructions:
+        return _told(quotes, variant), card_after(prompt, "\n".join(quotes))
+    if not wants_card(prompt):
         return _told(quotes, variant), ""
-    card = f"\n\n{CARD_OPEN}{_card(prompt, quotes)}{CARD_CLOSE}"
+    card = card_block(card_after(prompt, "\n".join(quotes)))
     return _told(quotes, variant, reserved=count_tokens(card)) + card, ""
 
 
@@ -142,10 +142,20 @@ def _lines(text: str) -> Iterator[str]:
             yield bare
 
 
-def _card(prompt: Prompt, quotes: Sequence[str]) -> str:
-    """The card after the question: of the card in the prompt, the last turn and what was found on the question."""
-    turns = [_last_turn(prompt), (_question(prompt), "\n".join(quotes))]
+def wants_card(prompt: Prompt) -> bool:
+    """Whether the reply is to bring a memory card, in its text or as a call of the prompt's tool."""
+    return prompt.tool is not None or CARD_OPEN in prompt.instructions
+
+
+def card_after(prompt: Prompt, reply: str) -> str:
+    """The card that goes with `reply`: of the card in the prompt, the last turn, the question and the reply."""
+    turns = [_last_turn(prompt), (_question(prompt), reply)]
     return memory_card(talk_of(_card_before(prompt), turns))
+
+
+def card_block(card: str) -> str:
+    """A card as it stands at the end of a reply's text."""
+    return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}"
 
 
 def _card_before(prompt: Prompt) -> str:

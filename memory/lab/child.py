@@ -16,9 +16,13 @@ import django
 
 TALKS = "talks.json"
 
+LOWER = 10
+"""Steps of priority below who started this: a server on the same machine comes first."""
+
 
 def main(folder: Path, policy: str) -> None:
     """Play all talks under `policy`."""
+    os.nice(LOWER)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()
     from django.core.management import call_command  # needs the settings

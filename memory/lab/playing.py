@@ -1,7 +1,8 @@
 """Playing a talk: its questions and replies go through the services, as they would come from a client and a model.
 
 The context of each turn is assembled, the recorded reply is finished, and a chat that is due is folded before its next
-turn, in process, as by a worker that keeps up. Runs on a database of its own (`memory.lab.runner` sees to that).
+turn, in process, as by a worker that keeps up. Where the policy wants a card of each reply, the built-in model adds the
+one that goes with the recorded reply. Runs on a database of its own (`memory.lab.runner` sees to that).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from django.contrib.auth.models import User
 
 from chatmemory import process
 from chatmemory.llm import registry
+from chatmemory.llm.offline import card_after, card_block, wants_card
 from chatmemory.llm.protocol import Prompt, Reply
 from conversations import finishing, services
 from conversations.finishing import Ending
-from conversations.models import Message, Status
+from conversations.models import Status
 from conversations.services import Begun, TurnRequest
 from memory import folding
 from memory.lab.finding import Haystack
@@ -28,6 +30,7 @@ from memory.lab.prompts import memory_text, prompt_tokens, shared_prefix
 from memory.lab.talks import Exchange, Talk
 from memory.lab.watching import Calls
 from memory.models import ConversationBrief
+from memory.tokens import count_tokens
 
 OWNER = "lab"
 
@@ -59,10 +62,11 @@ class Player:
         memory = Haystack(memory_text(begun.prompt))
         self._spans.look(memory)
         self._facts.look(memory)
-        reply = _finish(begun, exchange)
+        card = card_after(begun.prompt, exchange.reply) if wants_card(begun.prompt) else ""
+        _finish(begun, exchange, card)
         with registry.watched_by(self._calls.watched):
             folds, waited = _fold(self._chat.pk)
-        self._turns.append(self._measured(begun, reply, folds, waited=waited))
+        self._turns.append(self._measured(begun, _output(begun.prompt, exchange, card), folds, waited=waited))
         self._called += [Call(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()]
         self._prompt = begun.prompt
         self._spans.say(spans_of(exchange.question, exchange.reply))
@@ -85,14 +89,14 @@ class Player:
         assert isinstance(begun, Begun)  # no idempotency key, so nothing stands already
         return begun
 
-    def _measured(self, begun: Begun, reply: Message, folds: int, *, waited: bool) -> TurnMeasure:
+    def _measured(self, begun: Begun, output: int, folds: int, *, waited: bool) -> TurnMeasure:
         record = begun.pending.context
         return TurnMeasure(
             memory=record["tokens"],
             budget=record["budget"],
             prompt=prompt_tokens(begun.prompt),
             prefix=shared_prefix(self._prompt, begun.prompt) if self._prompt else 0,
-            reply=reply.token_count,
+            reply=output,
             before=len(self._turns),
             unrepresented=record["unrepresented"],
             folds=folds,
@@ -109,14 +113,17 @@ def play(talk: Talk, policy: str, tell: Callable[[int], None] = lambda _: None) 
     return player.run()
 
 
-def _finish(begun: Begun, exchange: Exchange) -> Message:
+def _finish(begun: Begun, exchange: Exchange, card: str) -> None:
+    """Finish the reply as a generation does that has taken the card out of it."""
     status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
-    ending = Ending(
-        status, Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model)
-    )
-    reply = finishing.finish(begun.pending, exchange.reply, ending, owner=process.name())
-    assert reply is not None  # nobody else works on this database
-    return reply
+    reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
+    finishing.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process.name())
+
+
+def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:
+    """Output tokens of the reply: its text, and the card in its text or as a call."""
+    block = card if prompt.tool or not card else card_block(card)
+    return count_tokens(exchange.reply + block)
 
 
 def _fold(chat_id: UUID) -> tuple[int, bool]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from chatmemory.llm.protocol import Prompt
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 
@@ -38,6 +40,11 @@ def _common_start(one: str, other: str) -> str:
 
 
 def _parts(prompt: Prompt) -> list[tuple[str, str]]:
-    """Role and text of each message in the order of sending."""
+    """Role and text of each message in the order of sending; a tool comes before them."""
+    tool = (
+        [("tool", json.dumps([prompt.tool.name, prompt.tool.description, dict(prompt.tool.parameters)]))]
+        if prompt.tool
+        else []
+    )
     system = [("system", prompt.instructions)] if prompt.instructions else []
-    return [*system, *((message.role, message.content) for message in prompt.messages)]
+    return [*tool, *system, *((message.role, message.content) for message in prompt.messages)]

@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from django.conf import settings
 
@@ -28,6 +29,8 @@ from memory.lab.talks import Talk
 PATIENCE = 2.0
 """Seconds that a child is given to end by itself."""
 
+BUDGET = "MEMORY_PROMPT_TOKEN_BUDGET"
+
 AT_ONCE = 2
 """Policies that run at the same time."""
 
@@ -35,8 +38,29 @@ Tell = Callable[[str, int], None]
 """Told of a policy and of how many more turns it has done; called from several threads."""
 
 
+LEAST_BUDGET = 200
+MOST_BUDGET = 10**9
+"""Tokens; the bounds of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
+
+BEAT = 0.5
+"""Seconds between two calls of `meanwhile`."""
+
+
+def least_budget() -> int:
+    """Tokens of the least budget that a run may have: it must hold more than a summary."""
+    return max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
+
+
 class LabError(Exception):
     """A policy could not be run. The message is a sentence for a person."""
+
+
+class ChildFailed(LabError):
+    """The child that played `policy` failed. The message ends with its last words, which may quote the talk."""
+
+    def __init__(self, policy: str, last_words: str) -> None:
+        super().__init__(f"The policy {policy!r} could not be run: {last_words}")
+        self.policy = policy
 
 
 @dataclass(slots=True)
@@ -47,11 +71,11 @@ class _Running:
     ended: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, folder: Path, policy: str, budget: int | None) -> Child:
+    def start(self, folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
         with self.lock:
             if self.ended:
                 raise LabError("The lab was stopped.")
-            child = _start(folder, policy, budget)
+            child = _start(folder, policy, changes)
             self.children.append(child)
             return child
 
@@ -67,13 +91,17 @@ def run(
     *,
     budget: int | None = None,
     tell: Tell = lambda _policy, _turns: None,
+    meanwhile: Callable[[], None] = lambda: None,
+    environment: Mapping[str, str] = MappingProxyType({}),
     at_once: int = AT_ONCE,
 ) -> dict[str, list[Run]]:
     """Play `talks` under each of `policies`: the runs by policy, in the order of the talks.
 
-    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`. Raises `LabError`; whatever is raised, no
-    child and no file is left.
+    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` that of other settings.
+    `meanwhile` is called in this thread every half second; what it raises ends the run. Raises `LabError`; whatever is
+    raised, no child and no file is left.
     """
+    changes = {**environment} if budget is None else {**environment, BUDGET: str(budget)}
     with TemporaryDirectory(prefix="chatmemory-lab-") as name:
         folder = Path(name)
         text = json.dumps([talk.to_json() for talk in talks])
@@ -81,27 +109,35 @@ def run(
         running = _Running()
         with ThreadPoolExecutor(at_once) as pool:
             try:
-                futures = [pool.submit(_run, running, folder, policy, budget, tell) for policy in policies]
-                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                for future in ended:
-                    future.result()
+                futures = [pool.submit(_run, running, folder, policy, changes, tell) for policy in policies]
+                _wait(futures, meanwhile)
             finally:
                 running.end()
         return {policy: future.result() for policy, future in zip(policies, futures, strict=True)}
 
 
-def _run(running: _Running, folder: Path, policy: str, budget: int | None, tell: Tell) -> list[Run]:
-    child = running.start(folder, policy, budget)
+def _wait(futures: Sequence[Future[list[Run]]], meanwhile: Callable[[], None]) -> None:
+    """Wait for all, or for the first that raises."""
+    left = set(futures)
+    while left:
+        ended, left = wait(left, timeout=BEAT, return_when=FIRST_EXCEPTION)
+        for future in ended:
+            future.result()
+        meanwhile()
+
+
+def _run(running: _Running, folder: Path, policy: str, changes: Mapping[str, str], tell: Tell) -> list[Run]:
+    child = running.start(folder, policy, changes)
     assert child.process.stdout is not None
     with child.process.stdout as lines:
         for line in lines:
             tell(policy, int(line))
     if child.process.wait() != 0:
-        raise LabError(f"The policy {policy!r} could not be run: {_last_line(child.log)}")
+        raise ChildFailed(policy, _last_line(child.log))
     return [Run.from_json(data) for data in json.loads((folder / f"{policy}.json").read_text("utf-8"))]
 
 
-def _start(folder: Path, policy: str, budget: int | None) -> Child:
+def _start(folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
     log = folder / f"{policy}.log"
     environment = {
         **os.environ,
@@ -109,9 +145,8 @@ def _start(folder: Path, policy: str, budget: int | None) -> Child:
         "Q_BROKER": "orm",
         "REDIS_URL": "",
         "LOG_LEVEL": "ERROR",
+        **changes,
     }
-    if budget is not None:
-        environment["MEMORY_PROMPT_TOKEN_BUDGET"] = str(budget)
     with log.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
             [sys.executable, "-m", "memory.lab.child", str(folder), policy],

@@ -1,6 +1,6 @@
 """The outcome of the lab as tables of words and numbers, each column with its meaning. Pure.
 
-How a table is drawn, in a terminal or in Markdown, is known at the end of this module alone.
+How a table is drawn, in a terminal, in Markdown or as JSON, is known at the end of this module alone.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rich import box
 from rich.console import Group
@@ -234,6 +234,21 @@ def as_markdown(table: Sheet) -> str:
 def legend_markdown(table: Sheet) -> str:
     """What the columns mean, as a list for a document."""
     return "\n".join(f"- **{names}**: {meaning}" for names, meaning in _meanings(table))
+
+
+def as_json(table: Sheet) -> dict[str, Any]:
+    """For keeping, and for a page: `{"title", "columns": [{"name", "is_number"}], "rows", "legend"}`.
+
+    The legend is a list of `{"names", "meaning"}`.
+    """
+    return {
+        "title": table.title,
+        "columns": [
+            {"name": name, "is_number": _is_number(table, at)} for at, name in enumerate(table.header)
+        ],
+        "rows": [list(row) for row in table.rows],
+        "legend": [{"names": names, "meaning": meaning} for names, meaning in _meanings(table)],
+    }
 
 
 def _meanings(table: Sheet) -> Iterator[tuple[str, str]]:

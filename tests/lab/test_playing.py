@@ -15,6 +15,7 @@ from memory.lab.playing import play
 from memory.lab.talks import Exchange, Fact, Talk
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import POLICIES
+from memory.tokens import count_tokens
 from tests import invariants
 from tests.fakes.scripted import KeepingModel, ScriptedModel
 
@@ -109,3 +110,22 @@ def test_the_models_are_watched_no_longer() -> None:
     before = registry.offline_model()
     play(TALK, "chunked")
     assert type(registry.offline_model()) is type(before)
+
+
+CARDED = [name for name, policy in POLICIES.items() if policy.asks_for_card]
+
+
+@pytest.mark.parametrize("policy", CARDED)
+def test_where_the_policy_wants_a_card_the_reply_carries_it(policy: str) -> None:
+    run = play(TALK, policy)
+    assert set(ContextRecord.objects.values_list("card", flat=True)) == {"kept"}
+    block = len("<MEMORY_CARD></MEMORY_CARD>") // 4
+    for turn, exchange in zip(run.turns, TALK.exchanges, strict=True):
+        assert count_tokens(exchange.reply) + block < turn.reply <= count_tokens(exchange.reply) + 200
+    assert Message.objects.filter(content__contains="MEMORY_CARD").count() == 0
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in CARDED])
+def test_else_the_reply_is_the_recorded_one(policy: str) -> None:
+    run = play(TALK, policy)
+    assert [turn.reply for turn in run.turns] == [count_tokens(one.reply) for one in TALK.exchanges]
