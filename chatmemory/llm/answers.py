@@ -19,9 +19,9 @@ _decode = json.JSONDecoder().decode
 MAX_LABEL = 200
 MAX_TOKENS = 2**31 - 1
 
-# OpenAI says "stop". The others are the same thing in the words of text-generation-inference, Together and
-# Anthropic bridges.
-STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn"}
+# OpenAI says "stop". The next are the same thing in the words of text-generation-inference, Together and
+# Anthropic bridges; the last two end an answer that calls a tool.
+STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
 
 
 class MalformedError(ValueError):
@@ -108,6 +108,13 @@ def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
     ]
     refused = any(part.get("type") == "refusal" for part in parts)
     return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
+
+
+def call_in(response: dict[str, Any]) -> str:
+    """The arguments of the last call of a function in a Responses object; "" if there is none."""
+    calls = [item for item in objects_in(response.get("output")) if item.get("type") == "function_call"]
+    arguments = calls[-1].get("arguments") if calls else ""
+    return arguments if isinstance(arguments, str) else ""
 
 
 def responses_ending(response: dict[str, Any], *, refused: bool) -> Ending:

@@ -8,7 +8,7 @@ spend 100 to 350 bytes on a token.
 from __future__ import annotations
 
 from chatmemory.llm import failures
-from chatmemory.llm.cleaning import TextCleaner, clip_bytes
+from chatmemory.llm.cleaning import TextCleaner, clean, clip_bytes
 from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus
 from chatmemory.llm.wire import StreamParser, Style, Terminal, parser_for
 
@@ -71,7 +71,8 @@ class ReplyReader:
         if error:
             status = "incomplete" if self._has_text else "failed"
         parser = self._parser
-        return Reply(status, error, parser.usage, parser.model or model, parser.response_id)
+        call = clean(parser.call.arguments)
+        return Reply(status, error, parser.usage, parser.model or model, parser.response_id, call)
 
     def _within_room(self, text: str) -> str:
         fitting = clip_bytes(text, self._room)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chatmemory.llm.protocol import Prompt, Schema, Variant
+from chatmemory.llm.protocol import Prompt, Schema, Tool, Variant
 from chatmemory.llm.wire import Style
 
 
@@ -40,6 +40,9 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
         body["max_output_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["text"] = {"format": {"type": "json_schema", **_format(prompt.schema)}}
+    if prompt.tool:
+        # Without `strict` this API takes every parameter for required.
+        body["tools"] = [{"type": "function", **_function(prompt.tool), "strict": False}]
     return body
 
 
@@ -65,11 +68,17 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
         body["max_completion_tokens" if is_openai else "max_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["response_format"] = {"type": "json_schema", "json_schema": _format(prompt.schema)}
+    if prompt.tool:
+        body["tools"] = [{"type": "function", "function": _function(prompt.tool)}]
     return body
 
 
 def _format(schema: Schema) -> dict[str, Any]:
     return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
 
 
 def _chat_stream(stream: bool) -> dict[str, Any]:

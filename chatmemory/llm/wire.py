@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from chatmemory.llm import answers, failures
 from chatmemory.llm.answers import Ending, MalformedError
+from chatmemory.llm.calls import CallReader
 from chatmemory.llm.protocol import ReplyError, Usage
 
 Style = Literal["responses", "chat"]
@@ -34,6 +35,7 @@ class StreamParser(ABC):
         self.usage: Usage | None = None
         self.model = ""
         self.response_id = ""
+        self.call = CallReader()
         self._terminal = terminal
         self._max_event_bytes = max_event_bytes
         self._unended = bytearray()
@@ -105,6 +107,12 @@ class ResponsesParser(StreamParser):
     """Events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
 
     _ENDS = ("response.completed", "response.incomplete", "response.failed")
+    _CALLS = (
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    )
 
     def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
         super().__init__(terminal=terminal, max_event_bytes=max_event_bytes)
@@ -118,6 +126,8 @@ class ResponsesParser(StreamParser):
             return answers.text_in(event.get("delta"))
         if kind in self._ENDS:
             return self._finish(kind, answers.object_in(event.get("response")))
+        if kind in self._CALLS:
+            self._called(kind, event)
         if kind == "error" or event.get("error"):
             self._end(failures.from_report(event.get("error") or event))
         elif kind == "response.created":
@@ -128,10 +138,22 @@ class ResponsesParser(StreamParser):
         text, refused = answers.spoken_in(response)
         self._name(response)
         self.usage = answers.usage_in(response.get("usage"))
+        self.call.replace(answers.call_in(response))
         response = {**response, "status": kind.removeprefix("response.")}
         self.ending = answers.responses_ending(response, refused=self._refused or refused)
         self.is_over = True
         return "" if self._has_text else text  # a server may send no deltas but the whole text at the end
+
+    def _called(self, kind: str, event: dict[str, Any]) -> None:
+        item = event.get("item")
+        if isinstance(item, dict) and item.get("type") == "function_call":
+            if kind == "response.output_item.added":
+                self.call.begin()
+            self.call.replace(item.get("arguments"))
+        elif kind == "response.function_call_arguments.delta":
+            self.call.add(event.get("delta"))
+        elif kind == "response.function_call_arguments.done":
+            self.call.replace(event.get("arguments"))
 
     def _name(self, response: dict[str, Any]) -> None:
         self.model = answers.label_in(response.get("model")) or self.model
@@ -156,7 +178,9 @@ class ChatParser(StreamParser):
         refusal = answers.text_in(delta.get("refusal"))
         text = answers.text_in(delta.get("content")) + refusal
         self._refused = self._refused or bool(refusal)
-        if text:
+        for part in (parts := answers.objects_in(delta.get("tool_calls"))):
+            self.call.add_chat_part(part)
+        if text or parts:
             self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
         if reason := answers.text_in(choice.get("finish_reason")):
             self.ending = answers.chat_ending(reason, refused=self._refused)
