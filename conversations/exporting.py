@@ -23,9 +23,9 @@ def chat_values(chat: Chat) -> ImportedChat:
     )
 
 
-def message_values(chat: Chat) -> Iterator[ImportedMessage]:
+def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
     """The messages of a chat in order, read as they are asked for; none that came after `chat` was read."""
-    rows = Message.objects.filter(chat=chat, seq__lte=chat.last_seq).order_by("seq")
+    rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
     rows = rows.select_related("reply_to", "superseded_by").defer(
         "reply_to__content", "superseded_by__content"
     )

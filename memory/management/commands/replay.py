@@ -26,9 +26,6 @@ from memory.lab.tables import as_rich, note_on, sheets_of
 from memory.lab.talks import Talk, name_of, talk_of
 from memory.policies import POLICIES
 
-LEAST_BUDGET = 200
-"""Tokens; the least that the setting may be, too."""
-
 FILE_WIDTH = 110
 """Characters of a line where nobody's terminal tells."""
 
@@ -113,11 +110,11 @@ def _policies(named: list[str] | None) -> list[str]:
 
 
 def _check_budget(budget: int | None) -> None:
-    least = max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
+    least = runner.least_budget()
     if budget is not None and budget < least:
         raise CommandError(
             f"--budget is {budget}, but must be at least {least}: "
-            f"{LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
+            f"{runner.LEAST_BUDGET}, and more than MEMORY_SUMMARY_TOKEN_CAP."
         )
 
 
