@@ -1,6 +1,6 @@
 """What is remembered: the brief in use, the revisions it came from, and what each reply was told.
 
-The brief is the only row that changes. Revisions and context records are written once.
+The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
+from chatmemory.ids import new_id
 from conversations.models import Chat, Message
 
 
@@ -178,3 +179,61 @@ class ContextRecord(models.Model):
 
     def __str__(self) -> str:
         return f"context of {self.reply_id}"
+
+
+class Comparing(models.TextChoices):
+    """States of a comparison: the last two are final."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Comparison(models.Model):
+    """A stored chat played under several policies: who wanted it, how far it is, and what was measured.
+
+    Numbers alone, none of what was said. `budget` is None where the setting's was meant. `turns` were played, of the
+    chat's `of_turns`; `progress` tells by policy how many of them are done. `result` are the tables, None until done.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="comparisons", db_index=False)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    policies = models.JSONField()
+    budget = models.PositiveIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=16, choices=Comparing.choices, default=Comparing.WAITING)
+    turns = models.PositiveIntegerField(default=0)
+    of_turns = models.PositiveIntegerField(default=0)
+    progress = models.JSONField(blank=True, default=dict)
+    error = models.CharField(max_length=300, blank=True, default="")
+    result = models.JSONField(null=True, blank=True)
+    plot = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # who may see a chat and its memory may see this
+        indexes = [
+            models.Index(fields=["chat", "-id"], name="comparison_chat_newest"),
+            models.Index(fields=["state", "id"], name="comparison_by_state"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=Comparing.values), name="comparison_state_known"),
+            models.UniqueConstraint(
+                fields=["chat"],
+                condition=Q(state__in=[Comparing.WAITING, Comparing.RUNNING]),
+                name="comparison_one_at_a_time",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"comparison of {self.chat_id}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state in (Comparing.DONE, Comparing.FAILED)
