@@ -64,6 +64,10 @@ class ImportantData:
         """All seven kinds, as they are stored."""
         return {kind: self._of(kind) for kind in KINDS}
 
+    def key_order(self) -> dict[str, JSON]:
+        """The keys of each kind of pairs in their order, which not every store of JSON keeps."""
+        return {kind: list(found) for kind, found in self.pairs.items() if found}
+
     def _of(self, kind: str) -> JSON:
         if kind in PAIRS:
             return {key: _json(value) for key, value in self.pairs.get(kind, {}).items()}
@@ -81,6 +85,14 @@ def merged(old: ImportantData, new: ImportantData) -> ImportantData:
         kind: unique([*old.lists.get(kind, ()), *new.lists.get(kind, ())], same_in(kind)) for kind in LISTS
     }
     return ImportantData(pairs, lists)
+
+
+def ordered(data: ImportantData, key_order: object) -> ImportantData:
+    """`data` with its keys in the order that `key_order` tells, as far as it is one; other keys come last."""
+    told = key_order if isinstance(key_order, dict) else {}
+    return ImportantData(
+        {kind: _ordered(found, told.get(kind)) for kind, found in data.pairs.items()}, data.lists
+    )
 
 
 def without_unknown_links(data: ImportantData, sources: Sequence[str]) -> ImportantData:
@@ -154,6 +166,11 @@ def _with_pairs(old: Mapping[str, Value], new: Mapping[str, Value]) -> dict[str,
             value = unique([*before, *value], _text_key)[-MOST_PARTS:]
         result[known] = value
     return dict(list(result.items())[-MOST_ITEMS:])
+
+
+def _ordered(pairs: Mapping[str, Value], keys: object) -> dict[str, Value]:
+    told = [key for key in keys if isinstance(key, str) and key in pairs] if isinstance(keys, list) else []
+    return {key: pairs[key] for key in dict.fromkeys([*told, *pairs])}
 
 
 def unique(texts: Iterable[str], same: Callable[[str], str]) -> list[str]:

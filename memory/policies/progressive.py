@@ -14,9 +14,19 @@ from memory.limits import MemoryLimits
 from memory.policies.data_answers import Found, Wanted, found_in_one, found_in_two
 from memory.policies.data_prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
 from memory.policies.data_reading import read
-from memory.policies.important_data import ImportantData, merged, rendered, within
+from memory.policies.important_data import ImportantData, merged, ordered, rendered, within
 from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
+from memory.policies.protocol import (
+    JSON,
+    Answers,
+    Ask,
+    Counts,
+    Policy,
+    Refusal,
+    State,
+    StateSection,
+    state_tokens,
+)
 from memory.quoting import quote_markers, summarizer_input
 from memory.tokens import MESSAGE_OVERHEAD, clip_end
 from memory.turns import Turn
@@ -55,17 +65,17 @@ class Progressive(Policy):
         """Instructions, data, summary and unfolded turns over the threshold, and turns beyond the window."""
         if counts.turns <= counts.window_turns:
             return False
-        return self._fixed(state, limits, 0) + counts.tokens > _numbers(limits).threshold
+        return self._fixed(state, limits) + counts.tokens > _numbers(limits).threshold
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
         """The newest turns that, beside all the rest, leave a third of the threshold to what comes; at least one.
 
-        The state counts as it is, or as the next fold is expected to leave it, whichever is more.
+        The state counts as it is, but no less than it will be after some folds: else the window would shrink, a turn
+        and a call at a time, while a rebuild makes the state grow.
         """
         numbers = _numbers(limits)
-        low, _ = target_words(folds_of(state) + 1)
-        expected = HEADS + numbers.data_tokens // 2 + _tokens_of(low)
-        room = min(numbers.window_tokens, _kept(numbers) - self._fixed(state, limits, expected))
+        grown = HEADS + numbers.data_tokens // 2 + _tokens_of(target_words(LAST_TARGET)[0])
+        room = min(numbers.window_tokens, _kept(numbers) - self._fixed(state, limits, grown))
         kept = 0
         for turn in reversed(turns):
             room -= turn.tokens
@@ -108,8 +118,8 @@ class Progressive(Policy):
             StateSection(kind, f"{heading}\n{quote_markers(text)}") for kind, heading, text in parts if text
         ]
 
-    def _fixed(self, state: State, limits: MemoryLimits, expected: int) -> int:
-        """Tokens of instructions and state, the state at least as large as `expected`.
+    def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:
+        """Tokens of instructions and state, the state counting `at_least` so much.
 
         Instructions count a third of the threshold at most, and both together two thirds: were there no room for
         turns, each would be a fold.
@@ -117,7 +127,7 @@ class Progressive(Policy):
         numbers = _numbers(limits)
         instructions = limits.instructions_tokens + MESSAGE_OVERHEAD if limits.instructions_tokens else 0
         counted = min(instructions, numbers.threshold // 3)
-        return min(counted + max(state_tokens(self, state), expected), _kept(numbers))
+        return min(counted + max(state_tokens(self, state), at_least), _kept(numbers))
 
 
 def target_words(fold: int) -> tuple[int, int]:
@@ -166,11 +176,12 @@ def _ask(instructions: str, told: str, tokens: int, schema: Schema | None) -> As
 
 
 def _state(summary: str, data: ImportantData, folds: int) -> State:
-    return State(summary, {"important_data": data.to_json(), "summary_version": folds})
+    kept: dict[str, JSON] = {"important_data": data.to_json(), "key_order": data.key_order()}
+    return State(summary, kept | {"summary_version": folds})
 
 
 def _data_of(state: State) -> ImportantData:
-    return read(state.data.get("important_data"))
+    return ordered(read(state.data.get("important_data")), state.data.get("key_order"))
 
 
 def _spoken(turns: Sequence[Turn]) -> list[Turn]:
