@@ -18,7 +18,7 @@ import psycopg
 from benchmarks import databases, report
 from benchmarks.figures import Group, missed
 
-NAMES = ("turns", "first-token", "streams", "memory", "talks", "growth", "hostile")
+NAMES = ("turns", "first-token", "streams", "memory", "talks", "calls", "growth", "hostile")
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 

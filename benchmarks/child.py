@@ -33,7 +33,7 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import growth, hostile, streams, talks, turns
+    from benchmarks import calls, growth, hostile, streams, talks, turns
 
     return {
         "turns": turns.run,
@@ -41,6 +41,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "streams": streams.throughput,
         "memory": streams.memory,
         "talks": talks.run,
+        "calls": calls.run,
         "growth": growth.run,
         "hostile": hostile.run,
     }

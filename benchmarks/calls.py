@@ -1,0 +1,128 @@
+"""The policy `progressive` in one call of the summarizer or in two: annotated facts kept for each token it is shown.
+
+Recorded chats go through the policy alone, with the built-in summarizer and without a database. A fact is looked for
+after each fold of turns in which it was said, and once more at the end. Without a folder of chats in `SAMPLES` there
+are no figures.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from django.contrib.auth.models import User
+
+from benchmarks.figures import Figure, Group
+from benchmarks.talks import SAMPLES
+from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from conversations.interchange import read_chats
+from memory.lab.finding import Haystack
+from memory.lab.talks import Talk, talk_of
+from memory.limits import MemoryLimits
+from memory.policies import State, counts_of, get_policy, is_due, turns_beyond
+from memory.policies.progressive import ProgressiveNumbers
+from memory.salience import make_line
+from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.turns import Turn, take_bite
+
+CALLS = (1, 2)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one way of asking came to."""
+
+    folds: int = 0
+    shown: int = 0
+    """Tokens that the summarizer was shown, instructions included."""
+    said: int = 0
+    """Tokens of its answers."""
+    facts: int = 0
+    kept: int = 0
+    facts_at_end: int = 0
+    kept_at_end: int = 0
+
+
+def run(owner: User) -> Group:
+    """Facts kept, in one call and in two."""
+    del owner  # Nothing is stored.
+    folder = os.environ.get("SAMPLES", "")
+    talks = [talk for name in SAMPLES for talk in _talks(Path(folder) / name)] if folder else []
+    figures = (figure for calls in CALLS for figure in _figures(calls, talks)) if talks else ()
+    return Group("Data and summary in one call or two", tuple(figures))
+
+
+def tally(talks: Sequence[Talk], calls: int) -> Tally:
+    """All of `talks`, turn by turn, by so many calls a fold."""
+    found = Tally()
+    for talk in talks:
+        _play(talk, replace(MemoryLimits(), numbers={"progressive": ProgressiveNumbers(calls=calls)}), found)
+    return found
+
+
+def _figures(calls: int, talks: Sequence[Talk]) -> Iterator[Figure]:
+    found = tally(talks, calls)
+    name = f"facts kept, {calls} call{'s' * (calls > 1)}"
+    note = f"{found.folds} folds of {len(talks)} chats; answers of {found.said:,} tokens"
+    yield Figure(f"{name}: share after a fold", 100 * found.kept / max(1, found.facts), "%", note=note)
+    yield Figure(f"{name}: share at the end", 100 * found.kept_at_end / max(1, found.facts_at_end), "%")
+    yield Figure(f"{name}: after a fold, per 1,000 tokens shown", 1000 * found.kept / max(1, found.shown), "")
+
+
+def _play(talk: Talk, limits: MemoryLimits, found: Tally) -> None:
+    policy, state, folded = get_policy("progressive"), State(), 0
+    turns = [_turn(at, one.question, one.reply) for at, one in enumerate(talk.exchanges)]
+    for end in range(1, len(turns) + 1):
+        loose = turns[folded:end]
+        while is_due(policy, state, counts_of(policy, state, loose, limits), limits):
+            bite = take_bite(loose[: turns_beyond(policy, state, loose, limits)], limits.bite_tokens)
+            state = _fold(state, bite, limits, found)
+            folded += len(bite)
+            loose = turns[folded:end]
+            facts, kept = _looked(talk, state, range(folded - len(bite), folded))
+            found.facts, found.kept = found.facts + facts, found.kept + kept
+    facts, kept = _looked(talk, state, range(folded))
+    found.facts_at_end, found.kept_at_end = found.facts_at_end + facts, found.kept_at_end + kept
+
+
+def _fold(state: State, bite: Sequence[Turn], limits: MemoryLimits, found: Tally) -> State:
+    policy = get_policy("progressive")
+    answers: list[Completion] = []
+    while (ask := policy.ask(state, bite, limits, answers)) is not None:
+        message = PromptMessage("user", ask.input)
+        prompt = Prompt((message,), ask.instructions, schema=ask.schema, answer_tokens=ask.answer_tokens)
+        answers.append(OfflineModel().complete(prompt, Variant("built-in", "built-in"), timeout=60))
+        found.shown += count_tokens(ask.instructions) + count_tokens(ask.input) + 2 * MESSAGE_OVERHEAD
+        found.said += count_tokens(answers[-1].text)
+    found.folds += 1
+    return policy.absorb(state, bite, answers, limits)
+
+
+def _looked(talk: Talk, state: State, folded: range) -> tuple[int, int]:
+    """How many facts were said in those turns, and how many of them stand in the state."""
+    memory = Haystack("\n".join(section.text for section in get_policy("progressive").render(state)))
+    said = [fact for fact in talk.facts if any(at in folded for at in fact.exchanges)]
+    return len(said), sum(memory.has((fact.canonical, *fact.surface)) for fact in said)
+
+
+def _talks(path: Path) -> Iterator[Talk]:
+    for number, chat in enumerate(read_chats(path.read_text(encoding="utf-8")), start=1):
+        yield talk_of(chat, f"{path.stem} {number}")
+
+
+def _turn(at: int, question: str, reply: str) -> Turn:
+    return Turn(
+        from_seq=2 * at + 1,
+        through_seq=2 * at + 2,
+        user=question,
+        assistant=reply,
+        cut_off=False,
+        user_tokens=count_tokens(question),
+        assistant_tokens=count_tokens(reply),
+        message_ids=(),
+        last_assistant_id=None,
+        line=make_line(question, reply),
+    )
