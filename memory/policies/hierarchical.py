@@ -31,8 +31,13 @@ from memory.tokens import clip_end, count_tokens
 from memory.turns import Turn, assistant_text
 
 MESSAGES_A_TURN = 2
-ANSWER_TOKENS = 500
-"""About how long an answer is: a dozen facts as JSON, and a piece of narrative."""
+ANSWER_TOKENS = 800
+"""About how long an answer is: some twenty facts as JSON, and a piece of narrative.
+
+Measured with the built-in model on 14 recorded service chats of 40 to 240 turns, as what is still in memory of the ids,
+dates and amounts said 20 turns before: 57 % with 300 tokens, 72 % with 500, 78 % with 800, for an eighth more output.
+(At 800, with room for 500 tokens of facts 66 %, for 700 78 %, for 1000 81 %.)
+"""
 OUTPUT_ROOM = 4
 """Output limit, in answers: models that reason spend output tokens before the first word."""
 
