@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
+COMPARE_TASK = "memory.tasks.compare_task"
 
 
 def enqueue_fold(chat_id: UUID) -> str:
@@ -31,6 +32,14 @@ def enqueue_fold(chat_id: UUID) -> str:
     name = str(new_id())
     options = {"task_name": name, "group": "fold"}
     _enqueue(partial(async_task, FOLD_TASK, str(chat_id), request_id.get(), q_options=options))
+    return name
+
+
+def enqueue_comparison(comparison_id: UUID) -> str:
+    """Have a worker run a comparison. Returns the task's name."""
+    name = str(new_id())
+    options = {"task_name": name, "group": "compare"}
+    _enqueue(partial(async_task, COMPARE_TASK, str(comparison_id), request_id.get(), q_options=options))
     return name
 
 

@@ -18,7 +18,7 @@ from knox.models import AuthToken
 
 from conversations.finishing import finish_expired
 from conversations.models import IdempotencyKey
-from memory import leasing, queueing
+from memory import comparing, leasing, queueing
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class SweepReport:
     keys_removed: int
     tokens_removed: int
     failures_removed: int
+    comparisons_given_up: int
 
 
 def sweep() -> SweepReport:
@@ -53,6 +54,7 @@ def sweep() -> SweepReport:
         keys_removed=_remove(IdempotencyKey.objects.filter(created_at__lt=Now() - KEEP_IDEMPOTENCY_KEYS)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
+        comparisons_given_up=comparing.heal(),
     )
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report

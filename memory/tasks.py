@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 
 from chatmemory.observability import request_context
-from memory import folding, queueing, sweeping
+from memory import comparing, folding, queueing, sweeping
 
 
 def fold_task(chat_id: str, request_id: str = "") -> None:
@@ -20,6 +20,12 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
         report = folding.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
             queueing.enqueue_fold(report.chat_id)
+
+
+def compare_task(comparison_id: str, request_id: str = "") -> None:
+    """Run a comparison of policies."""
+    with request_context(request_id):
+        comparing.compare(UUID(comparison_id))
 
 
 def sweep_task() -> None:
