@@ -1,5 +1,5 @@
-"""What is remembered, for staff: briefs, revisions and context records to read, memory to have made anew."""
+"""What is remembered, for staff: briefs, revisions and records to read, memory to make anew, policies to compare."""
 
-from memory.admin import briefs, chats, records, revisions
+from memory.admin import briefs, chats, comparisons, records, revisions
 
-__all__ = ["briefs", "chats", "records", "revisions"]
+__all__ = ["briefs", "chats", "comparisons", "records", "revisions"]

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import ngettext
 
 from conversations.models import Chat
+from memory.models import Comparison
 from memory.requesting import Mode, request_resummarize
 
 CHATS_NAMED = 20
@@ -50,6 +51,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     ) -> HttpResponse:
         context |= {
             "may_resummarize": self.has_resummarize_permission(request),
+            "may_see_comparisons": self.admin_site.get_model_admin(Comparison).has_view_permission(request),
             "actions_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
         }
         return super().render_change_form(request, context, *args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -13,7 +14,10 @@ from conversations import finishing, services
 from conversations.importing import import_chat
 from conversations.interchange import ImportedChat, ImportedMessage
 from conversations.models import ActiveReply, Chat, Message
-from memory.models import ConversationBrief, SummaryRevision
+from memory.lab.outcome import Outcome
+from memory.lab.tables import as_json, sheets_of
+from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
+from tests.lab.makers import TALK, outcome_of, run_of, turn
 
 PAGES = [
     "conversations_chat",
@@ -21,7 +25,7 @@ PAGES = [
     "conversations_activereply",
     "conversations_idempotencykey",
 ]
-PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord"]
+PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord", "memory_comparison"]
 
 
 def make_chat(owner: User, *, turns: int = 6, title: str = "A trip", said: str = "Hello") -> Chat:
@@ -57,6 +61,30 @@ def add_revision(chat: Chat, version: int, text: str, *, through: int) -> Summar
         version=version, head=version, global_summary=text, folded_through_seq=through, token_count=40
     )
     return revision
+
+
+def add_comparison(chat: Chat, **fields: Any) -> Comparison:
+    """A comparison as it stands when it is done."""
+    told: dict[str, Any] = {
+        "policies": ["chunked", "interval"],
+        "state": Comparing.DONE,
+        "turns": 6,
+        "of_turns": 6,
+        "progress": {"chunked": 6, "interval": 6},
+        "result": {
+            "sheets": [as_json(sheet) for sheet in sheets_of(measured())],
+            "note": "",
+            "has_plot": True,
+        },
+        "plot": "<svg/>",
+    }
+    return Comparison.objects.create(chat=chat, **(told | fields))
+
+
+def measured() -> Outcome:
+    """What was measured on two turns."""
+    runs = [run_of(turn(1000, 1200), turn(2345, 2600), policy=policy) for policy in ("chunked", "interval")]
+    return outcome_of(*runs, talk=replace(TALK, facts=()))
 
 
 def say(chat: Chat, text: str, answer: str) -> Message:

@@ -16,7 +16,7 @@ from chatmemory.apps import UNWANTED
 from chatmemory.ids import new_id
 from conversations import services
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.models import Comparison, ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import PAGES, begin, make_chat, text_of
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_strangers_and_staff_without_permission_see_nothing(page: str, remembere
 
 
 def gone(chat: Chat) -> bool:
-    of_chat = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey]
+    of_chat = [Message, SummaryRevision, ConversationBrief, ActiveReply, IdempotencyKey, Comparison]
     rows = [model._default_manager.filter(chat_id=chat.pk) for model in of_chat]
     rows += [Chat.objects.filter(pk=chat.pk), ContextRecord.objects.filter(reply__chat_id=chat.pk)]
     return not any(found.exists() for found in rows)

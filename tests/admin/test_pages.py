@@ -15,8 +15,8 @@ from django.utils.html import escape
 
 from conversations import services
 from conversations.models import Chat, Message
-from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.admin.rows import PAGES, add_revision, begin, make_chat, say, text_of
+from memory.models import Comparing, ContextRecord, ConversationBrief, SummaryRevision
+from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -120,6 +120,7 @@ def evil(owner: User) -> Chat:
     )
     say(chat, EVIL, EVIL)
     begin(chat, EVIL, EVIL)
+    add_comparison(chat, error=EVIL, policies=[EVIL], result=None, state=Comparing.FAILED)
     return chat
 
 

@@ -1,0 +1,235 @@
+"""Comparing policies in the admin: who may, what it starts, how far it is, and what it shows in the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils.html import escape
+from django_q.models import OrmQ
+
+from chatmemory.ids import new_id
+from conversations import services
+from conversations.models import Chat
+from memory import comparing, tasks
+from memory.models import Comparing, Comparison
+from memory.policies import POLICIES
+from tests.admin.rows import add_comparison, make_chat, text_of
+from tests.admin.test_pages import EVIL
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def chat(owner: User) -> Chat:
+    return make_chat(owner)
+
+
+def page_of(chat: Chat) -> str:
+    return reverse("admin:memory_comparison_compare", args=[chat.pk])
+
+
+def clerk(*permissions: str) -> Client:
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def start(client: Client, chat: Chat, **form: Any) -> Any:
+    return client.post(page_of(chat), {"policies": ["chunked"], **form}, follow=True)
+
+
+# From the chat to the numbers
+
+
+@pytest.mark.processes
+def test_from_the_chat_to_the_numbers(staff: Client, chat: Chat, boss: User) -> None:
+    for page in ("conversations_chat", "memory_conversationbrief"):
+        assert f'href="{page_of(chat)}"' in text_of(staff, f"{page}_change", chat.pk)
+    form = staff.get(page_of(chat)).content.decode()
+    assert re.findall(r'name="policies" value="(\w+)"[^>]* checked', form) == list(POLICIES)
+
+    waiting = start(staff, chat, policies=["chunked", "interval"], budget="900").content.decode()
+    (asked,) = Comparison.objects.all()
+    assert (asked.policies, asked.budget, asked.requested_by) == (["chunked", "interval"], 900, boss)
+    assert "Waiting for a worker" in waiting
+    (queued,) = OrmQ.objects.all()
+    assert (queued.func(), queued.task["args"][0]) == ("memory.tasks.compare_task", str(asked.pk))
+    tasks.compare_task(*queued.task["args"])
+
+    done = text_of(staff, "memory_comparison_change", asked.pk)
+    for title in ("What the model is sent", "What the summarizer does", "What it costs", "What is kept"):
+        assert f"<caption>{title}</caption>" in done
+    assert re.search(
+        r'<th scope="row">chunked <span[^>]*>in use</span></th><td class="cm-number">6</td>', done
+    )
+    assert "900 tokens" in done
+    plot = staff.get(re.findall(r'<img class="cm-plot" src="([^"]+)"', done)[0])
+    assert plot["Content-Type"] == "image/svg+xml"
+    assert b"</svg>" in plot.content
+    listed = staff.get(page_of(chat)).content.decode()
+    assert reverse("admin:memory_comparison_change", args=[asked.pk]) in listed
+    assert LogEntry.objects.get().change_message == "Requested: a comparison of policies."
+
+
+# While it goes on
+
+
+def refreshes(html: str) -> bool:
+    return '<meta http-equiv="refresh" content="2">' in html
+
+
+@pytest.mark.parametrize(
+    ("state", "goes_on"), [("waiting", True), ("running", True), ("done", False), ("failed", False)]
+)
+def test_the_page_refreshes_itself_until_it_is_over(
+    state: str, goes_on: bool, staff: Client, chat: Chat
+) -> None:
+    found = add_comparison(chat, state=state, progress={"chunked": 4}, error="It broke.")
+    html = text_of(staff, "memory_comparison_change", found.pk)
+    assert refreshes(html) == goes_on
+    assert ("4 of 6" in html) == goes_on
+    assert ("0 of 6" in html) == goes_on
+    assert ("It failed. It broke." in html) == (state == "failed")
+
+
+def test_one_under_way_is_shown_and_no_other_is_started(staff: Client, chat: Chat) -> None:
+    start(staff, chat)
+    again = start(staff, chat, policies=["interval"])
+    assert Comparison.objects.get().policies == ["chunked"]
+    assert OrmQ.objects.count() == 1
+    assert "A comparison of this chat is under way." in again.content.decode()
+    assert again.redirect_chain[-1][0].endswith(f"{Comparison.objects.get().pk}/change/")
+
+
+def test_only_the_newest_turns_were_played(staff: Client, chat: Chat) -> None:
+    found = add_comparison(chat, turns=500, of_turns=1234)
+    assert "the newest 500 of 1,234" in text_of(staff, "memory_comparison_change", found.pk)
+
+
+def test_without_a_plot_there_is_a_sentence(staff: Client, chat: Chat) -> None:
+    found = add_comparison(chat, plot="", result={"sheets": [], "note": "", "has_plot": False})
+    html = text_of(staff, "memory_comparison_change", found.pk)
+    assert "matplotlib is not installed" in html
+    assert "<img" not in html
+    assert staff.get(reverse("admin:memory_comparison_plot", args=[found.pk])).status_code == 404
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ({"policies": []}, "Choose at least one."),
+        ({"policies": ["magic"]}, "Select a valid choice. magic is not one"),
+        ({"budget": "100"}, "It must be at least 501"),
+        ({"budget": "500"}, "It must be at least 501"),
+        ({"budget": "10000000000"}, "less than or equal to 1000000000"),
+        ({"budget": EVIL}, "Enter a whole number."),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    form: dict[str, Any], sentence: str, staff: Client, chat: Chat
+) -> None:
+    html = start(staff, chat, **form).content.decode()
+    assert sentence in html
+    assert "<script>alert" not in html
+    assert not Comparison.objects.exists()
+
+
+def test_an_empty_chat_has_nothing_to_compare(staff: Client, owner: User) -> None:
+    html = staff.get(page_of(services.create_chat(owner))).content.decode()
+    assert "nothing was said in this chat" in html
+    assert "<form" not in html.split('id="content-main"')[1]
+
+
+def test_chats_and_comparisons_that_are_not_there(staff: Client) -> None:
+    assert staff.get(reverse("admin:memory_comparison_compare", args=[new_id()])).status_code == 404
+    assert staff.get(reverse("admin:memory_comparison_plot", args=[new_id()])).status_code == 404
+
+
+def pages(found: Comparison) -> list[str]:
+    names = [("compare", found.chat_id), ("change", found.pk), ("plot", found.pk)]
+    return [reverse(f"admin:memory_comparison_{name}", args=[pk]) for name, pk in names]
+
+
+@pytest.mark.parametrize("permissions", [(), ("view_chat",), ("view_conversationbrief",)])
+def test_who_may_not_see_chat_and_memory_sees_no_comparison(permissions: tuple[str, ...], chat: Chat) -> None:
+    client, found = clerk(*permissions), add_comparison(chat)
+    assert [client.get(page).status_code for page in pages(found)] == [403] * 3
+    assert [Client().get(page).status_code for page in pages(found)] == [302] * 3
+    for page in ("conversations_chat", "memory_conversationbrief"):
+        seen = client.get(reverse(f"admin:{page}_change", args=[chat.pk])).content.decode()
+        assert page_of(chat) not in seen
+
+
+def test_who_may_see_may_not_start(chat: Chat) -> None:
+    client, found = clerk("view_chat", "view_conversationbrief"), add_comparison(chat)
+    assert [client.get(page).status_code for page in pages(found)] == [200] * 3
+    assert "<form" not in client.get(page_of(chat)).content.decode().split('id="content-main"')[1]
+    assert start(client, chat).status_code == 403
+    assert Comparison.objects.count() == 1
+
+
+def test_who_may_resummarize_may_start(chat: Chat) -> None:
+    client = clerk("view_chat", "view_conversationbrief", "change_conversationbrief")
+    assert start(client, chat).status_code == 200
+    assert Comparison.objects.count() == 1
+
+
+def test_a_request_from_another_site_is_refused(boss: User, chat: Chat) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(boss)
+    assert start(client, chat).status_code == 403
+    assert not Comparison.objects.exists()
+
+
+# What the pages are made of
+
+
+def every_page(client: Client, chat: Chat) -> Iterator[str]:
+    yield client.get(page_of(chat)).content.decode()
+    for state in Comparing.values:
+        found = add_comparison(chat, state=state)
+        yield text_of(client, "memory_comparison_change", found.pk)
+        found.delete()
+
+
+def test_text_is_text_and_nothing_is_inline(staff: Client, owner: User) -> None:
+    chat = make_chat(owner, title=f"T {EVIL}", said=EVIL)
+    for html in every_page(staff, chat):
+        assert escape("T <script>") in html
+        for tag in ("<script>", "<img src=x", "<svg/onload", "alert(3)&gt;14"):
+            assert tag not in html
+        assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>[^<]*\S", html)
+        assert not re.search(r"<[^>]+\s(style|on\w+)=", html)
+
+
+def test_a_plot_may_do_nothing_but_be_seen(staff: Client, chat: Chat) -> None:
+    response = staff.get(reverse("admin:memory_comparison_plot", args=[add_comparison(chat).pk]))
+    assert response["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_page_of_a_chat_costs_the_same_however_much_was_compared(staff: Client, owner: User) -> None:
+    def cost(turns: int, comparisons: int) -> int:
+        chat = make_chat(owner, turns=turns)
+        for _ in range(comparisons):
+            add_comparison(chat, requested_by=User.objects.create_user(f"{new_id()}"))
+        with CaptureQueriesContext(connection) as captured:
+            staff.get(page_of(chat))
+        assert not any("result" in query["sql"] for query in captured.captured_queries)
+        return len(captured)
+
+    assert cost(50, comparing.KEPT) == cost(2, 1) <= 4
