@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,6 +21,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory import process
+from chatmemory.llm.failures import NOTHING_SAID
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.protocol import Price, Reply, ReplyError
 from conversations.models import ActiveReply, Chat, Message, Role, Status
@@ -85,6 +86,13 @@ class Ending:
         """Cut off by our own end: incomplete with what was said, failed if nothing was."""
         return cls(Status.INCOMPLETE if text else Status.FAILED, Reply("incomplete", error=INTERRUPTED))
 
+    def with_card(self, card: str | None, seen: str) -> Ending:
+        """The same for a reply that a memory card (or None) was taken out of. One that says nothing else has failed."""
+        reply = replace(self.reply, call=card or "")
+        if card is None or seen.strip() or self.status == Status.CANCELLED:
+            return replace(self, reply=reply)
+        return Ending(Status.FAILED, replace(reply, error=reply.error or NOTHING_SAID))
+
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
     """Write the reply as it ended. None if it was finished by somebody else, or its chat is gone.
@@ -103,7 +111,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         message.save(force_insert=True)
         if pending.supersedes and message.status != Status.FAILED:
             _earlier_answers(pending).update(superseded_by=message)
-        memory.turn_finished(message, pending.context)
+        memory.turn_finished(message, pending.context, ending.reply.call)
     logger.info(
         "reply finished",
         extra={

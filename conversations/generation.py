@@ -27,8 +27,9 @@ from chatmemory.llm.protocol import Delta, Reply, ReplyError
 from chatmemory.observability import request_id
 from conversations import finishing
 from conversations.finishing import Ending
-from conversations.models import Message
+from conversations.models import Message, Status
 from conversations.services import Begun
+from memory.policies.card_stream import CardStream
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Generation:
         self.begun = begun
         self.pending = begun.pending
         self.log = Log()
+        self._card = CardStream() if begun.brings_card else None
         self.done = False
         self.final: Message | None = None
         """The final message; None although `done` if somebody else finished it, or nobody could."""
@@ -92,7 +94,7 @@ class Generation:
                 self._upstream.cancel()
             await asyncio.wait([self._upstream])
             if not self._lost:
-                self.final = await self._finish(self._ending())
+                self.final = await self._finish(self._without_card(self._ending()))
         finally:
             self.done = True
             self.wake()
@@ -147,7 +149,10 @@ class Generation:
             async for item in items:
                 if isinstance(item, Reply):
                     return item
-                self.log.append(item.text)
+                text = item.text if self._card is None else self._card.feed(item.text)
+                if not text:
+                    continue
+                self.log.append(text)
                 self.wake()
                 count += 1
                 if count == FIRST_WORDS:
@@ -165,6 +170,16 @@ class Generation:
             )
             return Ending.of(Reply("incomplete" if len(self.log) else "failed", error=broken))
         return Ending.of(self._upstream.result())
+
+    def _without_card(self, ending: Ending) -> Ending:
+        """Give out what was held back, unless it is a piece of a card; the card goes with the ending."""
+        if self._card is None:
+            return ending
+        rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
+        if rest:
+            self.log.append(rest)
+            self.wake()
+        return ending.with_card(card, self.log.text())
 
     async def _finish(self, ending: Ending) -> Message | None:
         text = self.log.text()

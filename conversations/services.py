@@ -67,6 +67,8 @@ class Begun:
     pending: Pending
     prompt: Prompt
     variant: Variant
+    brings_card: bool = False
+    """The reply is to carry a memory card, which its reader must not see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +316,7 @@ def _begin_reply(
         lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         started_at=pending.started_at,
     )
-    return Begun(pending, prepared.prompt, variant)
+    return Begun(pending, prepared.prompt, variant, prepared.brings_card)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:

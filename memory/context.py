@@ -11,13 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from chatmemory.llm.protocol import Prompt
 from memory.limits import MemoryLimits
 from memory.material import Material, gather
 from memory.plan import choose_within
 from memory.planned import Plan
+from memory.policies.card import tool_of
 from memory.policies.protocol import StateSection
 from memory.rendering import Count, Rendered, Section, render_memory, render_part
 from memory.sources import Source, fit_sources, render_sources
@@ -33,6 +35,8 @@ class Asked:
     instructions: str = ""
     sources: tuple[Source, ...] = ()
     cache_key: str = ""
+    card_tool_tokens: int = 0
+    """What a card may have that the model is to give by calling a tool; 0: it is sent no tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def assemble(
     if _tokens(memory) > limits.prompt_budget:
         material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
         plan, memory = _smaller(plan, memory, material, state, turns, count)
-    plan = replace(plan, sources=fit_sources(asked.sources, limits.sources_budget))
+    sources = fit_sources(asked.sources, limits.sources_budget)
+    plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens)
     return _finish(plan, memory, asked, count)
 
 
@@ -117,15 +122,17 @@ def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def hash_prompt(prompt: Prompt) -> str:
-    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one)."""
-    canonical = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
+    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one), its tool included."""
+    sent: list[dict[str, Any]] = [*prompt_messages(prompt), *([asdict(prompt.tool)] if prompt.tool else [])]
+    canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def _finish(plan: Plan, memory: Sequence[Rendered], asked: Asked, count: Count) -> Context:
     before, after = _before(asked, count), _after(plan, asked, count)
     messages = tuple(message for part in (*memory, *after) for message in part.messages)
-    prompt = Prompt(messages, instructions=asked.instructions, cache_key=asked.cache_key)
+    tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
+    prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool)
     return Context(
         tokens=_tokens(memory),
         budget=plan.budget,

@@ -66,6 +66,10 @@ class Plan:
     """Turns of the window that are not verbatim, for want of room."""
     anchor_seq: int = 0
     """Where the verbatim part begins: to be given to the next plan, which keeps it as long as it can."""
+    outline_of: str = ""
+    """Id of the reply whose outline is shown after the state; "": none."""
+    card_tool_tokens: int = 0
+    """What the tool for memory cards says a card may have (`memory.policies.card.tool_of`); 0: no tool was sent."""
     renderer: int = RENDERER
 
     def to_json(self) -> dict[str, Any]:
@@ -82,6 +86,8 @@ class Plan:
             "unrepresented": self.unrepresented,
             "dropped": self.dropped,
             "anchor_seq": self.anchor_seq,
+            **({"outline_of": self.outline_of} if self.outline_of else {}),
+            **({"card_tool_tokens": self.card_tool_tokens} if self.card_tool_tokens else {}),
         }
 
     @classmethod
@@ -99,4 +105,6 @@ class Plan:
             unrepresented=data["unrepresented"],
             dropped=data["dropped"],
             anchor_seq=data["anchor_seq"],
+            outline_of=data.get("outline_of", ""),
+            card_tool_tokens=data.get("card_tool_tokens", 0),
         )

@@ -66,6 +66,8 @@ class Result:
     duration_ms: int
     seen_seq: int = 0
     """The last message that went into the state, where that is later than `through_seq`."""
+    by_reply: bool = False
+    """No summarizer was asked: what its failures left behind stands."""
 
 
 def locked_brief(chat_id: UUID) -> ConversationBrief | None:
@@ -80,14 +82,15 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
     with transaction.atomic():
         brief = locked_brief(seen.chat_id)
         if brief is not None and (brief.version, brief.epoch) == (seen.version, seen.epoch):
-            _write(brief, result)
+            write(brief, result)
             _log(brief, result, started)
             return Done.PUBLISHED
     logger.info("memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version})
     return Done.LOST
 
 
-def _write(brief: ConversationBrief, result: Result) -> None:
+def write(brief: ConversationBrief, result: Result) -> None:
+    """Make `result`, which came of `brief` as it stands, the memory in use. The caller has locked it and its chat."""
     parent, brief.version = brief.head or None, brief.version + 1
     brief.head = brief.version
     brief.policy = result.policy
@@ -96,7 +99,9 @@ def _write(brief: ConversationBrief, result: Result) -> None:
     brief.global_summary, brief.state = result.state.summary, result.state.to_json()
     brief.token_count = get_policy(result.policy).size(result.state)
     brief.folded_through_seq = result.through_seq
-    brief.seen_seq = result.seen_seq or result.through_seq
+    seen_seq = max(result.seen_seq, result.through_seq)
+    # A fold goes on from what the state knew; a card may have told it of turns that are not folded yet.
+    brief.seen_seq = seen_seq if result.kind == Kind.REBUILD else max(seen_seq, brief.seen_seq)
     if result.last_assistant_id or result.kind == Kind.REBUILD:
         brief.last_summarized_message_id = result.last_assistant_id
     _settle(brief, result)
@@ -125,6 +130,8 @@ def _log(brief: ConversationBrief, result: Result, started: float) -> None:
 
 def _settle(brief: ConversationBrief, result: Result) -> None:
     """What a success means for the work that waits: after the upstream's, nothing is wrong any more."""
+    if result.by_reply:
+        return
     if result.kind == Kind.REBUILD:
         brief.degraded, brief.rebuild = result.degraded, None
         brief.requested = Requested.NOTHING

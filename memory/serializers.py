@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework import serializers
@@ -19,7 +20,7 @@ from conversations.serializers import (
     known_policy,
 )
 from memory.context import Context, prompt_messages
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import Card, ConversationBrief, Kind, SummaryRevision
 from memory.policies.interval import Interval
 from memory.summarizing import Summarized
 
@@ -76,6 +77,7 @@ def context_json(context: Context, recorded_hash: str | None = None) -> dict[str
         "unrepresented": context.unrepresented,
         "clipped": context.clipped,
         "prompt": prompt_messages(context.prompt),
+        "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
@@ -188,7 +190,9 @@ class ContextOut(serializers.Serializer[Any]):
     clipped = serializers.IntegerField()
     prompt = PromptMessageOut(many=True)
     prompt_hash = serializers.CharField()
+    tool = ObjectField(allow_null=True)
     verified = serializers.BooleanField(required=False)
+    card = serializers.ChoiceField(Card.choices, required=False, allow_blank=True)
 
 
 class UsageQuery(serializers.Serializer[Any]):

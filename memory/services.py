@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
-from conversations.models import ActiveReply, Chat, Message, Role, Status
-from memory import loading, queueing, shown
+from conversations.models import ActiveReply, Chat, Message, Status
+from memory import carding, loading, queueing, shown, stepping
 from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
 from memory.freshening import StaleMemory as StaleMemory
@@ -29,7 +29,16 @@ from memory.freshening import freshen as freshen
 from memory.freshening import require_fresh
 from memory.limits import MemoryLimits
 from memory.lines import line_cost
-from memory.models import ContextRecord, ContextText, ConversationBrief, Requested, SummaryRevision
+from memory.models import (
+    Card,
+    Comparison,
+    ContextRecord,
+    ContextText,
+    ConversationBrief,
+    Requested,
+    SummaryRevision,
+)
+from memory.outlines import outline_sections
 from memory.plan import choose
 from memory.planned import Plan
 from memory.policies import (
@@ -42,6 +51,7 @@ from memory.policies import (
     window_of,
     with_window,
 )
+from memory.policies.card import CardRequest, request_of
 from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD
 
@@ -57,6 +67,8 @@ class Prepared:
 
     prompt: Prompt
     record: dict[str, Any]
+    brings_card: bool = False
+    """The reply is to carry a block that its reader must not see (`memory.policies.card_stream`)."""
 
 
 def context_for(
@@ -71,8 +83,9 @@ def context_for(
 ) -> Prepared:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
-    A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn.
-    Costs the same however long the chat is. `may_wait`: raises `StaleMemory` where the chat wants a fold first.
+    A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
+    what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
+    `StaleMemory` where the chat wants a fold first.
     """
     brief = (
         _BRIEF.first(chat.pk)
@@ -81,12 +94,17 @@ def context_for(
     brief.chat = chat  # at hand, where its instructions count
     if may_wait:
         require_fresh(brief)
-    instructions = "\n\n".join(part for part in (chat.instructions, turn_instructions) if part)
-    asked = Asked(question, instructions, tuple(sources), cache_key=str(chat.pk))
-    context = _assemble(brief, asked, before_seq)
+    if again and before_seq <= brief.seen_seq:
+        stepping.step_back(brief, before_seq)
+    limits = limits_of(brief)
+    request = request_of(get_policy(brief.policy), limits)
+    asked = _asked(chat, question, request, turn_instructions, sources)
+    context = _assemble(brief, asked, before_seq, limits)
     _log_cuts(chat, context)
     record = {**_record(chat, brief, context, asked, turn_instructions), "again": again}
-    return Prepared(context.prompt, record)
+    if request.form:
+        record |= carding.asked(brief, request)
+    return Prepared(context.prompt, record, brings_card=request.form == "block")
 
 
 def preview(
@@ -105,7 +123,8 @@ def preview(
         brief = ConversationBrief(chat=chat, policy=policy, options=chat.options)
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
-    return _assemble(brief, Asked(question, chat.instructions, tuple(sources), str(chat.pk)), None, limits)
+    request = request_of(get_policy(brief.policy), limits)
+    return _assemble(brief, _asked(chat, question, request, "", sources), None, limits)
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
@@ -124,8 +143,14 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     state = _state_of(reply.chat_id, record["revision"])
     instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
     asked = Asked(question, instructions, sources, str(reply.chat_id))
-    sections = get_policy(record["policy"]).render(state)
+    outline = shown.outline(reply.chat_id, plan.outline_of)
+    sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
     return rebuild(plan, sections, shown.planned_turns(reply.chat_id, plan), asked), record["prompt_hash"]
+
+
+def card_of(reply: Message | ActiveReply) -> str:
+    """What became of the memory card of a reply; "" where none was asked for, or the reply is being written."""
+    return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
 def outline_of(message_id: UUID) -> dict[str, Any]:
@@ -142,14 +167,20 @@ def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
 
 
-def turn_finished(reply: Message, record: dict[str, Any]) -> None:
-    """Keep what the model was sent for `reply`. Runs in the transaction that finishes it, after it was saved."""
-    ContextRecord.objects.create(reply=reply, **{name: record[name] for name in _RECORDED})
+def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> None:
+    """Keep what the model was sent for `reply`, and the `card` that came with it.
+
+    Runs in the transaction that finishes the reply, after it was saved.
+    """
     anchor = record["plan"]["anchor_seq"]
     if anchor != record["anchor_before"]:
         ConversationBrief.objects.filter(chat_id=reply.chat_id).update(anchor_seq=anchor)
     if record["again"] and reply.reply_to is not None:
-        messages_changed(reply.chat_id, from_seq=reply.reply_to.seq)
+        # An answer that failed takes nobody's place, but the question may not have been counted.
+        changed = reply if reply.status == Status.FAILED else reply.reply_to
+        messages_changed(reply.chat_id, from_seq=changed.seq)
+    became = carding.take(reply, record, card) if carding.was_asked(record) else Card.NONE
+    ContextRecord.objects.create(reply=reply, card=became, **{name: record[name] for name in _RECORDED})
 
 
 def count_reply(reply: Message) -> None:
@@ -183,7 +214,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int) -> None:
     )
     brief.epoch += 1
     if from_seq <= brief.seen_seq:
-        _step_back(brief, from_seq)
+        stepping.step_back(brief, from_seq)
     loading.recount(brief)
     brief.save()
     _enqueue_if_waiting(brief)
@@ -206,7 +237,7 @@ def chat_deleted(chat_id: UUID) -> None:
     Statements over the chat's rows, however many: Django's own cascade would load every one of them.
     """
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
-    for model in (ContextText, SummaryRevision, ConversationBrief):
+    for model in (ContextText, SummaryRevision, Comparison, ConversationBrief):
         model.objects.filter(chat_id=chat_id).delete()
 
 
@@ -247,12 +278,14 @@ _RECORDED = (
 
 
 def _assemble(
-    brief: ConversationBrief, asked: Asked, before_seq: int | None, limits: MemoryLimits | None = None
+    brief: ConversationBrief, asked: Asked, before_seq: int | None, limits: MemoryLimits
 ) -> Context:
-    limits = limits or limits_of(brief)
     policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
     span = shown.newest(brief, before_seq)
+    last = shown.last_reply(span) if limits.enabled and policy.shows_outline else None
+    outline = outline_sections(shown.outline(brief.chat_id, last)) if last else []
+    state = [*state, *outline]
     shape: dict[str, Any] = {
         "older_turns": span.older_turns,
         "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
@@ -262,7 +295,17 @@ def _assemble(
     }
     plan = choose(state, span.turns, **shape)
     turns = shown.with_text(brief.chat_id, span.rows, span.turns, plan)
-    return assemble(plan, state, turns, asked, **shape)
+    context = assemble(plan, state, turns, asked, **shape)
+    return replace(context, plan=replace(context.plan, outline_of=str(last))) if outline else context
+
+
+def _asked(
+    chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
+) -> Asked:
+    """What stands around memory; what changes least comes first, so that provider caches hit."""
+    parts = (chat.instructions, request.instructions, turn_instructions)
+    instructions = "\n\n".join(part for part in parts if part)
+    return Asked(question, instructions, tuple(sources), str(chat.pk), request.tool_tokens)
 
 
 def _log_cuts(chat: Chat, context: Context) -> None:
@@ -330,30 +373,3 @@ def _material(chat_id: UUID, instructions_hash: str, sources_hash: str) -> tuple
 def _state_of(chat_id: UUID, version: int) -> State:
     revision = SummaryRevision.objects.filter(chat_id=chat_id, version=version).first() if version else None
     return State.from_json(revision.global_summary, revision.state) if revision else State()
-
-
-def _step_back(brief: ConversationBrief, from_seq: int) -> None:
-    """Make the newest revision that ends before `from_seq` the one in use, or none."""
-    older = (
-        SummaryRevision.objects.filter(chat_id=brief.chat_id, seen_seq__lt=from_seq)
-        .order_by("-version")
-        .first()
-    )
-    state = State.from_json(older.global_summary, older.state) if older else State()
-    brief.head = older.version if older else 0
-    brief.policy = older.policy if older else brief.chat.policy
-    if brief.policy != brief.chat.policy:
-        brief.requested = Requested.REBUILD
-    brief.degraded = older.degraded if older else False
-    brief.global_summary, brief.state = state.summary, (older.state if older else {})
-    brief.token_count = get_policy(brief.policy).size(state)
-    brief.folded_through_seq = older.through_seq if older else 0
-    brief.seen_seq = older.seen_seq if older else 0
-    brief.rebuild = None
-    brief.last_summarized_message = (
-        Message.objects.filter(chat_id=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT)
-        .exclude(status__in=[Status.FAILED, Status.DELETED])
-        .filter(superseded_by=None)
-        .order_by("-seq")
-        .first()
-    )

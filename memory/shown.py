@@ -49,6 +49,19 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
 
 
+def last_reply(span: Newest) -> UUID | None:
+    """The newest reply that stands among `span`; None if there is none."""
+    return next((turn.last_assistant_id for turn in reversed(span.turns) if turn.last_assistant_id), None)
+
+
+def outline(chat_id: UUID, message_id: UUID | str | None) -> str:
+    """The outline of a reply as it stands now; "" for None, and for one that is no more."""
+    if not message_id:
+        return ""
+    found = Message.objects.filter(pk=message_id, chat_id=chat_id).values_list("outline", flat=True)
+    return found.first() or ""
+
+
 def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn], plan: Plan) -> list[Turn]:
     """`turns`, which were made of `rows`: those that `plan` shows verbatim with their text."""
     verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}

@@ -144,7 +144,7 @@ class PastContextView(APIView):
         past = services.past_context(reply)
         if past is None:
             raise NotFound("No model was asked for this message.")
-        return Response(context_json(*past))
+        return Response({**context_json(*past), "card": services.card_of(reply)})
 
 
 class UsageView(APIView):

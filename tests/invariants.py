@@ -84,16 +84,22 @@ def _revisions(brief: ConversationBrief) -> Iterator[str]:
     expected = head.through_seq if head else 0
     if brief.folded_through_seq != expected:
         yield f"folded through {brief.folded_through_seq}, but the revision in use ends at {expected}"
+    if brief.seen_seq != (head.seen_seq if head else 0):
+        yield f"seen through {brief.seen_seq}, but the revision in use saw something else"
     if brief.global_summary != (head.global_summary if head else ""):
         yield "the summary is not that of the revision in use"
     while head is not None:
         parent = by_version.get(head.parent or 0)
         starts_over = head.kind == Kind.REBUILD
         after = 0 if starts_over or parent is None else parent.through_seq
-        if head.from_seq != after + 1 or head.through_seq < head.from_seq:
+        folds_nothing = head.through_seq < head.from_seq
+        only_a_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
+        if head.from_seq != after + 1 or (folds_nothing and not only_a_card):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"
         if parent is not None and parent.version >= head.version:
             yield f"revision {head.version} follows {parent.version}"
+        if parent is not None and head.kind == Kind.FOLD and head.seen_seq < parent.seen_seq:
+            yield f"revision {head.version} forgets what revision {parent.version} had seen"
         head = None if starts_over else parent
 
 

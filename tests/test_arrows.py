@@ -28,7 +28,7 @@ PURE = {
         "memory.context",
         "memory.blocks",
     ),
-    *("memory.material", "memory.sources", "memory.verbatim", "memory.provenance"),
+    *("memory.material", "memory.sources", "memory.verbatim", "memory.provenance", "memory.outlines"),
     *("memory.worddiff", "memory.pacing", "memory.policies"),
     *(
         "memory.lab.talks",

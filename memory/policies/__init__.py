@@ -9,7 +9,9 @@ from typing import Final
 
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.lines import lines_head_cost
+from memory.outlines import OUTLINE_COST
 from memory.policies.answers import prompt_hash
+from memory.policies.card import CardPolicy
 from memory.policies.chunked import Chunked
 from memory.policies.hierarchical import Hierarchical
 from memory.policies.interval import Interval
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 POLICIES: Final[dict[str, Policy]] = {
+    CardPolicy.name: CardPolicy(),
     Chunked.name: Chunked(),
     Hierarchical.name: Hierarchical(),
     Interval.name: Interval(),
@@ -71,7 +74,8 @@ def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimit
         return True
     if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
         return False
-    return not _lines_fit(state_tokens(policy, state), counts, limits)
+    outline = OUTLINE_COST if policy.shows_outline else 0
+    return not _lines_fit(state_tokens(policy, state) + outline, counts, limits)
 
 
 def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:

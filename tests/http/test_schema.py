@@ -60,7 +60,7 @@ def test_contexts_have_the_fields_of_the_schema(alice: Client, upstream: FakeUps
     answer = alice.ask("x")
     now = alice.get(f"chats/{answer['chat_id']}/context", params={"message": "y"}).json()
     then = alice.get(f"chats/{answer['chat_id']}/messages/{answer['message']['id']}/context").json()
-    assert {*now, "verified"} == set(then) == set(ContextOut().fields)
+    assert {*now, "verified", "card"} == set(then) == set(ContextOut().fields)
     section = {"kind", "tokens", "text", "message_ids", "clipped"}
     assert {frozenset(one) for one in now["sections"]} == {frozenset(section)}
 

@@ -31,8 +31,8 @@ pieces = st.sampled_from(
         ">",
         " ",
         "\n\n",
+        *("İ", "a < b", "<MEMORY_CARDS>", "word ", " " * 70, "x" * 50, "{}", "\u2003"),
     ]
-    + ["İ", "a < b", "<MEMORY_CARDS>", "word ", " " * 70, "x" * 50, "{}", "\u2003"]
 )
 replies = st.lists(pieces | st.text(max_size=6), max_size=14).map("".join)
 

@@ -85,8 +85,8 @@ def test_a_card_is_read_however_a_model_wraps_it(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "no card", "{", "[]", '{"goal":', '{"goal": "a', "{}", '{"mood": "good"}', '{"goal": null}']
-    + [
+    [
+        *("", "no card", "{", "[]", '{"goal":', '{"goal": "a', "{}", '{"mood": "good"}', '{"goal": null}'),
         '{"goal": ["a"], "decisions": "b", "open_q": {"c": 1}, "techniques": [null, {"d": 1}]}',
         "{" * 100_000,
     ],

@@ -1,0 +1,130 @@
+"""What the card of a finished reply does to a chat's memory: one more revision, in the transaction that finishes it.
+
+No model is asked. The reply knew the card before it and the turns that its prompt showed; so those are folded by it,
+and its own turn is known to the state while it still stays verbatim. How a card reads is `policies.cards`'.
+"""
+
+from __future__ import annotations
+
+import logging
+from decimal import Decimal
+from typing import Any
+
+from conversations.models import Message, Status
+from memory import queueing
+from memory.chat_limits import limits_of
+from memory.loading import each_turn, stored_state
+from memory.models import Card, ContextRecord, ConversationBrief, Kind
+from memory.planned import Plan
+from memory.policies import get_policy
+from memory.policies.card import CardRequest, told_by_reply
+from memory.policies.protocol import Refusal, State
+from memory.policies.window import before_window, totals_of
+from memory.provenance import retained_in, source_hash
+from memory.publishing import Result, locked_brief, write
+from memory.turns import Turn
+
+logger = logging.getLogger(__name__)
+
+
+def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
+    """What the record of a prompt that asks for a card says of it besides."""
+    return {"card_asked": request.form, "epoch": brief.epoch}
+
+
+def was_asked(record: dict[str, Any]) -> bool:
+    """Whether the prompt of this record asked for a card."""
+    return bool(record.get("card_asked"))
+
+
+def take(reply: Message, record: dict[str, Any], text: str) -> Card:
+    """Make the card `text` of `reply` part of the chat's memory, or leave that as it is; what became of it.
+
+    Runs where the reply is finished, after the messages that it takes the place of are out of memory. A card of a
+    reply that is not complete, or of one before whose end memory was changed by others than replies, counts as missing.
+    """
+    became = _taken(reply, record, text)
+    if became is not Card.KEPT:
+        extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
+        logger.info("reply without a usable card", extra=extra)
+    return became
+
+
+def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
+    brief = locked_brief(reply.chat_id)
+    if brief is None or reply.status != Status.COMPLETE or not text:
+        return Card.MISSING
+    # A regeneration bumped the epoch itself, in this transaction.
+    expected = record["epoch"] + bool(record["again"])
+    if (brief.epoch, brief.policy) != (expected, record["policy"]):
+        return Card.MISSING
+    turns = _covered(brief, reply, Plan.from_json(record["plan"]))
+    try:
+        state = told_by_reply(stored_state(brief), text, _sources(turns, reply), limits_of(brief))
+    except Refusal:
+        return Card.MALFORMED
+    was_due = brief.due
+    write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
+    if brief.due and not was_due:
+        queueing.enqueue_fold(brief.chat_id)
+    return Card.KEPT
+
+
+def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]:
+    """The unfolded turns before the window, if the reply knew every one of them; else none."""
+    question = reply.reply_to
+    after = brief.folded_through_seq
+    untold = [span.through_seq for span in plan.lines]
+    untold += [plan.merged.through_seq] if plan.merged else []
+    if question is None or max(untold, default=0) > after:
+        return []
+    shown = {one.from_seq: one for one in plan.verbatim}
+    turns: list[Turn] = []
+    for turn in each_turn(brief.chat_id, after, question.seq, text=True):
+        if turn.tokens and turn.from_seq not in shown:
+            return []
+        turns.append(turn)
+    clipped = [turn for turn in turns if turn.tokens and shown[turn.from_seq].clipped]
+    window = get_policy(brief.policy).window_reach(limits_of(brief))
+    return turns[: before_window(turns, window - 1)] if _told_themselves(clipped) else []
+
+
+def _told_themselves(turns: list[Turn]) -> bool:
+    """Whether the own card of each of `turns` was kept: its model had all of it."""
+    replies = {turn.last_assistant_id for turn in turns}
+    kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=Card.KEPT)
+    return not replies or kept.count() == len(replies)
+
+
+def _sources(turns: list[Turn], reply: Message) -> list[str]:
+    """What the model can have a link from, beside the card before."""
+    question = reply.reply_to.content if reply.reply_to else ""
+    return [question, reply.content, *(side for turn in turns for side in (turn.user, turn.assistant))]
+
+
+def _result(
+    brief: ConversationBrief, reply: Message, turns: list[Turn], state: State, prompt_hash: str
+) -> Result:
+    counts = totals_of(turns)
+    ids = (turn.last_assistant_id for turn in reversed(turns))
+    return Result(
+        kind=Kind.FOLD,
+        policy=brief.policy,
+        state=state,
+        degraded=brief.degraded,
+        from_seq=brief.folded_through_seq + 1,
+        through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
+        folded=counts,
+        tokens_before=brief.token_count + counts.tokens,
+        last_assistant_id=next((message_id for message_id in ids if message_id), None),
+        source_hash=source_hash(turns),
+        retained=retained_in(get_policy(brief.policy), state, turns),
+        input_tokens=0,
+        output_tokens=0,
+        cost_usd=Decimal(0),
+        model=reply.model,
+        prompt_hash=prompt_hash,
+        duration_ms=0,
+        seen_seq=reply.seq,
+        by_reply=True,
+    )
