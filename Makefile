@@ -7,7 +7,7 @@ PORT ?= 8000
 POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 
-.PHONY: run test test-all test-slow test-postgres test-services lint types bench lock clean
+.PHONY: run test test-all test-slow test-postgres test-services lint types bench lab lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -37,6 +37,10 @@ types: .venv/installed
 
 bench: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m benchmarks
+
+# Plays the sample conversations, and those of the folder SAMPLES, and writes docs/lab.md. Takes some minutes.
+lab: .venv/installed
+	$(BIN)/python -m benchmarks.lab
 
 # Locked versions, with hashes. `make lock` is the one target that changes them.
 .venv/installed: requirements-dev.lock

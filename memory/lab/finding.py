@@ -5,7 +5,8 @@ As whole words: an "11" is not held by "2011". Pure; where the texts come from i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from memory.spotting import CJK
 
@@ -24,6 +25,13 @@ class Haystack:
     def has_exactly(self, forms: Iterable[str]) -> bool:
         """Whether one of `forms` is there to the letter."""
         return any(_is_in(form, self._text) for form in forms)
+
+
+def as_written(forms: Sequence[str], text: str) -> tuple[str, ...]:
+    """`forms` as `text` writes them, case aside, each spelling once; `forms` themselves where it has none of them."""
+    any_form = "|".join(re.escape(form) for form in forms if form)
+    found = re.findall(rf"(?<!\w)(?:{any_form})(?!\w)", text, re.IGNORECASE) if any_form else []
+    return tuple(dict.fromkeys(found)) or tuple(forms)
 
 
 def _folded(text: str) -> str:

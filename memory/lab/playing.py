@@ -23,7 +23,7 @@ from conversations.finishing import Ending
 from conversations.models import Status
 from conversations.services import Begun, TurnRequest
 from memory import folding
-from memory.lab.finding import Haystack
+from memory.lab.finding import Haystack, as_written
 from memory.lab.keeping import Keeping, Thing, spans_of
 from memory.lab.measures import Call, Run, TurnMeasure
 from memory.lab.prompts import memory_text, prompt_tokens, shared_prefix
@@ -143,10 +143,12 @@ def _is_due(chat_id: UUID) -> bool:
 
 
 def _facts_by_exchange(talk: Talk) -> dict[int, list[Thing]]:
-    """The annotated facts that each exchange says."""
+    """The annotated facts that each exchange says, as it writes them."""
     said: dict[int, list[Thing]] = {}
     for fact in talk.facts:
-        thing = Thing(fact.key, fact.surface, (fact.canonical,))
+        forms = (fact.canonical, *fact.surface)
         for number in fact.exchanges:
-            said.setdefault(number, []).append(thing)
+            exchange = talk.exchanges[number]
+            written = as_written(forms, f"{exchange.question}\n{exchange.reply}")
+            said.setdefault(number, []).append(Thing(fact.key, written, forms))
     return said

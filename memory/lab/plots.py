@@ -39,7 +39,7 @@ def draw(outcome: Outcome, path: Path, title: str = "") -> None:
         import matplotlib  # an optional library, asked for here alone
     except ImportError:
         raise NoLibrary("matplotlib is not installed; `pip install matplotlib` brings it.") from None
-    fixed: dict[Any, object] = {"svg.hashsalt": "chatmemory", "svg.fonttype": "path", "font.size": 9.0}
+    fixed: dict[Any, object] = {"svg.hashsalt": "chatmemory", "svg.fonttype": "none", "font.size": 9.0}
     with matplotlib.rc_context(fixed):
         figure = _figure(outcome, title)
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
@@ -106,7 +106,13 @@ def _memory_of(panel: Axes, policy: str, run: Run, colour: str) -> None:
     panel.plot(folds, [-budget * 0.07] * len(folds), "^", color="black", markersize=4, clip_on=False)
     panel.set_ylim(0, budget * 1.25)
     panel.set_xlim(0.5, len(run.turns) + 0.5)
-    marked = "1 fold ▲" if len(folds) == 1 else f"{len(folds)} folds ▲" if folds else "no folds"
+    marked = (
+        "1 fold ▲"
+        if len(folds) == 1
+        else f"{len(folds)} folds ▲"
+        if folds
+        else "the summarizer had nothing to do"
+    )
     panel.set_title(f"{policy} · {marked}", loc="left", fontsize=9, fontweight="bold", pad=3)
     panel.tick_params(axis="x", length=0, pad=9)
     _plain(panel)
@@ -116,8 +122,10 @@ def _memory_of(panel: Axes, policy: str, run: Run, colour: str) -> None:
 
 
 def _kept(panel: Axes, outcome: Outcome, what: str) -> None:
+    looked_for: set[int] = set()
     for at, row in enumerate(outcome.rows):
         kept: Kept = getattr(row.summary, what)
+        looked_for |= {distance for distance, tally in kept.items() if tally.asked}
         points = [(d, share * 100) for d in DISTANCES if (share := kept[d].share) is not None]
         panel.plot(
             [distance for distance, _ in points],
@@ -128,14 +136,15 @@ def _kept(panel: Axes, outcome: Outcome, what: str) -> None:
             label=row.summary.policy,
         )
     panel.set_xscale("log")
-    panel.set_xticks(DISTANCES, labels=[str(distance) for distance in DISTANCES])
+    ticks = sorted(looked_for) or [1]
+    panel.set_xticks(ticks, labels=[str(distance) for distance in ticks])
     panel.minorticks_off()
     panel.set_ylim(0, 105)
     panel.set_xlabel("turns since it was last said")
     panel.set_ylabel("% still in memory")
     names = {"spans": "Numbers, names, dates and ids kept", "facts": "Annotated facts kept"}
     panel.set_title(names[what], loc="left", fontsize=10)
-    panel.legend(fontsize=8, loc="lower left", frameon=False)
+    panel.legend(fontsize=8, loc="best", framealpha=0.8, edgecolor="none")
     _plain(panel)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.lab.finding import Haystack
+from memory.lab.finding import Haystack, as_written
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,10 @@ def test_what_stands_alone_is_found(before: str, form: str, after: str) -> None:
     text = Haystack(f"{before}\n{form}\n{after}")
     assert text.has_exactly([form])
     assert text.has([form]) or not form.strip()
+
+
+def test_forms_as_a_text_writes_them() -> None:
+    assert as_written(["Mocha", "mocha coffee"], "a MOCHA, one mocha and two mochas") == ("MOCHA", "mocha")
+    assert as_written(["C++", "(x)"], "c++ and (X)") == ("c++", "(X)")
+    assert as_written(["Mocha", "Latte"], "tea") == ("Mocha", "Latte")
+    assert as_written([], "tea") == ()
