@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 COLUMNS = "columns"
-"""The part of the page that tells what columns mean. Each collection has one, too, by its name; a skipped one's stays."""
+"""The part of the page that says what columns mean. Each collection has one by its name; a skipped one's stays."""
 
 
 @dataclass(frozen=True, slots=True)
