@@ -16,7 +16,7 @@ import django
 
 TALKS = "talks.json"
 
-LOWER = 10
+LOWER = 5
 """Steps of priority below who started this: a server on the same machine comes first."""
 
 
