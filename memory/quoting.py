@@ -41,6 +41,7 @@ _MARKER = re.compile(
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"
     r"|<\s*/?\s*memory_card"
+    r"|(?:conversation\s+context|previous\s+response\s+outline)\s*[:：]"
     r")",
     re.IGNORECASE,
 )

@@ -47,7 +47,7 @@ class ShownSection:
 class RecordAdmin(OfChatAdmin):
     list_display = (
         *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
-        *("unrepresented", "clipped", "dropped", "created"),
+        *("unrepresented", "clipped", "dropped", "card", "created"),
     )
     list_defer = ("plan", "sections", *(f"reply__{name}" for name in _LONG))
     chat_path = "reply__chat"
@@ -147,6 +147,7 @@ def _facts(record: ContextRecord) -> list[tuple[str, list[tuple[str, Any]]]]:
                 ("Turns without text or line", record.unrepresented),
                 ("Turns of the window not verbatim", record.dropped),
                 ("Things clipped", record.clipped),
+                ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
             ],
         ),
         (

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from conversations import services as chats
 from conversations.models import ActiveReply, Chat, Message
@@ -64,6 +65,12 @@ def carried(upstream: FakeUpstream) -> str:
     said = [text for _, text in upstream.calls("stream")[-1].said if text.startswith(CONTEXT)]
     assert len(said) <= 1
     return said[0].removeprefix(CONTEXT) if said else ""
+
+
+def change(chat: str, from_seq: int) -> None:
+    """Messages from `from_seq` on were edited, as memory is told of it."""
+    with transaction.atomic():
+        services.messages_changed(brief(chat).chat_id, from_seq=from_seq)
 
 
 # The turn
@@ -318,9 +325,9 @@ def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstrea
     upstream.script("stream", answered("One.", {"goal": "A"}), answered("Two.", {"goal": "B"}))
     alice.ask("one", chat)
     alice.ask("two", chat)
-    services.messages_changed(brief(chat).chat_id, from_seq=4)
+    change(chat, 4)
     assert (fields(chat), brief(chat).unfolded_turns) == ({"goal": "A"}, 2)
-    services.messages_changed(brief(chat).chat_id, from_seq=1)
+    change(chat, 1)
     assert (fields(chat), brief(chat).head, brief(chat).unfolded_turns) == ({}, 0, 2)
 
 
@@ -332,7 +339,7 @@ def test_a_card_that_was_written_before_memory_changed_is_not_taken(
     before = fields(chat)
     held(upstream, text=f"Two. {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}", hold_after=0, deltas=0)
     turn = begun(alice, "two", chat)
-    services.messages_changed(brief(chat).chat_id, from_seq=3)
+    change(chat, 3)
     upstream.release()
     assert final(alice, turn)["content"] == "Two."
     assert (fields(chat), marks(chat)) == (before, ["kept", "missing"])

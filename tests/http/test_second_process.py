@@ -109,3 +109,21 @@ def test_its_own_upstream_is_away_and_the_chat_goes_on_here(
     chat = error(answer, 502, "upstream_error")["details"]["chat_id"]
     assert alice.ask("Again", chat)["message"]["status"] == "complete"
     assert [row["status"] for row in messages(there, chat)] == ["complete", "failed", "complete", "complete"]
+
+
+def test_neither_process_shows_a_piece_of_a_memory_card(
+    alice: Client, there: Client, upstream: FakeUpstream
+) -> None:
+    chat = alice.post("chats", json={"policy": "card"}).json()["id"]
+    said = 'one two <MEMORY_CARD>{"goal":"Learn"}</MEMORY_CARD> three'
+    held(upstream, text=said, hold_after=6, deltas=0)
+    with opened(alice, chat=chat) as (turn, own):
+        checkpointed(turn, "one two")
+        with there.stream("GET", f"{turn.path}/stream") as events:
+            assert next(events).name == "message.created"
+            assert next(events).data["delta"] == "one two"
+            upstream.release()
+            rest = list(events)
+        list(own)
+    assert (joined(rest), rest[-1].data["message"]["content"]) == (" three", "one two three")
+    assert there.get(f"chats/{chat}/brief").json()["state"]["data"]["goal"] == "Learn"
