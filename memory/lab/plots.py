@@ -56,10 +56,14 @@ def _figure(outcome: Outcome, title: str) -> Figure:
     figure.suptitle(title, x=0.06, y=1 - 0.15 / height, ha="left", va="top", fontsize=13, fontweight="bold")
     margins: dict[str, Any] = {"top": 1 - (0.95 if title else 0.6) / height, "bottom": 0.55 / height}
     left = figure.add_gridspec(len(policies), 1, left=0.06, right=0.52, hspace=0.45, **margins)
+    margins["top"] -= 0.35 / height  # for the legend, which would hide lines inside of a panel
     right = figure.add_gridspec(3 if has_facts else 2, 1, left=0.62, right=0.97, hspace=0.45, **margins)
     _memory(outcome, list(left.subplots(sharex=True, sharey=True, squeeze=False)[:, 0]))
     panels = right.subplots(squeeze=False)[:, 0]
     _kept(panels[0], outcome, "spans")
+    panels[0].legend(
+        fontsize=8, loc="lower left", bbox_to_anchor=(-0.02, 1.1), ncols=3, frameon=False, borderpad=0
+    )
     if has_facts:
         _kept(panels[1], outcome, "facts")
     _costs(panels[-1], outcome)
@@ -144,7 +148,6 @@ def _kept(panel: Axes, outcome: Outcome, what: str) -> None:
     panel.set_ylabel("% still in memory")
     names = {"spans": "Numbers, names, dates and ids kept", "facts": "Annotated facts kept"}
     panel.set_title(names[what], loc="left", fontsize=10)
-    panel.legend(fontsize=8, loc="best", framealpha=0.8, edgecolor="none")
     _plain(panel)
 
 
