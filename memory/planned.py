@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from memory.limits import TurnsAs
 
-RENDERER = 1
+RENDERER = 2
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
