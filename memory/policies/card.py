@@ -20,10 +20,12 @@ from memory.policies.cards import (
     TEXTS,
     Card,
     CardNumbers,
+    is_card,
     read_card,
     stored_card,
     updated,
 )
+from memory.policies.json_answers import object_in
 from memory.policies.numbers import numbers_in
 from memory.policies.protocol import Answers, Ask, Counts, Policy, State, StateSection
 from memory.quoting import quote_markers, summarizer_input
@@ -115,7 +117,7 @@ class CardPolicy(Policy):
 
     def size(self, state: State) -> int:
         """Tokens of the card in wire form; 0 where it says nothing."""
-        card = stored_card(state.data)
+        card = _card_of(state)
         return 0 if card == Card() else count_tokens(card.wire())
 
     def ask(
@@ -124,8 +126,9 @@ class CardPolicy(Policy):
         """The card after `turns`, from the card before them."""
         if answers:
             return None
-        card, numbers = stored_card(state.data), card_numbers(limits)
-        existing = "" if card == Card() else json.dumps(card.to_json(), ensure_ascii=False)
+        card, numbers = _card_of(state), card_numbers(limits)
+        # A summary that is no card comes from clients that keep their own history, by another policy before.
+        existing = state.summary if card == Card() else json.dumps(card.to_json(), ensure_ascii=False)
         return Ask(
             _instructions(numbers, is_ahead=_is_ahead(state)),
             summarizer_input(existing, turns),
@@ -143,7 +146,7 @@ class CardPolicy(Policy):
 
     def render(self, state: State) -> list[StateSection]:
         """The card in wire form, behind the seed's words."""
-        card = stored_card(state.data)
+        card = _card_of(state)
         return [] if card == Card() else [StateSection("card", CONTEXT + quote_markers(card.wire()))]
 
 
@@ -176,10 +179,17 @@ def _with_card(
     state: State, text: str, sources: Sequence[str], limits: MemoryLimits, most: int, *, is_ahead: bool
 ) -> State:
     """`state` with the card in `text`, which may have `most` tokens."""
-    card, numbers = stored_card(state.data), card_numbers(limits)
-    newer = updated(card, read_card(text, [card.wire(), *sources], numbers, most), numbers)
+    card, numbers = _card_of(state), card_numbers(limits)
+    known = [card.wire(), state.summary, *sources]
+    newer = updated(card, read_card(text, known, numbers, most), numbers)
     # A card of a reply knows of turns that are not folded yet; so does what is made of it.
-    return State(data={**newer.to_json(), "is_ahead": is_ahead})
+    return State(newer.wire(), {**newer.to_json(), "is_ahead": is_ahead})
+
+
+def _card_of(state: State) -> Card:
+    """The card of any state at all: of its data, or, where these hold none, of its summary."""
+    card = stored_card(state.data)
+    return stored_card(object_in(state.summary)) if card == Card() and is_card(state.summary) else card
 
 
 def _is_ahead(state: State) -> bool:

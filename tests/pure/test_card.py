@@ -248,15 +248,32 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
         assert CARD.size(state) == 0
 
 
+def test_the_wire_form_stands_for_a_card_whose_data_are_gone() -> None:
+    state = told_by_reply(State(), '{"goal": "Play", "open_q": ["why?"]}', [], LIMITS)
+    assert state.summary == '{"g":"Play","c":[],"d":[],"oq":["why?"],"t":[],"lc":""}'
+    for data in ({}, {"goal": None, "open_q": "?"}):
+        assert CARD.render(State(state.summary, {**data})) == CARD.render(state)
+        assert told('{"goal": "Sing"}', state=State(state.summary, {**data}))["open_q"] == ["why?"]
+
+
+def test_a_summary_by_another_policy_is_what_the_summarizer_starts_from() -> None:
+    state = State("They spoke of vibrato.")
+    assert "=== EXISTING_SUMMARY ===\nThey spoke of vibrato.\n=== END" in asked(state).input
+    assert CARD.render(state) == []
+
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
 )
 
 
-@given(st.dictionaries(st.sampled_from([*Card().to_json(), "is_ahead"]) | st.text(max_size=4), anything))
-def test_any_stored_state_renders_on_one_line(data: dict[str, Any]) -> None:
-    state = State(data=data)
+@given(
+    st.dictionaries(st.sampled_from([*Card().to_json(), "is_ahead"]) | st.text(max_size=4), anything),
+    st.text(max_size=20) | st.sampled_from(['{"g": "a\\u2028b"}', '{"goal": 5, "c": [[]]}']),
+)
+def test_any_stored_state_renders_on_one_line(data: dict[str, Any], summary: str) -> None:
+    state = State(summary, data)
     for section in CARD.render(state):
         assert len(section.text.splitlines()) == 1
         assert section.text.startswith("Conversation context: {")
