@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from chatmemory.llm import registry
 from tests.fakes.scripted import KeepingModel
+from tests.invariants import check_all
 
 
 @pytest.fixture(autouse=True)
@@ -26,3 +28,16 @@ def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
     monkeypatch.setattr(registry, "chat_model", lambda: keeping)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
     return keeping
+
+
+@pytest.fixture
+def roomy(settings: Any) -> None:
+    """Bites of several turns, and a budget that some of them fill."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=1000)
+
+
+@pytest.fixture
+def sound(db: None) -> Iterator[None]:
+    """Whatever a test did, every chat is in order."""
+    yield
+    check_all()
