@@ -15,18 +15,12 @@ from chatmemory.llm.offline_card import CARD_TOKENS, card_texts, memory_card, re
 from chatmemory.llm.offline_data import DATA_AND_SUMMARY_TOKENS, DATA_TOKENS, data_and_summary, important_data
 from chatmemory.llm.offline_facts import FACTS_TOKENS, facts_and_narrative
 from chatmemory.llm.offline_reading import Talk, read_messages, read_turns, talk_of
+from chatmemory.llm.offline_words import FOUND, INTRODUCTION, NOTHING
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from memory.quoting import is_marker
 from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 
 NAME = "offline"
-
-INTRODUCTION = "This is the built-in offline model; it can only quote."
-FOUND = f"{INTRODUCTION} What this chat holds on your question:"
-NOTHING = (
-    f"{INTRODUCTION} It found nothing on your question in this chat, but your message is kept. "
-    "For real answers set OPENAI_API_KEY, or OPENAI_BASE_URL for any compatible server, and start again."
-)
 
 QUOTES = 3
 QUESTION_CHARS = 8000

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from chatmemory.llm.cleaning import clean
 from chatmemory.llm.extract import sentences
+from chatmemory.llm.offline_words import without_own_words
 from memory.quoting import parse_summarizer_input
 
 READ_CHARS, READ_CHARS_EACH = 400_000, 80_000
@@ -118,6 +119,9 @@ def _newest(said: Sequence[Said]) -> tuple[Said, ...]:
         if not room:
             break
         text = each.text[: min(READ_CHARS_EACH, room)]
+        text = text if each.by_user else without_own_words(text)
+        if not text:
+            continue
         kept.append(Said(text, each.by_user, each.turn))
         room -= len(text)
     return tuple(reversed(kept))

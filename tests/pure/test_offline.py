@@ -19,11 +19,9 @@ from chatmemory.llm.offline import (
     CARD_BEFORE,
     CARD_CLOSE,
     CARD_OPEN,
-    FOUND,
-    INTRODUCTION,
-    NOTHING,
     OfflineModel,
 )
+from chatmemory.llm.offline_words import FOUND, INTRODUCTION, NOTHING
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,

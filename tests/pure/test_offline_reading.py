@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.offline_reading import READ_CHARS, READ_CHARS_EACH, read_messages, read_turns, talk_of
+from chatmemory.llm.offline_words import FOUND, NOTHING
 from tests.pure.offline_makers import messages_input, turns_input
 
 WORDS = (
@@ -28,6 +29,17 @@ def test_turns_come_back(existing: str, pairs: list[tuple[str, str]]) -> None:
         for number, pair in enumerate(pairs)
         for text, by_user in zip(pair, (True, False), strict=True)
     ]
+
+
+def test_what_the_model_says_of_itself_is_no_part_of_a_talk() -> None:
+    pairs = [
+        ("My code is AB-1.", NOTHING),
+        ("Which code?", f"{FOUND}\n- My code is AB-1."),
+        (NOTHING, "Fine."),
+    ]
+    talk = read_turns(turns_input("", *pairs))
+    assert talk.texts == ["My code is AB-1.", "Which code?", "- My code is AB-1.", NOTHING, "Fine."]
+    assert [each.turn for each in talk.said] == [0, 1, 1, 2, 2]
 
 
 @given(st.dictionaries(st.text("abc_ ", min_size=1), st.text("ab:1", min_size=1), max_size=3), PAIRS)
