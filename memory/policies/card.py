@@ -156,8 +156,8 @@ def request_of(policy: Policy, limits: MemoryLimits) -> CardRequest:
         return CardRequest()
     numbers = card_numbers(limits)
     if numbers.as_tool:
-        return CardRequest("tool", tool_tokens=numbers.card_tokens)
-    return CardRequest("block", instructions=IN_REPLY.format(cap=numbers.card_tokens))
+        return CardRequest("tool", tool_tokens=numbers.reply_tokens)
+    return CardRequest("block", instructions=IN_REPLY.format(cap=numbers.reply_tokens))
 
 
 def tool_of(card_tokens: int) -> Tool:
@@ -167,7 +167,7 @@ def tool_of(card_tokens: int) -> Tool:
 
 def told_by_reply(state: State, text: str, sources: Sequence[str], limits: MemoryLimits) -> State:
     """The state after the card `text` of a reply, whose model knew the card before and `sources`. Raises `Refusal`."""
-    return _with_card(state, text, sources, limits, card_numbers(limits).card_tokens, is_ahead=True)
+    return _with_card(state, text, sources, limits, card_numbers(limits).reply_tokens, is_ahead=True)
 
 
 def card_numbers(limits: MemoryLimits) -> CardNumbers:

@@ -48,7 +48,7 @@ class CardNumbers(Numbers):
     """Replies carry their card; off: only the summarizer makes one, when lines run out of room."""
     as_tool: bool = switch(False)
     """The card comes as the call of a function instead of a block in the text."""
-    card_tokens: int = whole(120, at_least=40, at_most=10_000)
+    reply_tokens: int = whole(120, at_least=40, at_most=10_000)
     token_budget: int = whole(200, at_least=60, at_most=100_000)
     goal_tokens: int = whole(40, at_least=5, at_most=10_000)
     goal_floor_tokens: int = whole(20, at_least=1, at_most=10_000)

@@ -74,7 +74,7 @@ def test_replies_are_asked_for_a_block_in_the_seeds_format() -> None:
     request = request_of(CARD, LIMITS)
     assert (request.form, request.tool_tokens) == ("block", 0)
     assert "under 120 tokens" in request.instructions
-    assert "under 90 tokens" in request_of(CARD, limits(card_tokens=90)).instructions
+    assert "under 90 tokens" in request_of(CARD, limits(reply_tokens=90)).instructions
     assert count_tokens(request.instructions) < 200, "it is sent with every turn"
 
 
