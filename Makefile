@@ -6,6 +6,8 @@ PORT ?= 8000
 # What `test-all` and `bench` speak to. Both databases are made and dropped by the tests themselves.
 POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
+# A process of tests a core, each with a database of its own; a file stays in one process.
+AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: run test test-all test-slow test-postgres test-services lint types bench lab lock clean
 
@@ -13,15 +15,15 @@ run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
 
 test: .venv/installed
-	$(BIN)/python -m pytest -m "not services and not slow"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow"
 
 test-all: test test-slow test-postgres test-services
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest -m "slow and not services"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "slow and not services"
 
 test-postgres: .venv/installed
-	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest -m "not services"
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "not services" --ignore tests/pure --ignore tests/llm
 
 test-services: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services

@@ -61,6 +61,7 @@ def test_the_page_of_a_brief_costs_the_same_however_long_the_chat(staff: Client,
             text_of(staff, "memory_conversationbrief_change", chat.pk)
         return len(captured)
 
+    cost(1, 1)  # what is looked up once a process
     assert cost(50, 50) == cost(5, 5) <= 10
 
 

@@ -129,14 +129,17 @@ def _every_failure_is_told(product: Product, fake: FakeUpstream) -> None:
 
 
 def _one_id_all_the_way(product: Product) -> None:
-    """The fold's line in the worker's log has the id of the request that made it due, and so has its reply's."""
+    """The fold's line in the worker's log has the id of the request that made it due, and so has its reply's.
+
+    A worker sweeps when it starts; where that comes late, it finds a chat that is due, by no request.
+    """
     requested = {line["request_id"] for line in product.logged("request", name="server")}
     turns = {f"turn-{turn:04}" for turn in range(TURNS)}
     assert turns <= requested
     folds = product.logged("memory folded", name="worker")
-    assert folds
-    for line in folds:
-        assert line["request_id"] in turns
+    asked_for = [line["request_id"] for line in folds if "request_id" in line]
+    assert len(asked_for) >= len(folds) - 1 >= 1
+    assert set(asked_for) <= turns
     assert {line["request_id"] for line in product.logged("reply finished", name="server")} >= turns
     (failed,) = product.logged("memory fold failed", name="worker")
     assert failed["request_id"] in requested
