@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import environ
@@ -28,11 +29,14 @@ def _secret_key() -> str:
         return configured
     path = VAR_DIR / "secret-key"
     VAR_DIR.mkdir(exist_ok=True)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    if not path.exists():
+        # Linked when it is whole: of processes that start together, all read the key of the first, and never half of it.
+        own = VAR_DIR / f"secret-key.{secrets.token_hex(8)}"
+        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(50))
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            os.link(own, path)
+        own.unlink()
     return path.read_text()
 
 
