@@ -30,7 +30,7 @@ def _secret_key() -> str:
     path = VAR_DIR / "secret-key"
     VAR_DIR.mkdir(exist_ok=True)
     if not path.exists():
-        # Linked when it is whole: of processes that start together, all read the key of the first, and never half of it.
+        # Linked when it is whole: processes that start together all read the first one's key, and never half of it.
         own = VAR_DIR / f"secret-key.{secrets.token_hex(8)}"
         with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(50))
