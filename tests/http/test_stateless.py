@@ -22,6 +22,7 @@ from conversations.models import ActiveReply, Chat, Message
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
+from memory.summarizing import Patience
 from tests.conftest import wait_for
 from tests.fakes.behaviours import Behaviour
 from tests.fakes.scripted import KeepingModel
@@ -321,12 +322,17 @@ def test_no_database_connection_is_held_during_a_call(alice: Client, monkeypatch
     assert connections == [None]
 
 
-def test_who_leaves_pays_for_no_further_call(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+def test_who_leaves_pays_for_no_further_call(
+    alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
+    end, noticed = Patience.end, threading.Event()
+    monkeypatch.setattr(Patience, "end", lambda patience: (end(patience), noticed.set()))
     upstream.hold("complete")
     with pytest.raises(httpx.ReadTimeout):
         alice.post(SUMMARIZE, json={"messages": CODES}, timeout=0.5)
     wait_for(lambda: upstream.held("complete") == 1)
+    assert noticed.wait(10)
     upstream.release("complete")
     wait_for(lambda: apart._room._value == apart.AT_ONCE)
     assert len(upstream.requests) == 1
