@@ -327,7 +327,12 @@ def test_who_leaves_pays_for_no_further_call(
 ) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
     end, noticed = Patience.end, threading.Event()
-    monkeypatch.setattr(Patience, "end", lambda patience: (end(patience), noticed.set()))
+
+    def noticing(patience: Patience) -> None:
+        end(patience)
+        noticed.set()
+
+    monkeypatch.setattr(Patience, "end", noticing)
     upstream.hold("complete")
     with pytest.raises(httpx.ReadTimeout):
         alice.post(SUMMARIZE, json={"messages": CODES}, timeout=0.5)
