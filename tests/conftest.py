@@ -8,17 +8,28 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
+from conversations import abandoned
+from tests import emptying
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, LiveServer
+
+# How long an example takes says something of the machine, not of the code.
+hypothesis_settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("house")
+emptying.instead_of_flush()
 
 
 @pytest.fixture(scope="session")
 def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterator[LiveServer]:
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
+        # Tests leave replies behind on purpose, and say themselves who finishes them.
+        server.run(abandoned.leave())
         yield server
 
 

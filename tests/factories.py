@@ -14,6 +14,7 @@ from conversations.models import Chat, Message, Role, Status
 from memory import services
 from memory.models import ConversationBrief
 from memory.salience import make_line, outline
+from memory.stored_terms import stored_terms
 from memory.tokens import count_tokens
 
 CUT_OFF = (Status.INCOMPLETE, Status.CANCELLED)
@@ -84,6 +85,7 @@ def _rows(
         status=Status.COMPLETE,
         token_count=count_tokens(user_text),
         line=_line(user_text, "") if assistant_text is None else "",
+        terms=stored_terms(user_text, chat.owner_id),
         created_at=now,
         completed_at=now,
     )
@@ -100,6 +102,7 @@ def _rows(
         reply_to=question,
         outline=outline(assistant_text),
         line=_line(user_text, said, cut_off=status in CUT_OFF and bool(said)),
+        terms=stored_terms(assistant_text, chat.owner_id),
         created_at=now,
         completed_at=now,
     )

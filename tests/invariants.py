@@ -11,10 +11,20 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Min
 from django.db.models.functions import Now
 
-from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.models import (
+    ActiveReply,
+    Allowance,
+    Chat,
+    Message,
+    PassingCall,
+    Reserved,
+    Role,
+    Status,
+)
 from memory import loading, services, usage
 from memory.context import Context
 from memory.models import ConversationBrief, Kind, SummaryRevision
@@ -28,7 +38,8 @@ def check_all() -> None:
     """Fail if anything is wrong with any chat or any user's bill."""
     assert ActiveReply.objects.filter(lease_expires_at__lt=Now()).count() == 0, "a reply outlived its lease"
     found = [f"chat {chat.pk}: {text}" for chat in Chat.objects.all() for text in violations(chat)]
-    found += [f"user {user.pk}: {text}" for user in User.objects.all() for text in _bill(user)]
+    for user in User.objects.all():
+        found += [f"user {user.pk}: {text}" for text in (*bill(user), *allowance(user))]
     assert not found, "\n".join(found)
 
 
@@ -65,6 +76,8 @@ def _contexts(chat: Chat) -> Iterator[str]:
             yield f"the context of message {reply.seq} cannot be rebuilt"
             continue
         context, recorded = past
+        if _changed_since(reply):
+            continue
         if context.prompt_hash != recorded:
             yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
         tokens = {_recount(context), context.tokens, reply.context_record.tokens}
@@ -75,8 +88,14 @@ def _contexts(chat: Chat) -> Iterator[str]:
             yield f"the context of message {reply.seq} has a section twice"
 
 
+def _changed_since(reply: Message) -> bool:
+    """Whether a text that its prompt may have had was edited or forgotten after it was sent."""
+    said = Message.objects.filter(chat=reply.chat_id, seq__lt=reply.seq, edited_at__gte=reply.created_at)
+    return said.exists()
+
+
 def _revisions(brief: ConversationBrief) -> Iterator[str]:
-    """Versions without holes, and behind the one in use spans that follow each other from the first message."""
+    """Versions without holes; the brief is what the one in use says."""
     by_version = {one.version: one for one in SummaryRevision.objects.filter(chat=brief.chat_id)}
     if sorted(by_version) != list(range(1, brief.version + 1)):
         yield f"versions {sorted(by_version)} of {brief.version}"
@@ -88,24 +107,50 @@ def _revisions(brief: ConversationBrief) -> Iterator[str]:
         yield f"seen through {brief.seen_seq}, but the revision in use saw something else"
     if brief.global_summary != (head.global_summary if head else ""):
         yield "the summary is not that of the revision in use"
+    yield from (
+        f"revision {one.version} is marked wrongly"
+        for one in by_version.values()
+        if one.is_wanting != bool(one.soft_faults)
+    )
+    yield from _lineage(head, by_version)
+
+
+def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision]) -> Iterator[str]:
+    """Behind `head` the spans follow each other from the first message; nothing was taken out of any revision there."""
     while head is not None:
         parent = by_version.get(head.parent or 0)
         starts_over = head.kind == Kind.REBUILD
         after = 0 if starts_over or parent is None else parent.through_seq
         folds_nothing = head.through_seq < head.from_seq
-        only_a_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
-        if head.from_seq != after + 1 or (folds_nothing and not only_a_card):
+        is_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
+        is_empty = head.kind == Kind.REBUILD and not head.turns  # all there is lies in the window
+        may_fold_nothing = is_card or is_empty or head.kind in (Kind.RETRACT, Kind.RESTORE)
+        if head.from_seq != after + 1 or (folds_nothing and not may_fold_nothing):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"
+        if head.forgotten_at is not None:
+            yield f"the memory in use stems from revision {head.version}, whose text was taken out"
         if parent is not None and parent.version >= head.version:
             yield f"revision {head.version} follows {parent.version}"
+        if head.kind == Kind.RESTORE and not _says_the_same(head, parent):
+            yield f"revision {head.version} restores revision {head.parent}, but is not what that was"
         if parent is not None and head.kind == Kind.FOLD and head.seen_seq < parent.seen_seq:
             yield f"revision {head.version} forgets what revision {parent.version} had seen"
         head = None if starts_over else parent
 
 
+def _says_the_same(restored: SummaryRevision, parent: SummaryRevision | None) -> bool:
+    """What a restored revision says, by which policy, and what it covers, are its parent's."""
+    same = ("global_summary", "state", "policy", "through_seq", "seen_seq", "tokens_after", "degraded")
+    return parent is not None and all(getattr(restored, name) == getattr(parent, name) for name in same)
+
+
 def _sources(brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
     """Each revision was made from exactly the messages of its span, as they stand."""
     for revision in SummaryRevision.objects.filter(chat=brief.chat_id):
+        if revision.forgotten_at is not None:
+            if revision.global_summary or revision.state or revision.retained.get("kept"):
+                yield f"revision {revision.version} was forgotten, but says something"
+            continue
         span = [t for t in turns if revision.from_seq <= t.from_seq and t.through_seq <= revision.through_seq]
         if revision.source_hash != source_hash(span):
             yield f"revision {revision.version} was not made from its span"
@@ -154,7 +199,7 @@ def _recount(context: Context) -> int:
     return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
 
 
-def _bill(user: User) -> Iterator[str]:
+def bill(user: User) -> Iterator[str]:
     """The usage rows add up to what messages and revisions say."""
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user)
@@ -167,3 +212,22 @@ def _bill(user: User) -> Iterator[str]:
     cost = sum((one.cost_usd or Decimal(0) for one in spends), Decimal(0))
     if abs(sum(row["cost_usd"] for row in rows) - float(cost)) > 1e-6:
         yield f"the cost of the usage rows does not add up to {cost}"
+
+
+def allowance(user: User) -> list[str]:
+    """What is reserved for the user's calls is what these hold, and they are as many as are counted."""
+    with transaction.atomic():  # whoever takes or settles waits meanwhile
+        row = Allowance.objects.select_for_update().filter(pk=user.pk).first() or Allowance(user=user)
+        calls: list[Reserved] = [
+            *ActiveReply.objects.filter(chat__owner=user, reserved_day__isnull=False),
+            *PassingCall.objects.filter(user=user),
+        ]
+    held = sum(call.reserved_tokens for call in calls if call.reserved_day == row.day)
+    found = []
+    if row.day_reserved != held:
+        found.append(f"{row.day_reserved} tokens are reserved, but calls hold {held}")
+    if row.open_streams != len(calls):
+        found.append(f"{row.open_streams} calls are counted, but there are {len(calls)}")
+    if row.day_tokens < 0 or row.minute_requests < 0:
+        found.append("more was given back than was taken")
+    return found

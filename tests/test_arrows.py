@@ -29,7 +29,12 @@ PURE = {
         "memory.blocks",
     ),
     *("memory.material", "memory.sources", "memory.verbatim", "memory.provenance", "memory.outlines"),
-    *("memory.worddiff", "memory.pacing", "memory.policies"),
+    *("memory.worddiff", "memory.pacing", "memory.vigil", "memory.policies"),
+    *("memory.analysis", "memory.words", "memory.dates", "memory.stored_terms"),
+    "memory.picking",
+    "memory.clips",
+    *("memory.questions", "memory.highlights", "memory.ranking", "memory.recalling", "memory.excerpts"),
+    *("memory.lookalikes", "memory.links", "memory.orders", "memory.acceptance", "memory.shortfall"),
     *(
         "memory.lab.talks",
         "memory.lab.finding",
@@ -45,13 +50,24 @@ PURE = {
         "memory.lab.plots",
     ),
     "memory.lab.watching",
-    *("conversations.sse", "conversations.interchange", "conversations.formats"),
-    *("chatmemory.ids", "chatmemory.llm"),
+    *("conversations.sse", "conversations.interchange", "conversations.formats", "conversations.limits"),
+    *("chatmemory.ids", "chatmemory.llm", "chatmemory.terminal"),
 }
 """Modules, and packages with all that is in them, that only compute: they know no Django, no services, no rows."""
 NOT_PURE = {"chatmemory.llm.registry"}
 """The one place of a pure package that reads settings."""
-DOORS = {"views", "doors", "urls", "admin", "admin_facts", "admin_html", "tasks", "commands", "management"}
+DOORS = {"views", "doors", "urls", "admin", "tasks", "commands", "management"}
+DOORS |= {
+    "account_views",
+    "admin_allowances",
+    "admin_sign_in",
+    "admin_content",
+    "admin_facts",
+    "admin_html",
+    "admin_users",
+    "admin_views",
+    "search_views",
+}
 """Nobody but other doors imports a door."""
 LLM_MAY_USE = {"memory.quoting", "memory.tokens", "memory.spotting"}
 """What the built-in model shares with memory: counting, finding and reading the summarizer's input."""

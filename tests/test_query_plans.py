@@ -23,6 +23,7 @@ from chatmemory import process
 from chatmemory.llm.protocol import Reply
 from conversations import finishing, following, services
 from conversations.finishing import Ending
+from conversations.forgetting import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
 from conversations.services import Begun, Standing, TurnRequest
 from conversations.views import ChatsView, ChatView, MessageView, messages_page
@@ -142,6 +143,8 @@ ACTS: dict[str, Callable[[World], object]] = {
     "past context": lambda world: world.get(
         PastContextView, chat_id=world.long.pk, message_id=turn(world, world.long).pk
     ),
+    "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
+    "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
     "edit behind the fold": lambda world: memory.messages_changed(world.long.pk, from_seq=49_000),
 }
 
@@ -173,6 +176,7 @@ def test_a_scan_would_be_seen(world: World) -> None:
 
 
 def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
+    turn(world, make_chat(world.owner, 1, said=SAID))  # a user's first one makes the row of the allowance
     counts = []
     for chat in (make_chat(world.owner, 10, said=SAID), world.short, world.long):
         with CaptureQueriesContext(connection) as captured:

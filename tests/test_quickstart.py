@@ -188,7 +188,8 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
     assert "Friday 10 July, 19:00" in joined(events)
     assert first.pids("uvicorn")
-    assert first.pids("qcluster")
+    assert first.pids("manage.py worker")
+    assert first.pids("manage.py qcluster")
 
     code, said = first.end(signal.SIGINT)
     assert code == 0
@@ -207,9 +208,17 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
 @pytest.mark.processes
 def test_when_the_worker_dies_it_says_so_and_ends(run: Callable[[], Run]) -> None:
     one = run()
-    worker = min(one.pids("qcluster"))
+    (worker,) = one.pids("manage.py worker")
     os.kill(worker, signal.SIGKILL)
     said, _ = one.process.communicate(timeout=30)
     assert one.process.returncode == 1
     assert "The worker ended by itself, with code -9." in said
+    assert wait_for(lambda: not one.pids())
+
+
+@pytest.mark.processes
+def test_when_it_is_killed_nothing_goes_on(run: Callable[[], Run]) -> None:
+    one = run()
+    one.process.kill()
+    one.process.communicate(timeout=30)
     assert wait_for(lambda: not one.pids())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.apps import apps
+from django.contrib.auth.models import Permission, User
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
@@ -17,6 +20,7 @@ from conversations.models import ActiveReply, Chat, Message
 from memory.lab.outcome import Outcome
 from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
+from memory.sources import Source
 from tests.lab.makers import TALK, outcome_of, run_of, turn
 
 PAGES = [
@@ -26,6 +30,17 @@ PAGES = [
     "conversations_idempotencykey",
 ]
 PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextrecord", "memory_comparison"]
+
+
+def member_of_staff(name: str, *permissions: str) -> Client:
+    """The browser of a member of the staff with these permissions, by codename."""
+    user = User.objects.create_user(name, is_staff=True)
+    found = Permission.objects.filter(codename__in=permissions)
+    assert found.count() == len(permissions)
+    user.user_permissions.set(found)
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 def make_chat(owner: User, *, turns: int = 6, title: str = "A trip", said: str = "Hello") -> Chat:
@@ -87,12 +102,10 @@ def measured() -> Outcome:
     return outcome_of(*runs, talk=replace(TALK, facts=()))
 
 
-def say(chat: Chat, text: str, answer: str) -> Message:
-    """A turn as the message door makes it, with its context record."""
-    variant = services.default_variant()
-    begun = services.begin_turn(
-        chat.owner, services.TurnRequest(message=text, variant=variant), chat_id=chat.pk
-    )
+def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
+    """A turn as the message door makes it, with its context record. `fields` are the request's."""
+    request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
+    begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, services.Begun)
     ending = finishing.Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
     reply = finishing.finish(begun.pending, answer, ending)
@@ -106,6 +119,48 @@ def begin(chat: Chat, text: str, key: str) -> ActiveReply:
     services.begin_turn(chat.owner, request, chat_id=chat.pk, key=key)
     ActiveReply.objects.filter(chat=chat).update(text=text)
     return ActiveReply.objects.get(chat=chat)
+
+
+def make_saying(owner: User, text: str) -> Chat:
+    """A chat in which all that can be said says `text`, as far as it fits, with a row on every page."""
+    note = {"note": text, text[:40]: [text]}
+    chat = make_chat(owner, title=text[:200], said=text)
+    Chat.objects.filter(pk=chat.pk).update(options=note)
+    add_revision(chat, 1, text, through=2)
+    add_revision(chat, 2, text + text, through=4)
+    SummaryRevision.objects.filter(chat=chat).update(state=note, model="offline")
+    error = {"code": "refused", "message": text}
+    ConversationBrief.objects.filter(chat=chat).update(last_error=error, state=note, rebuild=note)
+    Message.objects.filter(chat=chat).update(line=text, outline=text[:400], error=error)
+    say(chat, text, text, instructions=text, sources=(Source(text, text),), metadata=note)
+    begin(chat, text, f"{text[:80]} {chat.pk}")
+    add_comparison(chat, result=None, state=Comparing.FAILED)
+    return chat
+
+
+def say_elsewhere(chat: Chat, text: str) -> None:
+    """`text` where nobody's words should ever be: from another server, or by a fault of ours."""
+    Message.objects.filter(chat=chat).update(
+        model=text[:128], model_variant=text[:64], response_id=text[:200]
+    )
+    SummaryRevision.objects.filter(chat=chat).update(model=text[:100], prompt_hash=text[:64])
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner=text[:100])
+    ActiveReply.objects.filter(chat=chat).update(model=text[:128], owner=text[:100])
+    add_comparison(chat, error=text[:300], policies=[text], result=None, state=Comparing.FAILED)
+
+
+def model_of(page: str) -> type[Model]:
+    """The model behind `app_model`."""
+    label, name = page.split("_", 1)
+    return apps.get_model(label, name)
+
+
+def every_page(client: Client) -> Iterator[tuple[str, str]]:
+    """Each list, and the page of each row."""
+    for page in PAGES:
+        yield page, text_of(client, f"{page}_changelist")
+        for row in model_of(page)._default_manager.all():
+            yield f"{page} {row.pk}", text_of(client, f"{page}_change", row.pk)
 
 
 def text_of(client: Client, page: str, *args: Any, **query: Any) -> str:

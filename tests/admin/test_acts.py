@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
@@ -34,7 +35,7 @@ def test_history_cannot_be_written_by_hand(page: str, staff: Client, remembered:
     row = model._default_manager.all()[0]
     assert staff.get(reverse(f"admin:{page}_add")).status_code == 403
     assert staff.post(reverse(f"admin:{page}_change", args=[row.pk]), {"title": "x"}).status_code == 403
-    if page != "conversations_chat":
+    if page not in ("conversations_chat", "conversations_message"):
         assert staff.post(reverse(f"admin:{page}_delete", args=[row.pk]), {"post": "yes"}).status_code == 403
         form = {"action": "delete_selected", "_selected_action": str(row.pk), "post": "yes"}
         staff.post(reverse(f"admin:{page}_changelist"), form)
@@ -96,18 +97,62 @@ def test_selected_chats_are_deleted_through_the_service(
     assert not gone(kept)
 
 
-def test_a_user_who_owns_chats_is_not_deleted_in_passing(
-    staff: Client, remembered: Chat, owner: User
+def test_a_user_is_erased_with_all_that_is_theirs(
+    staff: Client, remembered: Chat, owner: User, django_capture_on_commit_callbacks: Any
 ) -> None:
     other = User.objects.create_user("rosa")
     url = reverse("admin:auth_user_delete", args=[owner.pk])
-    assert "1 chats of olga: delete them first" in text_of(staff, "auth_user_delete", owner.pk)
-    assert staff.post(url, {"post": "yes"}).status_code in (200, 403)
-    form = {"action": "delete_selected", "_selected_action": [owner.pk, other.pk], "post": "yes"}
-    staff.post(reverse("admin:auth_user_changelist"), form)
-    assert User.objects.filter(pk__in=[owner.pk, other.pk]).count() == 2
-    staff.post(reverse("admin:auth_user_delete", args=[other.pk]), {"post": "yes"})
+    page = text_of(staff, "auth_user_delete", owner.pk)
+    assert "Chats: 1" in page
+    assert "Messages: 14" in page
+    with django_capture_on_commit_callbacks(execute=True):
+        assert "within minutes" in staff.post(url, {"post": "yes"}, follow=True).content.decode()
+        assert not User.objects.get(pk=owner.pk).is_active, "out of use before all of it is gone"
+    assert gone(remembered)
+    assert not User.objects.filter(pk=owner.pk).exists()
+    assert LogEntry.objects.get(object_id=str(owner.pk)).object_repr == f"user {owner.pk}"
+    form = {"action": "delete_selected", "_selected_action": [other.pk], "post": "yes"}
+    with django_capture_on_commit_callbacks(execute=True):
+        staff.post(reverse("admin:auth_user_changelist"), form)
     assert not User.objects.filter(pk=other.pk).exists()
+
+
+# Forgetting a message
+
+
+def test_a_message_is_forgotten(staff: Client, remembered: Chat) -> None:
+    message = Message.objects.get(chat=remembered, seq=3)
+    assert f"Message 3 of chat {remembered.pk}" in text_of(staff, "conversations_message_delete", message.pk)
+    staff.post(reverse("admin:conversations_message_delete", args=[message.pk]), {"post": "yes"})
+    message.refresh_from_db()
+    assert (message.status, message.content) == ("deleted", "")
+    others = list(Message.objects.filter(chat=remembered, seq__in=[5, 7]))
+    form = {"action": "delete_selected", "_selected_action": [str(one.pk) for one in others], "post": "yes"}
+    staff.post(reverse("admin:conversations_message_changelist"), form)
+    assert Message.objects.filter(chat=remembered, status="deleted").count() == 3
+
+
+def test_a_question_that_is_being_answered_is_not_forgotten(staff: Client, remembered: Chat) -> None:
+    question = begin(remembered, "And then?", "a key").user_message
+    url = reverse("admin:conversations_message_delete", args=[question.pk])
+    assert "its answer is being written" in staff.get(url).content.decode()
+    staff.post(url, {"post": "yes"})
+    form = {"action": "delete_selected", "_selected_action": str(question.pk), "post": "yes"}
+    staff.post(reverse("admin:conversations_message_changelist"), form)
+    question.refresh_from_db()
+    assert question.content == "And then?"
+
+
+def test_forgetting_needs_its_permission(remembered: Chat) -> None:
+    client = Client()
+    client.force_login(clerk("view_message", "view_content"))
+    message = Message.objects.get(chat=remembered, seq=3)
+    url = reverse("admin:conversations_message_delete", args=[message.pk])
+    assert client.post(url, {"post": "yes"}).status_code == 403
+    form = {"action": "delete_selected", "_selected_action": str(message.pk), "post": "yes"}
+    client.post(reverse("admin:conversations_message_changelist"), form)
+    message.refresh_from_db()
+    assert message.status == "complete"
 
 
 def test_deleting_needs_its_permission(remembered: Chat) -> None:

@@ -13,7 +13,6 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from django.utils.html import escape
 from django_q.models import OrmQ
 
 from chatmemory.ids import new_id
@@ -209,7 +208,7 @@ def every_page(client: Client, chat: Chat) -> Iterator[str]:
 def test_text_is_text_and_nothing_is_inline(staff: Client, owner: User) -> None:
     chat = make_chat(owner, title=f"T {EVIL}", said=EVIL)
     for html in every_page(staff, chat):
-        assert escape("T <script>") in html
+        assert "T &lt;" not in html  # a title is content, and these pages hold numbers
         for tag in ("<script>", "<img src=x", "<svg/onload", "alert(3)&gt;14"):
             assert tag not in html
         assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>[^<]*\S", html)

@@ -62,7 +62,7 @@ def test_the_page_of_a_brief_costs_the_same_however_long_the_chat(staff: Client,
         return len(captured)
 
     cost(1, 1)  # what is looked up once a process
-    assert cost(50, 50) == cost(5, 5) <= 10
+    assert cost(50, 50) == cost(5, 5) <= 11  # the look that is recorded is one
 
 
 def test_no_list_counts_or_reads_the_table_of_messages(staff: Client, owner: User) -> None:
@@ -121,4 +121,6 @@ def test_a_list_of_one_chat_is_in_its_order_and_can_be_filtered(
 )
 def test_a_nonsense_query_is_no_error(query: dict[str, str], staff: Client, remembered: Chat) -> None:
     for page in PAGES:
-        assert staff.get(reverse(f"admin:{page}_changelist"), query).status_code in (200, 302)
+        status = staff.get(reverse(f"admin:{page}_changelist"), query).status_code
+        unknown = "chat__id__exact" in query and page in ("conversations_chat", "memory_contextrecord")
+        assert status == 400 if unknown else status in (200, 302)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
-from django.contrib import admin
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
@@ -15,8 +13,8 @@ from django.utils.html import escape
 
 from conversations import services
 from conversations.models import Chat, Message
-from memory.models import Comparing, ContextRecord, ConversationBrief, SummaryRevision
-from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from tests.admin.rows import PAGES, every_page, make_chat, make_saying, say_elsewhere, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -103,38 +101,9 @@ def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
 
 @pytest.fixture
 def evil(owner: User) -> Chat:
-    """A chat in which everything that can be said says something evil, with a row on every page."""
-    chat = make_chat(owner, title=EVIL, said=EVIL)
-    add_revision(chat, 1, EVIL, through=2)
-    add_revision(chat, 2, EVIL + EVIL, through=4)
-    ConversationBrief.objects.filter(chat=chat).update(
-        last_error={"message": EVIL}, state={"note": EVIL}, rebuild={"note": EVIL}, lease_owner=EVIL[:100]
-    )
-    Message.objects.filter(chat=chat).update(
-        line=EVIL,
-        outline=EVIL,
-        model=EVIL,
-        model_variant=EVIL[:64],
-        response_id=EVIL,
-        error={"message": EVIL},
-    )
-    say(chat, EVIL, EVIL)
-    begin(chat, EVIL, EVIL)
-    add_comparison(chat, error=EVIL, policies=[EVIL], result=None, state=Comparing.FAILED)
+    chat = make_saying(owner, EVIL)
+    say_elsewhere(chat, EVIL)
     return chat
-
-
-def every_page(client: Client) -> Iterator[tuple[str, str]]:
-    """Each list, and the page of each row."""
-    for page in PAGES:
-        model = next(
-            model
-            for model in admin.site._registry
-            if f"{model._meta.app_label}_{model._meta.model_name}" == page
-        )
-        yield page, text_of(client, f"{page}_changelist")
-        for row in model._default_manager.all():
-            yield f"{page} {row.pk}", text_of(client, f"{page}_change", row.pk)
 
 
 def test_no_page_renders_what_people_said(staff: Client, evil: Chat) -> None:

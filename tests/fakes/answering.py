@@ -8,7 +8,7 @@ from tests.fakes.behaviours import KINDS, Behaviour, Cut, Gate, Head, Silence, S
 from tests.fakes.speech import End, Speech
 from tests.fakes.streaming import DIRTY
 
-BODYLESS = ("silent", "drop", "status", "endless_error", "redirect", "html")
+BODYLESS = ("silent", "raw", "drop", "status", "endless_error", "redirect", "html")
 BAD_BODIES = {
     "bad_json": b'{"id": "resp_1", "output": [',
     "bad_utf8": b'{"id": "\xff\xfe"}',

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from memory.quoting import parse_summarizer_input
+from memory.shortfall import without_again
 from memory.tokens import count_tokens
 from tests.fakes import objects, summarizer
 
@@ -56,7 +57,7 @@ class ScriptedModel:
     @property
     def inputs(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """The existing summary and the turns of each call."""
-        return [parse_summarizer_input(prompt.messages[0].content) for prompt in self.prompts]
+        return [parse_summarizer_input(without_again(prompt.messages[0].content)) for prompt in self.prompts]
 
 
 class KeepingModel(ScriptedModel):

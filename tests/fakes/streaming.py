@@ -134,6 +134,23 @@ def cut(how: Behaviour, speech: Speech, text: str) -> Steps:
         yield Cut(how.how)
 
 
+@script("raw")
+def raw(how: Behaviour, speech: Speech, text: str) -> Steps:
+    """These very bytes, `text` as Latin-1, of which the first `after` arrive; all of them with `after=-1`.
+
+    `hold_after` counts bytes, too.
+    """
+    yield Head()
+    body = how.text.encode("latin-1")
+    body = body if how.after < 0 else body[: how.after]
+    if how.hold_after >= 0:
+        yield body[: how.hold_after]
+        yield Gate()
+    yield body[max(0, how.hold_after) :]
+    if how.how != "eof":
+        yield Cut(how.how)
+
+
 @script("drop")
 def drop(how: Behaviour, speech: Speech, text: str) -> Steps:
     """Closes the connection without a word."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from memory.shortfall import without_again
+
 CODE = r"[A-Z]{2}-\d{4}"
 FORM = re.compile(
     r"=== EXISTING_SUMMARY ===\n(?P<existing>.*)\n=== END_EXISTING_SUMMARY ===\n\n"
@@ -62,7 +64,7 @@ def is_summarizer_input(text: str) -> bool:
 
 def parse(text: str) -> SummarizerInput:
     """Read the input to the letter. Raises `AssertionError` when it is not in the format."""
-    match = FORM.fullmatch(text)
+    match = FORM.fullmatch(without_again(text))
     assert match, "summarizer input is not in the promised format"
     turns = match["turns"]
     assert turns.startswith("Turn 1:\n"), "new turns do not start with Turn 1"
@@ -72,7 +74,7 @@ def parse(text: str) -> SummarizerInput:
 
 def parse_facts(text: str) -> SummarizerInput:
     """Read an input that asks for facts, to the letter. Raises `AssertionError` when it is not in the format."""
-    match = FACTS_FORM.fullmatch(text)
+    match = FACTS_FORM.fullmatch(without_again(text))
     assert match, "input for facts is not in the promised format"
     return SummarizerInput("" if match["existing"] == "- none" else match["existing"], match["turns"])
 

@@ -107,6 +107,12 @@ class FakeUpstream:
             for state in self._lanes.values():
                 state.script.clear()
 
+    def take_requests(self) -> list[Request]:
+        """Every request since the last call; they are forgotten."""
+        with self._lock:
+            taken, self._requests = self._requests, []
+        return taken
+
     def reset(self) -> None:
         """As new: no requests, no scripts, usual behaviour, open lanes. Answers under way go on."""
         self.clear()

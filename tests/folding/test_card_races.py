@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
-from conversations import finishing
+from conversations import finishing, quotas
 from conversations.finishing import Ending
 from conversations.models import ActiveReply, Chat, Message, Status
 from conversations.services import Begun, begin_regeneration
@@ -176,6 +176,7 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
 def _saved(begun: Begun) -> Message:
     """The reply as `finish` saves it, the rest of finishing left out."""
     ActiveReply.objects.all().delete()
+    quotas.settle(begun.pending.reservation, None)
     question = begun.pending.user_message
     Chat.objects.filter(pk=begun.pending.chat_id).update(last_seq=begun.pending.seq)
     return Message.objects.create(

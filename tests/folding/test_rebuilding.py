@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Message
@@ -16,11 +17,13 @@ from memory.loading import unfolded_turns
 from memory.models import Kind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
+from memory.progress import told
 from memory.provenance import source_hash
 from memory.requesting import request_resummarize
 from memory.services import messages_changed
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel
+from tests.folding.cards import card_chat, kept_codes, live
 from tests.folding.folds import (
     DOWN,
     Killed,
@@ -52,6 +55,10 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
     assert last.input_tokens > max(row.input_tokens for row in folded)
     assert last.retained["share"] > 0
+    assert last.drift is not None
+    assert last.drift["against"] == folded[-1].version
+    assert last.drift["lost"] == [f"T{number}" for number in range(1, 10)]
+    assert (last.drift["share"]["before"], last.drift["only_before"]) == (0, [])
     assert [code for call in asked(model)[calls:] for code in call] == [
         f"T{number}" for number in range(1, 10)
     ]
@@ -81,12 +88,15 @@ def test_the_old_memory_serves_until_the_rebuild_is_done(model: KeepingModel) ->
 def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
+    assert told(brief_of(chat)) is None
     request_resummarize(chat, "rebuild")
+    assert told(brief_of(chat)) == (0, None, 0)
     calls = len(model.prompts)
     model.lines = [lambda prompt: "T1 T2 T3", Killed()]
     with pytest.raises(Killed):
         run(chat)
     assert brief_of(chat).rebuild["through_seq"] == 6  # type: ignore[index]
+    assert told(brief_of(chat)) == (6, 18, 3)
     wait_over(chat)
     assert run(chat).outcome == "done"
     assert asked(model)[calls:] == [
@@ -95,6 +105,7 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
         ["T4", "T5", "T6"],
         ["T7", "T8", "T9"],
     ]
+    assert told(brief_of(chat)) is None
     assert_folded(chat, through=9)
 
 
@@ -223,3 +234,68 @@ def test_an_update_does_not_take_back_a_rebuild() -> None:
     request_resummarize(chat, "rebuild")
     request_resummarize(chat, "update")
     assert brief_of(chat).requested == "rebuild"
+
+
+@pytest.mark.django_db
+def test_a_first_rebuild_and_one_by_another_policy_tell_of_no_drift(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].drift) == (Kind.REBUILD, None)
+    update_chat(chat, {"policy": "interval"})
+    run(chat)
+    assert (revisions(chat)[-1].policy, revisions(chat)[-1].drift) == ("interval", None)
+
+
+@pytest.mark.django_db
+def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 2
+    chat = chat_of(9)
+    model.lines = ["a summary that drifted", "and lost T1", *["T1 T2 T3 T4 T5 T6"] * 2]
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    last = revisions(chat)[-1]
+    assert [row.kind for row in revisions(chat)] == [Kind.FOLD, Kind.FOLD, Kind.REBUILD]
+    assert (last.through_seq, brief_of(chat).requested) == (12, "")
+    assert last.drift is not None
+    assert last.drift["lost"] == ["T2", "T3", "T4", "T5", "T6"]
+    assert last.drift["share"]["before"] < last.drift["share"]["after"] == 1
+    for number in range(10, 15):
+        add_turns(chat, [turn(number)])
+        request_resummarize(chat, "update")
+        run(chat)
+    kinds = [str(row.kind) for row in revisions(chat)][3:]
+    assert kinds == ["fold", "fold", "rebuild", "fold", "fold", "rebuild", "fold"]
+    assert_folded(chat, through=11)
+
+
+@pytest.mark.django_db
+def test_a_failing_upstream_puts_such_a_rebuild_off(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 3
+    chat = chat_of(12)
+    model.lines = [lambda prompt: "T1", lambda prompt: "T2", lambda prompt: "T3", DOWN]
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "failed"
+    assert (brief_of(chat).requested, brief_of(chat).version) == ("rebuild", 3)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_cards_of_replies_are_folds_too(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 3
+    chat = card_chat()
+    for number in range(1, 4):
+        assert brief_of(chat).requested == ""
+        live(chat, number)
+    assert brief_of(chat).requested == "rebuild"
+    queued = OrmQ.objects.all()
+    assert [task.task["args"][0] for task in queued] == [str(chat.pk)]
+    live(chat, 4)
+    assert queued.count() == 1
+    model.lines = [kept_codes] * 3
+    assert run(chat).outcome == "done"
+    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert_sound(chat)

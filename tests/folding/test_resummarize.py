@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from django_q.models import OrmQ
 
 from conversations.models import Chat
-from memory.models import Kind
+from memory.models import ConversationBrief, Kind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
 from tests.factories import brief_of
 from tests.fakes.scripted import KeepingModel
-from tests.folding.folds import DOWN, assert_folded, chat_of, revisions
+from tests.folding.folds import DOWN, Killed, assert_folded, chat_of, revisions
 
 pytestmark = pytest.mark.django_db
 
@@ -108,3 +110,48 @@ def test_one_failure_fails_the_command_but_not_the_other_chats(model: KeepingMod
         call_command("resummarize", "--all", "--sync", stdout=out)
     assert out.getvalue().splitlines()[0] == f"{bad.pk}: failed: upstream_error"
     assert_folded(good, through=5)
+
+
+def test_restore(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    resummarize(str(chat.pk), "--sync")
+    (line,) = resummarize(str(chat.pk), "--restore", "1", "--dry-run")
+    assert line == f"{chat.pk}: would restore version 1, which ends at message 6"
+    assert brief_of(chat).version == 3
+    (line,) = resummarize(str(chat.pk), "--restore", "1")
+    assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns to go on from"
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].created_by) == (Kind.RESTORE, None)
+    resummarize(str(chat.pk), "--sync")
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--restore", "9"], "no such version"),
+        (["--restore", "9", "--dry-run"], "no such version"),
+        (["--restore", "1", "--rebuild"], "one chat, and nothing besides"),
+        (["--restore", "1", "--sync"], "one chat, and nothing besides"),
+        (["--restore", "1", "--policy", "card"], "one chat, and nothing besides"),
+    ],
+)
+def test_what_cannot_be_restored(options: list[str], why: str, model: KeepingModel) -> None:
+    chat = chat_of(8)
+    with pytest.raises(CommandError, match=why):
+        resummarize(str(chat.pk), *options)
+    with pytest.raises(CommandError, match="one chat, and nothing besides"):
+        resummarize("--all", "--restore", "1")
+    assert brief_of(chat).version == 0
+
+
+def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    resummarize(str(chat.pk), "--sync")
+    model.lines = [lambda prompt: "T1 T2 T3", Killed()]
+    with pytest.raises(Killed):
+        resummarize(str(chat.pk), "--rebuild", "--sync")
+    later = timezone.now() + timedelta(minutes=1)
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner="somebody", lease_expires_at=later)
+    (line,) = resummarize(str(chat.pk), "--rebuild", "--sync")
+    assert line == f"{chat.pk}: a worker is at it already: messages 1–6 of 18"
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner="", lease_expires_at=None)

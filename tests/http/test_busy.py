@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from chatmemory import process
@@ -50,10 +51,15 @@ def test_of_many_at_once_one_gets_in(alice: Client, upstream: FakeUpstream) -> N
     assert [row["seq"] for row in messages(alice, chat)] == [1, 2, 3, 4]
 
 
-def test_the_next_begin_finishes_what_a_dead_process_left(alice: Client, upstream: FakeUpstream) -> None:
+@pytest.mark.parametrize(
+    "ends_in", [timedelta(seconds=-1), timedelta(days=1)], ids=["past", "clock was set back"]
+)
+def test_the_next_begin_finishes_what_a_dead_process_left(
+    alice: Client, upstream: FakeUpstream, ends_in: timedelta
+) -> None:
     turn = orphan(alice, upstream, "as far as it came")
     error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
-    ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    ActiveReply.objects.update(lease_expires_at=timezone.now() + ends_in)
     assert alice.ask("next", turn.chat)["message"]["seq"] == 4
     left = reply(alice, turn)
     assert (left["status"], left["content"]) == ("incomplete", "as far as it came")

@@ -15,7 +15,7 @@ from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import Turn, error, messages, say
 from tests.live import Client, LiveServer, joined
 
-QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=20_000)
+QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=5_000)
 
 # What the upstream does, how the reply ends, and its error code. "complete" has none.
 CASES = [
@@ -60,6 +60,7 @@ CASES = [
 ]
 
 
+@pytest.mark.promise("P4", "P7", "P8", "P9", injected="38 ways of an upstream to go wrong")
 @pytest.mark.parametrize(("how", "status", "code"), CASES, ids=[case[0] for case in CASES])
 def test_the_reply_says_what_it_is(
     alice: Client, upstream: FakeUpstream, settings: Any, how: str, status: str, code: str | None

@@ -18,6 +18,7 @@ some = settings(
 )
 
 
+@pytest.mark.promise("P5", injected="a finished reply read from every position")
 def test_every_position_of_a_finished_reply(alice: Client, upstream: FakeUpstream) -> None:
     upstream.behave("normal", text=TEXT)
     turn = Turn.of(alice.ask("x"))
@@ -62,6 +63,7 @@ def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, da
     assert rest[-1].id == str(len(TEXT))
 
 
+@pytest.mark.promise("P5", injected="a client that loses its connection again and again")
 @some
 @given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=6))
 def test_a_client_that_keeps_losing_the_connection_reads_it_all_once(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from django.core.management import call_command
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from chatmemory import errors, schema_errors
 from conversations.models import ActiveReply, Chat, Message
 from conversations.serializers import MessageOut, message_json, streaming_json
 from memory.models import ConversationBrief, SummaryRevision
-from memory.serializers import BriefOut, ContextOut, RevisionOut, brief_json, revision_json
+from memory.revision_serializers import RevisionOut, revision_json
+from memory.serializers import BriefOut, ContextOut, brief_json
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import MESSAGE_KEYS
 from tests.live import Client, LiveServer
@@ -33,6 +36,30 @@ def test_the_schema_is_served_and_names_every_route(live: LiveServer) -> None:
     served = {re.sub(r"<[^>]+>", "{}", path) for path in routes(get_resolver().url_patterns)}
     api = {path for path in served if path.startswith("/v1/") and path not in ("/v1/schema", "/v1/docs")}
     assert api <= paths
+
+
+def test_the_schema_tells_the_codes_that_errors_have() -> None:
+    ours = {(kind.status, kind.code) for kind in kinds(errors.ChatMemoryError)}
+    # 405 is the answer to what is no operation.
+    theirs = {(status, code) for status, code in errors._DRF_CODES.items() if status != 405}
+    told = {(status, code) for status, codes in schema_errors.CODES.items() for code in codes}
+    assert told == ours | theirs
+
+
+def kinds(kind: type[errors.ChatMemoryError]) -> Iterator[type[errors.ChatMemoryError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from kinds(below)
+
+
+def test_every_operation_tells_its_errors_one_by_one(live: LiveServer) -> None:
+    """A `default` answer would allow anything at all."""
+    paths = httpx.get(f"{live.url}/v1/schema?format=json").json()["paths"]
+    told = {
+        (path, method): set(one["responses"]) for path, item in paths.items() for method, one in item.items()
+    }
+    assert all("default" not in answers and "500" in answers for answers in told.values())
+    assert {"401", "403", "404", "409", "413", "415", "422", "429"} <= told["/v1/message", "post"]
 
 
 def routes(patterns: list[Any], before: str = "/") -> list[str]:
@@ -60,7 +87,7 @@ def test_contexts_have_the_fields_of_the_schema(alice: Client, upstream: FakeUps
     answer = alice.ask("x")
     now = alice.get(f"chats/{answer['chat_id']}/context", params={"message": "y"}).json()
     then = alice.get(f"chats/{answer['chat_id']}/messages/{answer['message']['id']}/context").json()
-    assert {*now, "verified", "card"} == set(then) == set(ContextOut().fields)
+    assert {*now, "verified", "exact", "why", "card"} == set(then) == set(ContextOut().fields)
     section = {"kind", "tokens", "text", "message_ids", "clipped"}
     assert {frozenset(one) for one in now["sections"]} == {frozenset(section)}
 
@@ -70,6 +97,7 @@ def test_the_docs_work_without_internet_and_without_inline_scripts(live: LiveSer
         page = browser.get("/v1/docs")
         assert page.status_code == 200
         assert page.headers["x-frame-options"] == "DENY"
+        assert not re.search(r"<style|\sstyle=|\son\w+=", page.text)
         for attributes, inside in re.findall(r"<script([^>]*)>(.*?)</script>", page.text, re.DOTALL):
             assert "src=" in attributes
             assert not inside.strip()

@@ -66,6 +66,7 @@ def test_a_reader_that_leaves_cancels_nothing(
     assert len(upstream.calls("stream")) == 1
 
 
+@pytest.mark.promise("P5", injected="a client that leaves before its turn is stored")
 def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     alice: Client, upstream: FakeUpstream, live: LiveServer
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     assert not ActiveReply.objects.exists()
 
 
+@pytest.mark.promise("P5", injected="nine readers of one reply")
 def test_many_read_one_reply(alice: Client, upstream: FakeUpstream) -> None:
     held(upstream, deltas=200, after=20, rate=400.0)
     with opened(alice) as (turn, events), ThreadPoolExecutor(8) as pool:
@@ -129,6 +131,21 @@ def test_a_stream_says_how_it_wants_to_be_carried(alice: Client, upstream: FakeU
     assert "set-cookie" not in response.headers
 
 
+def test_silence_after_some_words_is_filled_for_every_reader(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    held(upstream)
+    turn = begun(alice)
+    path = f"/v1/{turn.path}/stream"
+    with alice.http.stream("GET", path) as one, alice.http.stream("GET", path) as other:
+        readers = [one.iter_lines(), other.iter_lines()]
+        for lines in readers * 2:
+            assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
+        upstream.release()
+        assert ["event: message.completed" in list(lines) for lines in readers] == [True, True]
+
+
 def test_two_chats_stream_at_once(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
     held(upstream)
     one, two = begun(alice), begun(bob)
@@ -137,6 +154,7 @@ def test_two_chats_stream_at_once(alice: Client, bob: Client, upstream: FakeUpst
     assert final(alice, one)["status"] == final(bob, two)["status"] == "complete"
 
 
+@pytest.mark.promise("P16", injected="50 streams that wait, counted in pg_stat_activity")
 def test_open_streams_hold_no_database_connection(
     alice: Client, upstream: FakeUpstream, live: LiveServer
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,9 +12,12 @@ import httpx
 import pytest
 from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.functions import Now
 
+from chatmemory import readiness
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
+from memory.models import Watch
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import error, say
 from tests.live import Client, LiveServer
@@ -86,11 +90,55 @@ def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
     assert "offline" in message["content"]
 
 
+def a_worker_answered(seconds_ago: float = 0) -> None:
+    """As the monitor of a watched cluster writes it down."""
+    at = Now() - timedelta(seconds=seconds_ago)
+    Watch.objects.update_or_create(pk="a watchdog", defaults={"alive_at": at})
+
+
 def test_the_process_is_up_and_ready(live: LiveServer) -> None:
+    a_worker_answered()
     assert httpx.get(f"{live.url}/healthz").json() == {"status": "ok"}
     ready = httpx.get(f"{live.url}/readyz")
-    assert ready.json() == {"status": "ok", "parts": {"database": "ok", "queue": "ok"}}
+    assert ready.json() == {"status": "ok", "parts": {"database": "ok", "queue": "ok", "worker": "ok"}}
     assert httpx.head(f"{live.url}/healthz").status_code == 200
+    assert httpx.head(f"{live.url}/readyz").status_code == 200
+    assert httpx.post(f"{live.url}/readyz").status_code == 405
+
+
+def test_without_a_worker_it_is_not_ready(live: LiveServer, settings: Any) -> None:
+    told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
+    assert told["message"] == "Not ready: worker."
+    assert told["details"] == {"worker": ["No worker has answered yet: start one with `manage.py worker`."]}
+    a_worker_answered(seconds_ago=settings.WORKER_PATIENCE_SECONDS + 1)
+    told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
+    assert told["details"] == {"worker": ["No worker has answered for 30 s."]}
+    a_worker_answered(seconds_ago=settings.WORKER_PATIENCE_SECONDS - 5)
+    assert httpx.get(f"{live.url}/readyz").status_code == 200
+
+
+def test_a_database_that_hangs_is_told_in_time(
+    alice: Client, live: LiveServer, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many ask: one thread waits, and chats go on."""
+    a_worker_answered()
+    asked, answers = [], threading.Event()
+
+    def hang() -> None:
+        asked.append(threading.current_thread())
+        assert answers.wait(20)
+
+    with monkeypatch.context() as patched:
+        patched.setitem(readiness.PARTS, "queue", hang)
+        patched.setattr(readiness, "PATIENCE", 0.2)
+        for _ in range(3):
+            told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
+            assert told["details"] == {"queue": ["does not answer"]}
+        assert len(asked) == 1
+        assert alice.ask("x")["message"]["status"] == "complete"
+        answers.set()
+        asked[0].join(10)
+    assert httpx.get(f"{live.url}/readyz").status_code == 200
 
 
 def test_with_the_database_away(
@@ -99,11 +147,12 @@ def test_with_the_database_away(
     def away(self: BaseDatabaseWrapper) -> None:
         raise OperationalError("could not connect to canary-host")
 
+    a_worker_answered()
     with monkeypatch.context() as patched:
         patched.setattr(BaseDatabaseWrapper, "connect", away)
         assert httpx.get(f"{live.url}/healthz").status_code == 200
         told = error(httpx.get(f"{live.url}/readyz"), 503, "unavailable")
-        assert set(told["details"]) == {"database", "queue"}
+        assert set(told["details"]) == {"database", "queue", "worker"}
         answer = alice.get("chats")
         error(answer, 503, "unavailable")
         assert int(answer.headers["retry-after"]) >= 1

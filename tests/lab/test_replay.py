@@ -137,7 +137,7 @@ def test_ctrl_c_leaves_nothing(write: Any, scratch: Path, number: signal.Signals
 
 
 def wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.05)

@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 import pytest
 
+from chatmemory.llm import pace
 from chatmemory.llm.openai import OpenAIModel
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
 from chatmemory.llm.wire import Style
@@ -169,6 +170,7 @@ def test_a_connection_cut_anywhere_never_makes_a_complete_reply(
     assert complete[-1] or how == "reset"  # a reset may take with it what was not yet read
 
 
+@pytest.mark.promise("P8", injected="100 MB and endless answers, at the client of the model")
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("how", ["endless", "huge", "huge_line", "pings?every=0"])
 def test_an_upstream_without_end_is_cut_and_memory_stays_small(
@@ -292,6 +294,16 @@ def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
     assert isinstance(last, Reply)
     assert last.error is not None
     assert last.error.code == "upstream_timeout"
+
+
+def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
+    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "READS_A_SECOND", 5)
+    fake.behave("normal", deltas=60, rate=300)
+    outcome = talk(fake.base_url, "responses")
+    assert outcome.summary == ("complete", "", lorem(60))
+    assert len(outcome.deltas) <= 5
 
 
 def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> None:

@@ -34,14 +34,15 @@ from chatmemory import children
 from chatmemory.children import Child
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client
+from tests.processes.family import descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
 """The key that the processes use for the fake upstream: it must never be found in a log."""
 
 _OURS = re.compile(
-    r"(DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LOG|MODEL|DEFAULT|PROMPT|MESSAGE|INSTRUCTIONS"
-    r"|REQUEST|SOURCES|SWEEP)_"
+    r"(DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|PROMPT|MESSAGE|INSTRUCTIONS"
+    r"|REQUEST|SOURCES|SWEEP|WORKER)_"
 )
 _STANDARD = {
     # Set even where empty, so that a `.env` file of the checkout means nothing.
@@ -54,6 +55,8 @@ _STANDARD = {
     "LOG_LEVEL": "DEBUG",
     "PYTHONUNBUFFERED": "1",
 }
+NOT_READY = "Service Unavailable: /readyz"
+"""What is logged where a server says that it is not ready: often enough while it starts."""
 START_SECONDS = 30.0
 POLL_SECONDS = 0.01
 
@@ -105,7 +108,11 @@ class Product:
         return child
 
     def worker(self, **env: str) -> Child:
-        """Start a cluster of workers. It is ready when it does something; wait for that."""
+        """Start a watchdog with its cluster of workers. It is ready when it does something; wait for that."""
+        return self._start("worker", [sys.executable, "manage.py", "worker"], env, patience=15)
+
+    def cluster(self, **env: str) -> Child:
+        """Start a cluster of workers that nobody watches."""
         return self._start("worker", [sys.executable, "manage.py", "qcluster"], env, patience=5)
 
     def command(self, *arguments: str, **env: str) -> Child:
@@ -140,15 +147,17 @@ class Product:
         return self.clients[-1]
 
     def kill(self, child: Child) -> None:
-        """SIGKILL for its whole group: nothing of it gets to say goodbye."""
+        """SIGKILL for its whole group: nothing of it gets to say goodbye. What is tied to it is gone, too."""
+        below = descendants_of(child.process.pid)
         child.kill_all()
+        wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")
 
     def stop(self) -> None:
         """End everything that was started, at once; returns when it is gone."""
         for client in self.clients:
             client.http.close()
         for child in self.children:
-            child.kill_all()
+            self.kill(child)
 
     def log_text(self) -> str:
         """All that all processes wrote, of commands what they wrote to their error output."""
@@ -167,7 +176,7 @@ class Product:
     def errors(self) -> list[dict[str, Any]]:
         """What was logged as an error and was not expected."""
         found = [line for line in self.logged() if line["level"] in ("error", "critical")]
-        return [line for line in found if line["event"] not in self.expected]
+        return [line for line in found if line["event"] not in {*self.expected, NOT_READY}]
 
     def _start(self, name: str, command: list[str], env: Mapping[str, str], *, patience: float) -> Child:
         name = f"{name}-{len(self.children) + 1}"
@@ -188,11 +197,13 @@ class Product:
         return {**outside, **_STANDARD, **self.env, **env}
 
     def _ready(self, child: Child) -> bool:
+        """Whether all answers that the server itself needs: a worker may come later, or never."""
         assert child.exit_code is None, f"{child.name} ended:\n{child.log.read_text()[-3000:]}"
         try:
-            return httpx.get(f"{self.urls[child.name]}/readyz", timeout=5).status_code == 200
+            answer = httpx.get(f"{self.urls[child.name]}/readyz", timeout=5)
         except httpx.TransportError:
             return False
+        return answer.status_code == 200 or set(answer.json()["error"]["details"]) == {"worker"}
 
 
 def here() -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import pytest
-from django_q.models import OrmQ
+from django.db import transaction
+from django.db.models.functions import Now
+from django_q.models import OrmQ, Schedule
 
 from conversations.models import ActiveReply, Chat, Message, Status
 from memory.models import ConversationBrief, SummaryRevision
@@ -13,6 +17,7 @@ from memory.queueing import waiting_tasks
 from memory.sweeping import sweep
 from tests.factories import add_turns, make_chat
 from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
 from tests.processes.harness import Product, wait_for
 from tests.processes.talking import question, say, settled
 
@@ -67,6 +72,7 @@ def test_a_worker_killed_in_the_middle_of_a_fold(product: Product, fake: FakeUps
     assert ConversationBrief.objects.get(pk=chat.pk).last_error is None
 
 
+@pytest.mark.promise("P13", injected="the queue emptied before a worker started")
 def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
     chat = due_chat()
     OrmQ.objects.all().delete()
@@ -75,6 +81,29 @@ def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
     wait_for(lambda: folded_once(chat.pk), "a fold after the sweep of a new worker")
 
 
+@pytest.mark.promise("P13", injected="the queue emptied under a worker at work, canaries and all")
+def test_a_queue_emptied_while_a_worker_runs(
+    product: Product, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
+) -> None:
+    """A sweep finds the chat: in the long form the one on schedule, for which the worker looks every 30 s.
+
+    The watchdog misses its canary and sends another; it does not blame the cluster.
+    """
+    product.worker(WORKER_CANARY_SECONDS="0.2", WORKER_PATIENCE_SECONDS="9")
+    wait_for(lambda: product.logged("swept"), "a worker at work", timeout=60)
+    for _ in range(effort(2, 10)):
+        with transaction.atomic():
+            chat = due_chat()
+            OrmQ.objects.all().delete()
+        if effort(0, 1):
+            Schedule.objects.update(next_run=Now())
+            wait_for(partial(folded_once, chat.pk), "a fold after a sweep on schedule", timeout=90)
+        else:
+            heal(chat.pk)
+        tally()
+
+
+@pytest.mark.promise("P13", injected="another SECRET_KEY than the tasks on the queue were signed with")
 def test_a_changed_secret_key(product: Product, fake: FakeUpstream) -> None:
     chat = due_chat()
     waiting = list(OrmQ.objects.values_list("pk", flat=True))
@@ -109,6 +138,23 @@ def test_a_server_killed_in_the_middle_of_a_stream(product: Product, fake: FakeU
     assert not ActiveReply.objects.exists()
     assert len(fake.calls("stream")) == 1
     say(again, question(2), chat_id)
+
+
+@pytest.mark.promise("P6", injected="`kill -9` of the only server in a stream; no worker, nobody asks again")
+def test_a_server_that_comes_back_finishes_what_was_left(product: Product, fake: FakeUpstream) -> None:
+    product.env |= {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
+    fake.behave("normal?deltas=50&hold_after=20", lane="stream")
+    fake.hold("stream")
+    server = product.server()
+    with product.client().stream("POST", "message/first", json={"message": question(0)}) as events:
+        chat_id = UUID(next(events).data["chat_id"])
+        wait_for(lambda: ActiveReply.objects.get(pk=chat_id).text, "a checkpoint")
+        said = ActiveReply.objects.get(pk=chat_id).text
+        product.kill(server)
+    product.server()
+    wait_for(lambda: not ActiveReply.objects.exists(), "the end of the reply")
+    cut = Message.objects.get(chat=chat_id, role="assistant")
+    assert (cut.status, cut.content[: len(said)]) == (Status.INCOMPLETE, said)
 
 
 def _is_answered(product: Product, token: str, chat_id: UUID) -> bool:

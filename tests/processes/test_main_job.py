@@ -20,6 +20,7 @@ EVENTS = {"message.created", "content.delta", "message.completed"}
 WINDOW = 3
 
 
+@pytest.mark.promise("P11", injected="nothing: a code in every turn, looked for in every prompt after it")
 @pytest.mark.parametrize(("numbers", "turns", "folds"), [({}, 60, 2), (LOW, 30, 3)], ids=["defaults", "low"])
 def test_nothing_is_forgotten(
     product: Product, fake: FakeUpstream, numbers: dict[str, str], turns: int, folds: int

@@ -63,8 +63,8 @@ def absorbed(text: str, state: State = FULL, **completion: Any) -> State:
     return CARD.absorb(state, TURNS, [Completion(text, "nano", **completion)], LIMITS)
 
 
-def told(text: str, *sources: str, state: State = FULL) -> dict[str, Any]:
-    return dict(told_by_reply(state, text, sources, LIMITS).data)
+def told(text: str, *, state: State = FULL) -> dict[str, Any]:
+    return dict(told_by_reply(state, text, LIMITS).data)
 
 
 # What replies are asked for
@@ -131,14 +131,6 @@ def test_a_replys_card_replaces_the_fields_it_names() -> None:
     assert told('{"goal": "Play"}', state=State())["is_ahead"] is True
 
 
-def test_a_link_passes_if_the_model_was_shown_it() -> None:
-    text = '{"decisions": ["see https://a.example/v"]}'
-    assert told(text, "It is https://a.example/v.")["decisions"] == ["see https://a.example/v"]
-    assert told(text)["decisions"] == ["see [link removed]"]
-    known = State(data={"goal": "https://a.example/v"})
-    assert told(text, state=known)["decisions"] == ["see https://a.example/v"], "the card before had it"
-
-
 # When it folds by itself, and what the summarizer is asked
 
 
@@ -194,11 +186,9 @@ def test_the_summarizer_is_told_the_caps_and_whether_the_card_is_ahead_of_the_tu
 
 
 def test_the_summarizers_card_is_absorbed_like_a_replys() -> None:
-    state = absorbed(
-        '```json\n{"goal": "Play", "decisions": ["see https://a.example/v", "or https://b.example"],}\n```'
-    )
+    state = absorbed('```json\n{"goal": "Play", "decisions": ["see chapter 2"],}\n```')
     assert state.data["goal"] == "Play"
-    assert state.data["decisions"] == ["see https://a.example/v", "or [link removed]"]
+    assert state.data["decisions"] == ["see chapter 2"]
     assert state.data["techniques"] == ["vibrato"], "what it does not name stays"
     assert state.data["is_ahead"] is True
     assert absorbed('{"goal": "Play"}', State()).data["is_ahead"] is False
@@ -249,7 +239,7 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
 
 
 def test_the_wire_form_stands_for_a_card_whose_data_are_gone() -> None:
-    state = told_by_reply(State(), '{"goal": "Play", "open_q": ["why?"]}', [], LIMITS)
+    state = told_by_reply(State(), '{"goal": "Play", "open_q": ["why?"]}', LIMITS)
     assert state.summary == '{"g":"Play","c":[],"d":[],"oq":["why?"],"t":[],"lc":""}'
     for data in ({}, {"goal": None, "open_q": "?"}):
         assert CARD.render(State(state.summary, {**data})) == CARD.render(state)

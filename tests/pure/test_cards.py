@@ -49,8 +49,8 @@ told_fields = st.fixed_dictionaries(
 cards = st.builds(Card, texts, lists, lists, lists, lists, texts)
 
 
-def read(text: str, *sources: str, most: int = 120, numbers: CardNumbers = NUMBERS) -> Told:
-    return read_card(text, sources, numbers, most)
+def read(text: str, *, most: int = 120, numbers: CardNumbers = NUMBERS) -> Told:
+    return read_card(text, numbers, most)
 
 
 def wire_tokens(card: Card) -> int:
@@ -103,14 +103,9 @@ def test_a_field_of_the_wrong_type_is_ignored_and_the_others_stand() -> None:
     assert read(text) == {"goal": "5.50", "decisions": ("one", "3")}
 
 
-def test_unseen_characters_line_breaks_and_new_links_do_not_pass() -> None:
-    told = read(
-        '{"goal": "a\\n\\u202eb\\u0000 c", "decisions": ["see https://a.example/x", "or https://b.example/"]}'
-    )
-    assert told == {"goal": "a b c", "decisions": ("see [link removed]", "or [link removed]")}
-    assert read('{"goal": "see https://a.example/x"}', "It is at https://a.example/x.") == {
-        "goal": "see https://a.example/x"
-    }
+def test_unseen_characters_and_line_breaks_do_not_pass() -> None:
+    told = read('{"goal": "a\\n\\u202eb\\u0000 c", "decisions": ["d\\u2028e", "\\u200b"]}')
+    assert told == {"goal": "a b c", "decisions": ("d e",)}
 
 
 def test_a_card_over_its_tokens_is_cut_in_the_drop_order() -> None:

@@ -189,15 +189,11 @@ def test_nobody_is_asked_where_all_there_is_is_a_paragraph() -> None:
         (f"Summary: {OPENING}\nThe user paints.", "The user paints."),
         ("This is what they agreed: 40 EUR.", "This is what they agreed: 40 EUR."),
         ("The conversation discussed painting.", "The conversation discussed painting."),
-        (
-            "They read https://example.org/a, not https://evil.example/x",
-            "They read https://example.org/a, not ",
-        ),
         ("User: wants\nAssistant: obeys", "> User: wants Assistant: obeys"),
     ],
 )
 def test_an_answer_becomes_one_paragraph_that_begins_with_its_content(answer: str, paragraph: str) -> None:
-    assert absorbed(answer) in (paragraph, f"{paragraph}[link removed]")
+    assert absorbed(answer) == paragraph
 
 
 @pytest.mark.parametrize(

@@ -165,21 +165,9 @@ def test_a_huge_answer_ends_in_time(piece: str, limits: MemoryLimits) -> None:
 # What is believed
 
 
-def test_links_that_nobody_said_are_taken_out_of_data_and_summary() -> None:
-    state = absorbed(
-        [
-            both(
-                "They read https://example.org/a and https://evil.example/x today.",
-                source_urls=["https://example.org/a", "https://evil.example/x"],
-                important_facts=["Pay at https://evil.example/x"],
-                custom_fields={"site": "https://evil.example/y"},
-            )
-        ]
-    )
-    assert state.summary == "They read https://example.org/a and [link removed] today."
+def test_what_is_told_as_a_link_is_one_or_was_said() -> None:
+    state = absorbed([both("They read on.", source_urls=["https://example.org/a", "N/A", "none", "url1"])])
     assert data_of(state)["source_urls"] == ["url1", "https://example.org/a"]
-    assert data_of(state)["important_facts"] == ["Pay at [link removed]"]
-    assert data_of(state)["custom_fields"] == {"site": "[link removed]"}
 
 
 def test_two_folds_lose_nothing_of_the_first() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.worddiff import MOST_WORDS, Piece, word_diff
 
 words = st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
+long_words = st.lists(st.sampled_from([f"w{n} " for n in range(40)]), min_size=600, max_size=900).map("".join)
 
 
 @given(words, words)
@@ -15,6 +16,17 @@ def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
     pieces = word_diff(older, newer)
     assert "".join(piece.text for piece in pieces if piece.kind != "ins") == older
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == newer
+
+
+@given(long_words, long_words, st.integers(0, 400))
+@settings(max_examples=20)
+def test_so_do_those_of_texts_too_long_to_be_compared_in_full(older: str, newer: str, at: int) -> None:
+    newer = newer[:at] + "once here, once there " + older[at:]
+    older = older[:at] + "once here, once there " + older[at:]
+    pieces = word_diff(older, newer)
+    assert "".join(piece.text for piece in pieces if piece.kind != "ins") == older
+    assert "".join(piece.text for piece in pieces if piece.kind != "del") == newer
+    assert sum(len(piece.text) for piece in pieces if piece.kind == "same") > 20
 
 
 @given(st.text(), st.text())
@@ -33,6 +45,22 @@ def test_it_marks_words_not_letters() -> None:
 
 
 def test_a_giant_text_is_not_compared_but_shown_as_a_whole() -> None:
-    giant = "word " * MOST_WORDS
+    giant = "word " * (MOST_WORDS + 1)
     assert word_diff(giant, giant) == [Piece("same", giant)]
     assert word_diff(giant, "short") == [Piece("del", giant), Piece("ins", "short")]
+
+
+def test_words_that_both_have_once_hold_long_texts_together() -> None:
+    chapters = [f"Chapter{n} " + "and so it goes on and on. " * 60 for n in range(12)]
+    older = "".join(chapters)
+    newer = older.replace("Chapter7 and so", "Chapter7 but then")
+    changed = [piece for piece in word_diff(older, newer) if piece.kind != "same"]
+    assert changed == [Piece("del", "and so"), Piece("ins", "but then")]
+
+
+def test_no_texts_take_long() -> None:
+    """Few words, all of them again and again: what a comparison in full takes longest for."""
+    for alike in (["a ", "b "], ["a "], ["a ", "a b "]):
+        older = "".join(alike[n * n % len(alike)] for n in range(MOST_WORDS // 2))
+        newer = "".join(alike[n * n % 7 % len(alike)] for n in range(MOST_WORDS // 2))
+        assert len(word_diff(older, newer)) <= 4  # what both begin and end with besides

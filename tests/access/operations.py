@@ -1,0 +1,133 @@
+"""Every operation of the schema, filled so that nothing about it can be refused but who asks.
+
+A route that is new, with a parameter or a field of which this knows no valid value, is an error here: say what to fill
+in, and the matrix covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drf_spectacular.generators import SchemaGenerator
+
+OBJECTS = ("chat_id", "message_id", "version")
+"""Parameters and fields that name what belongs to somebody."""
+PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
+"""Operations for which nobody needs to say who they are."""
+VALUES: dict[str, Any] = {
+    "after": 0,
+    "against": 1,
+    "budget": 2000,
+    "content": "A word.",
+    "instructions": "Be brief.",
+    "limit": 5,
+    "max_output_tokens": 100,
+    "message": "A word.",
+    "metadata": {"lesson": 1},
+    "mode": "update",
+    "model_variant": "arco",
+    "name": "x",
+    "options": {},
+    "order": "asc",
+    "policy": "chunked",
+    "previous_summary": "",
+    "q": "word",
+    "role": "user",
+    "search": "word",
+    "since": "2026-01-01T00:00:00Z",
+    "stream": False,
+    "text": "A word.",
+    "title": "A word.",
+    "until": "2027-01-01T00:00:00Z",
+}
+"""A valid value of each name, wherever it stands. Ids come from the test."""
+UNFILLED = ("cursor", "Last-Event-ID")
+"""Optional parameters that are given by an answer, or say the same as another."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A request, but for who makes it."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path."""
+
+    id: str
+    method: str
+    path: str
+    parameters: tuple[Mapping[str, Any], ...]
+    body: Mapping[str, Any] | None
+    components: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def names(self) -> set[str]:
+        """Of its parameters, and of the fields of its body."""
+        fields = self._resolved(self.body or {}).get("properties", {})
+        return {*(one["name"] for one in self.parameters), *fields}
+
+    @property
+    def objects(self) -> set[str]:
+        """What of somebody's it names."""
+        return self.names & set(OBJECTS)
+
+    def fill(self, values: Mapping[str, Any]) -> Filled:
+        """The request with `values` of objects and headers, and with ours for the rest."""
+        known = {**VALUES, **values}
+        path = self.path
+        query: dict[str, Any] = {}
+        headers: dict[str, str] = {}
+        for one in self.parameters:
+            name = one["name"]
+            if name in UNFILLED or (one["in"] == "header" and name not in known):
+                continue
+            if name not in known:
+                raise LookupError(f"{self.id}: nothing is known to fill in for the parameter {name!r}")
+            if one["in"] == "path":
+                path = path.replace(f"{{{name}}}", str(known[name]))
+            else:
+                (query if one["in"] == "query" else headers)[name] = known[name]
+        body = None if self.body is None else self._value("body", self.body, known)
+        return Filled(self.method, path, query, headers, body)
+
+    def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        while "$ref" in schema or "allOf" in schema:
+            name = schema["$ref"].rsplit("/", 1)[1] if "$ref" in schema else ""
+            schema = self.components[name] if name else schema["allOf"][0]
+        return schema
+
+    def _value(self, name: str, schema: Mapping[str, Any], known: Mapping[str, Any]) -> Any:
+        schema = self._resolved(schema)
+        if name in known:
+            return known[name]
+        if "properties" in schema:
+            return {inner: self._value(inner, of, known) for inner, of in schema["properties"].items()}
+        if schema.get("type") == "array":
+            return [self._value(f"one of {name}", schema["items"], known)]
+        raise LookupError(f"{self.id}: nothing is known to fill in for the field {name!r}")
+
+
+def operations() -> list[Operation]:
+    """All of them, in the order of the schema."""
+    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # not typed
+    return [
+        Operation(
+            told["operationId"],
+            method.upper(),
+            path,
+            tuple(told.get("parameters", ())),
+            told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema"),
+            schema["components"]["schemas"],
+        )
+        for path, methods in schema["paths"].items()
+        for method, told in methods.items()
+    ]

@@ -1,0 +1,44 @@
+"""What a request left behind: all tables as one hash, and the statements that it sent to the database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core import serializers
+from django.db.backends.utils import CursorWrapper
+
+from chatmemory.observability import request_id
+
+UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType")
+"""Tables of no interest: a login writes a session, and the other two are the code's."""
+
+
+def everything(*left_out: str) -> str:
+    """A hash of every row of every table, but those of `left_out` models (`app.Model`)."""
+    rows = [
+        serializers.serialize("json", model._base_manager.order_by("pk"))
+        for model in apps.get_models()
+        if model._meta.managed and model._meta.label not in (*UNTOLD, *left_out)
+    ]
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+@contextmanager
+def statements(of: str) -> Iterator[list[str]]:
+    """The SQL sent meanwhile, without its values, by the requests with this `X-Request-ID`: others never rest."""
+    sent: list[str] = []
+    execute = CursorWrapper.execute
+
+    def heard(self: Any, sql: str, params: Any = None) -> Any:
+        if request_id.get() == of:
+            sent.append(str(sql))
+        return execute(self, sql, params)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CursorWrapper, "execute", heard)
+        yield sent

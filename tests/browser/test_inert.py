@@ -1,0 +1,213 @@
+"""What people say does nothing in a browser: no page runs it, loads anything for it, or breaks its own policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group, User
+from django.contrib.contenttypes.models import ContentType
+from django.urls import reverse
+
+from chatmemory.ids import new_id
+from conversations.models import Chat, ContentView
+from memory.admin import comparisons
+from memory.models import Comparing
+from tests.admin.rows import add_comparison, add_revision, make_chat, make_saying, model_of, say_elsewhere
+from tests.browser.chromium import Chromium, Visit
+from tests.browser.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
+from tests.faults.table import Tally
+from tests.live import LiveServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
+ALL = "\n".join(CORPUS)
+
+
+def pieces(length: int) -> list[str]:
+    """The corpus in texts that fit a column: as many of it in one as there is room for."""
+    found = [""]
+    for one in CORPUS:
+        joined = f"{found[-1]}\n{one}".strip()
+        if len(joined) <= length:
+            found[-1] = joined
+        elif len(one) <= length:
+            found.append(one)
+    return found
+
+
+@pytest.fixture
+def said(live: LiveServer, boss: User, monkeypatch: pytest.MonkeyPatch) -> Chat:
+    """A chat that says the whole corpus everywhere; its short columns say it all over many rows."""
+    monkeypatch.setattr(comparisons, "REFRESH_SECONDS", 3600)  # a page is not to go while it is looked at
+    owner = User.objects.create(username=CORPUS[0], first_name=MARKUP[3][:150], last_name=MARKUP[5])
+    for text in pieces(100):
+        User.objects.create(username=text, email=text)
+        Group.objects.create(name=text)
+        say_elsewhere(_with_title(owner, text), text)
+    for text in pieces(200):
+        _with_title(owner, text)
+    ContentView.objects.create(viewer_name=CORPUS[0], page=MARKUP[5], object_id=MARKUP[3], chat_id=new_id())
+    chat = make_saying(owner, ALL)
+    say_elsewhere(chat, MARKUP[0])
+    for state in (Comparing.RUNNING, Comparing.DONE):
+        add_comparison(chat, state=state)
+    LogEntry.objects.create(
+        user=boss,
+        content_type=ContentType.objects.get_for_model(Chat),
+        object_id=str(chat.pk),
+        object_repr=ALL[:200],
+        action_flag=CHANGE,
+        change_message=ALL,
+    )
+    return chat
+
+
+def _with_title(owner: User, title: str) -> Chat:
+    chat = make_chat(owner, turns=1, title=title, said=title)
+    add_revision(chat, 1, title, through=2)
+    return chat
+
+
+# That this test could fail
+
+
+def rendered(**headers: str) -> dict[str, Any]:
+    body = "<!doctype html><title>x</title>" + "\n".join(MARKUP)
+    return {"status": 200, "content_type": "text/html; charset=utf-8", "body": body, "headers": headers}
+
+
+@pytest.mark.promise("P26", injected="the control: the corpus as HTML, without and with our policy")
+def test_rendered_it_would_do_harm_and_the_policy_alone_would_stop_it(
+    chromium: Chromium, live: LiveServer, tally: Tally
+) -> None:
+    harmed = chromium.visit("/control", quiet, served=rendered())
+    assert len(set(harmed.dialogs)) >= 6, harmed.dialogs
+    assert len([url for url in harmed.foreign if CANARY_HOST in url]) >= 3, harmed.foreign
+    policy = chromium.visit("/control", quiet, served=rendered(**policy_of(live)))
+    assert policy.dialogs == []
+    assert len(policy.violations) >= 6, policy.violations
+    tally(2 * len(MARKUP))
+
+
+def quiet(page: Any) -> None:
+    page.wait_for_load_state("networkidle")
+
+
+def policy_of(live: LiveServer) -> dict[str, str]:
+    import httpx
+
+    name = "content-security-policy"
+    return {name: httpx.get(f"{live.url}/admin/login/").headers[name]}
+
+
+# Every page
+
+
+def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
+    """Every page of the admin that is opened by reading; of each model's rows, the newest."""
+    for name in ("index", "password_change"):
+        yield reverse(f"admin:{name}")
+    for label in sorted({model.split("_")[0] for model in MODELS}):
+        yield reverse("admin:app_list", args=[label])
+    for model in MODELS:
+        yield reverse(f"admin:{model}_changelist")
+        rows = list(model_of(model)._default_manager.order_by("-pk")[:rows_opened])
+        assert rows, f"there is no {model} to look at"
+        for row in rows:
+            yield reverse(f"admin:{model}_change", args=[row.pk])
+    for model in ("auth_user", "auth_group", "conversations_chat"):
+        yield reverse(f"admin:{model}_delete", args=[model_of(model)._default_manager.order_by("-pk")[0].pk])
+    for found in chat.comparisons.all():
+        yield reverse("admin:memory_comparison_change", args=[found.pk])
+    yield reverse("admin:conversations_chat_history", args=[chat.pk])
+    yield reverse("admin:auth_user_add")
+    yield reverse("admin:auth_user_password_change", args=[chat.owner_id])
+    yield reverse("admin:memory_comparison_compare", args=[chat.pk])
+    yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
+    yield reverse("admin:conversations_message_changelist") + f"?chat__id__exact={chat.pk}"
+
+
+@pytest.mark.slow
+@pytest.mark.promise(
+    "P26", injected="an XSS corpus in every text that is stored, every admin page in Chromium"
+)
+def test_no_page_of_the_admin_does_anything_with_it(
+    staff: Chromium, said: Chat, tally: Tally, effort: Callable[[int, int], int]
+) -> None:
+    pages = list(read_pages(said, effort(1, 10)))
+    visits = [staff.visit(page) for page in pages]
+    assert [visit.url for visit in visits if visit.status != 200] == []
+    assert [trouble for visit in visits for trouble in visit.troubles] == []
+    assert [visit.url for visit in visits if COMPUTED in visit.text] == []
+    shown = {page: visit.text for page, visit in zip(pages, visits, strict=True)}
+    whole = shown[reverse("admin:memory_conversationbrief_change", args=[said.pk])]
+    for text in MARKUP:
+        assert text in whole  # as it was said
+    tally(len(pages))
+    tally.note(f"{len(pages)} pages, {len(CORPUS)} texts")
+
+
+def pressed(name: str) -> Callable[[Any], None]:
+    """Press the button of that name, and wait for the page behind it."""
+
+    def act(page: Any) -> None:
+        with page.expect_navigation():
+            page.get_by_role("button", name=name, exact=True).click()
+
+    return act
+
+
+def clean(visit: Visit) -> str:
+    assert visit.troubles == []
+    return visit.text
+
+
+def test_forms_work_under_the_policy(staff: Chromium, said: Chat) -> None:
+    chat = reverse("admin:conversations_chat_change", args=[said.pk])
+    assert "Are you sure?" in clean(staff.visit(chat, pressed("Rebuild…")))
+    assert "1 chat is being summarized in the background" in clean(staff.visit(chat, _summarized))
+
+
+def _summarized(page: Any) -> None:
+    pressed("Resummarize…")(page)
+    _yes(page)
+
+
+def _yes(page: Any) -> None:
+    with page.expect_navigation():
+        page.locator("input[type=submit]").click()
+
+
+def test_a_login_that_fails_repeats_nothing(chromium: Chromium, live: LiveServer) -> None:
+    def act(page: Any) -> None:
+        page.fill("input[name=username]", MARKUP[3])
+        page.fill("input[name=password]", MARKUP[0])
+        _yes(page)
+
+    chromium.log_in("none")
+    assert "Please enter the correct username" in clean(chromium.visit("/admin/login/", act))
+
+
+def test_the_docs_work_under_the_policy(chromium: Chromium, live: LiveServer) -> None:
+    def act(page: Any) -> None:
+        page.get_by_text("/v1/models").click()
+        page.get_by_role("button", name="Try it out").click()
+        page.get_by_role("button", name="Execute").click()
+        page.get_by_text("not_authenticated").first.wait_for()
+
+    visit = chromium.visit("/v1/docs", act)
+    assert "The model variants you may choose" in visit.text
+    # The answer is a 401, which Chromium writes to its console.
+    assert "\n".join(one for one in visit.troubles if "401" not in one) == ""
+
+
+@pytest.mark.parametrize("path", ["/v1/chats", "/v1/%3Cscript%3Ealert(1)%3C/script%3E", "/nothing"])
+def test_what_is_no_page_is_shown_as_text(chromium: Chromium, live: LiveServer, path: str) -> None:
+    visit = chromium.visit(path)
+    assert (visit.dialogs, visit.foreign, visit.violations) == ([], [], [])
+    assert "<script" not in visit.html.replace("&lt;", "")

@@ -1,0 +1,68 @@
+"""Fixtures of the tests under faults: the bench, the product as processes, or a server in this process, found tidy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from conversations import generation
+from tests.conftest import wait_for
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.bench import Bench
+from tests.faults.postgres import NoPostgres, PrivatePostgres, private_postgres
+from tests.faults.table import Tally
+from tests.faults.two import two, two_servers
+from tests.invariants import check_all
+from tests.live import LiveServer
+from tests.processes.conftest import fake, offline_product, product
+
+__all__ = ["fake", "house", "offline_product", "product", "two", "two_servers"]
+
+
+@pytest.fixture
+def house(live: LiveServer, settings: Any) -> Iterator[None]:
+    """Checkpoints come quickly; afterwards every reply ends, and every chat is found in order."""
+    settings.REPLY_CHECKPOINT_SECONDS = 0.05
+    yield
+    wait_for(lambda: not generation._running)
+    check_all()
+
+
+@pytest.fixture(scope="session")
+def private_server() -> Iterator[PrivatePostgres]:
+    """A PostgreSQL that may be killed."""
+    try:
+        with private_postgres() as server:
+            yield server
+    except NoPostgres as exc:
+        pytest.skip(str(exc))
+
+
+@pytest.fixture(scope="session")
+def running_bench(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """The bench, on a database of the kind that this run is for."""
+    folder = tmp_path_factory.mktemp("bench")
+    if settings.IS_SQLITE:
+        url = f"sqlite:///{folder / 'bench.sqlite3'}"
+    else:
+        url = request.getfixturevalue("private_server").url
+    with FakeUpstream() as fake:
+        made = Bench(folder, url, fake)
+        with made:
+            made.manage("migrate")
+            made.begin()
+            yield made
+
+
+@pytest.fixture
+def bench(running_bench: Bench, tally: Tally) -> Bench:
+    """The bench with all its processes up, as the case before left it: users and chats are a case's own."""
+    tally.database = "SQLite" if settings.IS_SQLITE else "PostgreSQL"
+    running_bench.fake.clear()
+    running_bench.wait_until_up()
+    return running_bench

@@ -1,0 +1,130 @@
+"""A clock that is a day wrong: order stays, leases neither last for ever nor all run out, keys and tokens keep.
+
+With PostgreSQL one of two servers is wrong, and the database's clock is the one that counts. With SQLite the database
+has no clock but its process's, and all processes run on one machine: there the machine's clock is set, and the
+processes that come after see another day than those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from conversations.models import ActiveReply, Message
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.http.talking import Turn, error, final, heard, held, opened
+from tests.live import Client
+from tests.processes.harness import Product, wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+LEASE = 6.0
+DAYS = ["+1d", "-1d"]
+WORSE = {True: "+1d", False: "-1d"}
+"""What the short form tries, by whether it is SQLite: a lease that lasts too long there, one that ends at once here."""
+TURNS = 4
+
+
+@pytest.fixture
+def wrong_by() -> Callable[[str], dict[str, str]]:
+    """The environment of a process whose clock is wrong by so much. Its timers go on as they should."""
+    found = [path for path in Path("/usr/lib").glob("**/faketime/libfaketimeMT.so.1") if path.is_file()]
+    if not found:
+        pytest.skip("libfaketime is not on this machine")
+    library = str(found[0])
+    return lambda offset: {"LD_PRELOAD": library, "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+
+
+@pytest.fixture(params=DAYS)
+def offset(request: pytest.FixtureRequest, effort: Callable[[str, str], str]) -> str:
+    """How far the clock is wrong."""
+    if effort(WORSE[settings.IS_SQLITE], request.param) != request.param:
+        pytest.skip("in the full form")
+    return str(request.param)
+
+
+@pytest.fixture
+def quick(offset: str, product: Product) -> Product:
+    product.env |= {"REPLY_LEASE_SECONDS": str(LEASE), "REPLY_CHECKPOINT_SECONDS": "0.1", "LOG_LEVEL": "INFO"}
+    return product
+
+
+@pytest.mark.promise(
+    "P19", injected="one of two servers, or the machine for a while, a day ahead or a day behind"
+)
+def test_servers_that_disagree_about_the_day_agree_about_the_order(
+    quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str, tally: Tally
+) -> None:
+    wrong = quick.server(**wrong_by(offset))
+    there = quick.client()
+    key = {"json": {"message": "Keyed", "stream": False}, "headers": {"Idempotency-Key": "a day apart"}}
+    keyed = there.post("message/first", **key).json()
+    chat = keyed["chat_id"]
+    if settings.IS_SQLITE:
+        for number in range(TURNS):
+            there.ask(f"Turn {number}", chat)
+        quick.kill(wrong)
+    quick.server()
+    here = Client(quick.url, there.token)
+    quick.clients.append(here)
+    if not settings.IS_SQLITE:
+        for number in range(TURNS):
+            (here, there)[number % 2].ask(f"Turn {number}", chat)
+        assert there.post("message/first", **key).json() == keyed
+    if not (
+        settings.IS_SQLITE and offset == "-1d"
+    ):  # a day has passed there, and that is how long a key lasts
+        assert here.post("message/first", **key).json() == keyed
+    here.ask("The last", chat)
+    rows = list(
+        Message.objects.filter(chat_id=chat, role="user").order_by("seq").values_list("content", flat=True)
+    )
+    assert rows == ["Keyed", *(f"Turn {number}" for number in range(TURNS)), "The last"]
+    assert here.get("chats").status_code == 200
+    tally(TURNS)
+
+
+@pytest.mark.promise(
+    "P19", injected="a reply in the making when its server, a day ahead or behind, is killed"
+)
+def test_a_lease_of_another_day_neither_lasts_for_ever_nor_ends_at_once(
+    quick: Product, fake: FakeUpstream, wrong_by: Callable[[str], dict[str, str]], offset: str
+) -> None:
+    wrong = quick.server(**wrong_by(offset))
+    there = quick.client()
+    held(fake)
+    with opened(there, "In the making") as (turn, events):
+        said = heard(events)
+        wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text == said, "its checkpoint")
+        if not settings.IS_SQLITE:
+            quick.server()
+            here = Client(quick.url, there.token)
+            quick.clients.append(here)
+            _outlives_its_lease(here, turn)
+        quick.kill(wrong)
+    fake.release()
+    if settings.IS_SQLITE:
+        quick.server()
+        here = Client(quick.url, there.token)
+        quick.clients.append(here)
+    wait_for(lambda: not ActiveReply.objects.exists(), "the end of the abandoned reply", timeout=6 * LEASE)
+    left = final(here, turn)
+    assert (left["status"], left["content"], left["error"]["code"]) == ("incomplete", said, "interrupted")
+    assert here.ask("And now?", turn.chat)["message"]["status"] == "complete"
+
+
+def _outlives_its_lease(client: Client, turn: Turn) -> None:
+    """While its server lives, the reply is that server's: for longer than a lease nobody else finishes it."""
+    first = ActiveReply.objects.get(message_id=turn.reply).lease_expires_at
+
+    def renewed_twice() -> bool:
+        error(client.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
+        return (
+            ActiveReply.objects.get(message_id=turn.reply).lease_expires_at - first
+        ).total_seconds() > LEASE
+
+    wait_for(renewed_twice, "a lease that was renewed", timeout=6 * LEASE)

@@ -1,0 +1,155 @@
+"""A database behind a bad network: slow, silent, or reset. Nobody waits for ever, and all goes on when it is back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from conversations.models import ActiveReply
+from tests.conftest import wait_for
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.proxy import Proxy
+from tests.faults.table import Tally
+from tests.http.talking import Turn, heard
+from tests.live import Client, joined
+from tests.processes.harness import Product, here
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+ASKERS = 12
+"""More than the server has connections and threads for the database."""
+POOL_SECONDS = 10.0
+"""How long a request waits for a connection of the pool before it is refused."""
+SLACK = 5.0
+EXPECTED = {
+    "database unavailable",
+    "Service Unavailable: /v1/message/first",
+    "Service Unavailable: /v1/message",
+    "Service Unavailable: /v1/chats",
+    "request failed",
+}
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """Between the server and PostgreSQL."""
+    if settings.IS_SQLITE:
+        pytest.skip("SQLite is no network away")
+    at = urlsplit(here())
+    with Proxy(at.hostname or "127.0.0.1", at.port or 5432) as made:
+        yield made
+
+
+@pytest.fixture
+def far(product: Product, proxy: Proxy) -> Product:
+    """One server, its database behind the proxy."""
+    url = urlsplit(here())
+    user = url.netloc.rpartition("@")[0]
+    product.env["DATABASE_URL"] = url._replace(netloc=f"{user}@127.0.0.1:{proxy.port}").geturl()
+    product.env |= {"LOG_LEVEL": "INFO"}
+    product.server()
+    product.expected |= EXPECTED
+    return product
+
+
+def _sent(client: Client, number: int) -> tuple[int, float]:
+    """The status of one message, and the seconds it took."""
+    started = time.monotonic()
+    body = {"message": f"I am number {number}", "stream": False}
+    answer = client.post("message/first", json=body, timeout=120)
+    assert answer.status_code in (200, 503), answer.text
+    if answer.status_code == 503:
+        assert answer.json()["error"]["code"] == "unavailable"
+        assert int(answer.headers["retry-after"]) >= 1
+    return answer.status_code, time.monotonic() - started
+
+
+@pytest.mark.promise("P15", injected="200 ms to the database and back")
+def test_a_slow_database_is_only_slow(far: Product, fake: FakeUpstream, proxy: Proxy, tally: Tally) -> None:
+    client = far.client()
+    proxy.slow(0.1)
+    status, seconds = _sent(client, 1)
+    tally()
+    tally.note(f"a turn took {seconds:.1f} s")
+    assert status == 200
+
+
+@pytest.mark.promise(
+    "P15", injected="a database that is silent for seconds, in the middle of 12 sends and a stream"
+)
+def test_a_database_that_is_silent_for_a_while(
+    far: Product, fake: FakeUpstream, proxy: Proxy, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    client, hole = far.client(), effort(4, 10)
+    fake.behave("normal", lane="stream", deltas=60, rate=60 / hole)
+    with (
+        ThreadPoolExecutor(ASKERS) as pool,
+        client.stream("POST", "message/first", json={"message": "A long one"}) as events,
+    ):
+        turn = Turn.of(next(events).data)
+        said = heard(events)
+        proxy.hole()
+        begun = time.monotonic()
+        sent = [pool.submit(_sent, client, number) for number in range(ASKERS)]
+        said += heard(events, 10)  # a stream needs no database
+        _is_up_but_not_ready(far.url)
+        wait_for(lambda: time.monotonic() - begun > hole, timeout=60)
+        proxy.mend()
+        longest = _longest(sent)
+        said += joined(list(events))
+    assert longest <= hole + POOL_SECONDS + SLACK
+    status, seconds = _sent(client, ASKERS)
+    # After a long silence the pool may still be waiting for a connection that this swallowed.
+    assert (status, seconds < effort(0, 1) * POOL_SECONDS + SLACK) == (200, True)
+    assert client.get(turn.path).json()["content"] == said
+    tally(ASKERS)
+    tally.note(f"silent for {hole} s: longest answer {longest:.1f} s, the next one {seconds:.1f} s")
+    wait_for(lambda: not ActiveReply.objects.exists(), timeout=60)
+
+
+@pytest.mark.promise("P15", injected="every connection to the database reset, and none taken for a while")
+def test_a_database_that_hangs_up(far: Product, fake: FakeUpstream, proxy: Proxy, tally: Tally) -> None:
+    client = far.client()
+    with ThreadPoolExecutor(ASKERS) as pool:
+        assert {status for status, _ in pool.map(_sent, [client] * ASKERS, range(ASKERS))} == {200}
+        proxy.reset()
+        refused, seconds = _sent(client, ASKERS)
+        assert refused == 503
+        _is_up_but_not_ready(far.url)
+        proxy.mend()
+        again = wait_for(lambda: (it := _sent(client, ASKERS))[0] == 200 and it, timeout=30)
+        assert {status for status, _ in pool.map(_sent, [client] * ASKERS, range(ASKERS))} == {200}
+    tally(ASKERS)
+    tally.note(f"refused after {seconds:.1f} s, answered again in {again[1]:.1f} s")
+
+
+def _is_up_but_not_ready(url: str) -> None:
+    started = time.monotonic()
+    assert httpx.get(f"{url}/healthz", timeout=30).status_code == 200
+    assert time.monotonic() - started < SLACK
+    assert httpx.get(f"{url}/readyz", timeout=30).status_code == 503
+    assert time.monotonic() - started < 2 * SLACK
+
+
+def _longest(sent: list[Future[tuple[int, float]]]) -> float:
+    return max(one.result()[1] for one in sent)
+
+
+@pytest.mark.django_db
+def test_a_connection_whose_other_end_is_gone_does_not_last() -> None:
+    """What the kernel was told: no network can be cut here, and a proxy answers for it."""
+    if settings.IS_SQLITE:
+        pytest.skip("SQLite is no network away")
+    connection.ensure_connection()
+    told = connection.connection.info.get_parameters()
+    idle, interval, count = (int(told[f"keepalives_{name}"]) for name in ("idle", "interval", "count"))
+    assert idle + interval * count <= 30
+    assert int(told["tcp_user_timeout"]) <= 30_000
+    assert int(told["connect_timeout"]) <= 10

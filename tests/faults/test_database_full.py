@@ -1,0 +1,157 @@
+"""A full disk under the database: to write is refused with 503, to read is not, and with room again all goes on."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from urllib.parse import urlsplit
+
+import httpx
+import psycopg
+import pytest
+from django.conf import settings
+
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.disk import Disk, NoDisk, small_disk
+from tests.faults.postgres import PrivatePostgres, bindir, unprivileged_user
+from tests.faults.table import Tally
+from tests.http.talking import Turn, heard, held
+from tests.live import Client, joined
+from tests.processes.harness import Product
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+LARGE = Random(18).randbytes(75_000).hex()
+"""A message that needs room: small ones find some in pages that are there. It cannot be compressed to nothing."""
+MANY = 300
+ISSUE_TOKEN = """
+from django.contrib.auth.models import User
+from knox.models import AuthToken
+print(AuthToken.objects.create(User.objects.create(username="alice"))[1])
+"""
+CHECK = """
+from conversations.models import ActiveReply
+from tests.conftest import wait_for
+from tests.invariants import check_all
+wait_for(lambda: not ActiveReply.objects.exists(), timeout=60)
+check_all()
+"""
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    try:
+        with small_disk(40) as made:
+            yield made
+    except NoDisk as exc:
+        pytest.skip(str(exc))
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, disk: Disk, tally: Tally) -> Iterator[str]:
+    """A database of this run's kind, all of whose tables are on that disk."""
+    tally.database = "SQLite" if settings.IS_SQLITE else "PostgreSQL"
+    if settings.IS_SQLITE:
+        yield f"sqlite:///{disk.folder / 'db.sqlite3'}"
+        return
+    server: PrivatePostgres = request.getfixturevalue("private_server")
+    space = disk.folder / "space"
+    space.mkdir(mode=0o777)
+    space.chmod(0o777)
+    if user := unprivileged_user():
+        shutil.chown(space, user)
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE TABLESPACE small LOCATION '{space}'")
+        admin.execute("CREATE DATABASE small TABLESPACE small")
+        try:
+            yield urlsplit(server.url)._replace(path="/small").geturl()
+        finally:
+            admin.execute("DROP DATABASE small WITH (FORCE)")
+            admin.execute("DROP TABLESPACE small")
+
+
+@pytest.mark.promise(
+    "P18", injected="the disk under the database filled in the middle of a reply, then freed"
+)
+def test_a_full_disk_refuses_to_write_and_nothing_else(
+    database_url: str, disk: Disk, fake: FakeUpstream, tmp_path: Path, tally: Tally
+) -> None:
+    with Product(tmp_path, database_url, LOG_LEVEL="INFO") as product:
+        product.use(fake)
+        product.manage("migrate", "--verbosity", "0")
+        product.server()
+        client = Client(
+            product.url, product.manage("shell", "--verbosity", "0", "-c", ISSUE_TOKEN).split()[-1]
+        )
+        product.clients.append(client)
+        chat = client.ask("Before")["chat_id"]
+        held(fake)
+        with client.stream("POST", "message", json={"message": "In between", "chat_id": chat}) as events:
+            turn = Turn.of(next(events).data)
+            said = heard(events)
+            disk.fill()
+            refused = _refused(client)
+            _reads_go_on(client, turn)
+            fake.release()
+            said += heard(events, 1)  # what is being written is heard all the same
+            disk.free()
+            rest = list(events)
+        assert rest[-1].data["message"]["content"] == said + joined(rest)
+        assert rest[-1].name == "message.completed"
+        fake.behave("normal")
+        assert client.ask("After", chat)["message"]["status"] == "complete"
+        assert client.ask(LARGE)["message"]["status"] == "complete"
+        product.manage("shell", "--verbosity", "0", "-c", CHECK)
+        tally(refused)
+    _is_sound(database_url)
+
+
+def _refused(client: Client) -> int:
+    """Send until there is no room left; each answer says so honestly. How many were refused."""
+
+    def send() -> bool:
+        with client.http.stream("POST", "/v1/message/first", json={"message": LARGE}) as answer:
+            assert answer.status_code in (200, 503)
+            return bool(answer.status_code == 503)
+
+    assert any(send() for _ in range(MANY))
+    answer = client.post("message/first", json={"message": LARGE})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
+    assert int(answer.headers["retry-after"]) >= 1
+    return 2
+
+
+def _reads_go_on(client: Client, turn: Turn) -> None:
+    first = client.get(f"chats/{turn.chat}/messages").json()["results"][0]
+    assert first["content"] == "Before"
+    assert client.get("chats").status_code == client.get(f"chats/{turn.chat}/brief").status_code == 200
+    assert httpx.get(f"{client.base}/healthz").status_code == 200
+    not_ready = httpx.get(f"{client.base}/readyz").json().get("error", {}).get("details", {})
+    assert "database" not in not_ready
+
+
+def _is_sound(url: str) -> None:
+    """No repair was needed: the database's own check finds nothing."""
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///")) as found:
+            assert found.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        found.close()
+        return
+    at = urlsplit(url)
+    where = [
+        "--host",
+        str(at.hostname),
+        "--port",
+        str(at.port),
+        "--username",
+        "postgres",
+        "--database",
+        at.path[1:],
+    ]
+    command = [str(bindir() / "pg_amcheck"), "--install-missing", "--heapallindexed", *where]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, ""), checked.stdout + checked.stderr

@@ -1,0 +1,62 @@
+"""SQLite with many writers: they wait for each other, and none is told that the database is locked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.conf import settings
+
+from conversations.models import Message
+from tests.factories import make_chat, make_user
+from tests.faults.table import Tally
+from tests.faults.two import Two
+from tests.processes.harness import ROOT, Product
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+PROCESSES = 16
+CLIENTS = 2
+
+
+@pytest.mark.promise(
+    "P17", injected="16 processes with 50 read-then-write transactions each, beside two busy servers"
+)
+def test_sixteen_writers_and_two_servers_never_meet_a_lock(
+    two: Two, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    if not settings.IS_SQLITE:
+        pytest.skip("PostgreSQL has row locks, and no one writer")
+    chat, transactions = make_chat(make_user("writers")), effort(15, 50)
+    clients = [client for _ in range(CLIENTS // 2) for client in two.clients()]
+    with _writers(two.product, str(chat.pk), transactions) as writing, ThreadPoolExecutor(CLIENTS) as pool:
+
+        def talk(number: int) -> int:
+            """Ask until the writers are through. Each answer must be a good one."""
+            asked, mine = 0, None
+            while writing.poll() is None:
+                mine = clients[number].ask("And now?", mine)["chat_id"]
+                asked += 1
+            return asked
+
+        asked = sum(pool.map(talk, range(CLIENTS)))
+        said, complained = writing.communicate(timeout=60)
+    assert (writing.returncode, said, complained) == (0, "", "")
+    assert Message.objects.filter(chat=chat).count() == 2 * PROCESSES * transactions
+    assert asked
+    tally(PROCESSES * transactions)
+    tally.note(f"{asked} turns of the servers beside them")
+
+
+def _writers(product: Product, chat: str, transactions: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.writers", chat, str(PROCESSES), str(transactions)],
+        cwd=ROOT,
+        env=product._environment({"LOG_LEVEL": "ERROR"}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -1,0 +1,247 @@
+"""What was deleted is gone: from prompts at once, and within five minutes from all that is stored (P25).
+
+Every text to be forgotten has a canary, an unguessable word, which the fake's summarizer carries on. Afterwards it must
+be in no byte of a dump: of PostgreSQL by `pg_dump`, of SQLite the files themselves, of Redis every value; nor in a log.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from redis import Redis
+
+from conversations.models import Chat, Message
+from memory.models import SummaryRevision
+from tests.emptying import bytes_of
+from tests.factories import add_turns, make_chat, make_user
+from tests.fakes.behaviours import lorem
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.canaries import PATTERN
+from tests.faults.postgres import bindir
+from tests.faults.table import Tally
+from tests.live import Client
+from tests.processes.harness import Product, here, wait_for
+from tests.processes.talking import LOW, say, settled
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+REDIS = os.environ.get("REDIS_URL_FOR_TESTS", "")
+SECONDS = 300.0
+TOKENS = 100
+"""At most, of a turn that is sent meanwhile."""
+LONG = 2000
+"""Turns of the long chats."""
+BITES = {"MEMORY_FOLD_BITE_TOKENS": "1000", "MEMORY_MIN_RETAINED": "0"}
+"""Of which their folds make some eighty revisions, each with one call."""
+
+
+def canary() -> str:
+    return f"CN-{secrets.randbelow(10**18):018}"
+
+
+def dump() -> bytes:
+    """All that the database and Redis hold, as somebody who takes their files would have it."""
+    redis = redis_values() if REDIS else b""
+    if connection.vendor == "sqlite":
+        found = Path(str(connection.settings_dict["NAME"]))
+        return redis + b"".join(bytes_of(path) for path in found.parent.glob(f"{found.name}*"))
+    done = subprocess.run([bindir() / "pg_dump", "--dbname", here()], capture_output=True, check=True)
+    return redis + done.stdout
+
+
+def redis_values() -> bytes:
+    """All values in Redis as they are: its own dump would compress them."""
+    with Redis.from_url(REDIS) as server:
+        read: dict[bytes, Callable[[bytes], object]] = {
+            b"string": server.get,
+            b"list": lambda key: server.lrange(key, 0, -1),
+            b"hash": server.hgetall,
+            b"set": server.smembers,
+            b"zset": lambda key: server.zrange(key, 0, -1),
+        }
+        return b"".join(key + repr(read[server.type(key)](key)).encode() for key in server.scan_iter())
+
+
+def traces(product: Product, *words: str) -> list[str]:
+    """Where any of the words still is, however it is written."""
+    places = {"the dump": dump().lower(), "the logs": product.log_text().lower().encode()}
+    return [
+        f"{word} in {name}"
+        for name, text in places.items()
+        for word in words
+        if word.lower().encode() in text
+    ]
+
+
+def gone(product: Product, *words: str) -> float:
+    """Wait until they are nowhere, sweeping as the schedule does. Returns how many seconds that took."""
+    begun = time.monotonic()
+    left = traces(product, *words)
+    while left:
+        assert time.monotonic() - begun < SECONDS, left
+        product.manage("sweep")
+        time.sleep(1)
+        left = traces(product, *words)
+    return time.monotonic() - begun
+
+
+def forget(client: Client, chat_id: UUID, *seqs: int) -> None:
+    """Delete these messages of a chat."""
+    for message in Message.objects.filter(chat=chat_id, seq__in=seqs):
+        assert client.delete(f"chats/{chat_id}/messages/{message.pk}").status_code == 204
+
+
+@pytest.fixture(params=["orm", pytest.param("redis", marks=pytest.mark.services)])
+def talking(request: pytest.FixtureRequest, product: Product, fake: FakeUpstream) -> Iterator[Product]:
+    """The product with all its processes, on each broker; its summarizer keeps canaries."""
+    if request.param == "redis":
+        if not REDIS:
+            pytest.skip("REDIS_URL_FOR_TESTS names no Redis server")
+        product.env |= {"REDIS_URL": REDIS, "Q_BROKER": "redis"}
+    product.env |= LOW | BITES
+    fake.behave("normal", lane="complete", pattern=PATTERN)
+    product.worker()
+    product.server()
+    yield product
+    if request.param == "redis":
+        product.stop()
+        with Redis.from_url(REDIS) as server:
+            server.flushdb()
+
+
+@pytest.mark.promise("P25", injected="messages, a chat and a user deleted or edited, each with its canary")
+def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream, tally: Tally) -> None:
+    client, zoe = talking.client(), f"zoe{secrets.randbelow(10**9):09}"
+    deleted, edited, chats, users = [canary() for _ in range(4)]
+    chat_id = remembered(client, deleted, edited)
+    other = remembered(client, chats)
+    theirs = remembered(talking.client(zoe), users)
+    held = [deleted, edited, chats, users]
+    assert len([one for one in held if one in dump().decode("utf-8", "replace")]) == 4
+    forget(client, chat_id, 1, 2)
+    for message in Message.objects.filter(chat=chat_id, seq__in=[3, 4]):
+        answer = client.patch(f"chats/{chat_id}/messages/{message.pk}", json={"content": "Nothing of note."})
+        assert answer.status_code == 200
+    assert client.delete(f"chats/{other}").status_code == 204
+    assert talking.clients[-1].delete("me").status_code == 204
+    over = time.monotonic()
+    say(client, "And what do you know now?", chat_id)
+    assert traces_in_prompts(fake, over, *held) == [], "prompts do without at once"
+    assert not Chat.objects.filter(pk__in=[other, theirs]).exists()
+    assert not User.objects.filter(username=zoe).exists()
+    seconds = gone(talking, *held, zoe)
+    wait_for(lambda: settled(chat_id), "what is left, folded again", timeout=60)
+    assert traces(talking, *held, zoe) == []
+    assert traces_in_prompts(fake, over, *held) == []
+    tally(6)
+    tally.note(f"gone after {seconds:.1f} s")
+
+
+@pytest.mark.promise(
+    "P25", injected=f"a message at the beginning and one in the middle of chats of {LONG} turns"
+)
+def test_forgetting_in_long_chats_costs_what_came_after(
+    product: Product, fake: FakeUpstream, tally: Tally
+) -> None:
+    """Sends to both chats go on meanwhile, and lose nothing."""
+    product.env |= LOW | BITES
+    fake.behave("normal", lane="complete", pattern=PATTERN)
+    words = {3: canary(), 1990: canary()}
+    chats = {seq: long_chat(seq, word) for seq, word in words.items()}
+    product.worker()
+    product.server()
+    product.manage("sweep")
+    for chat in chats.values():
+        wait_for(partial(settled, chat.pk), "a long chat, folded", timeout=240)
+    client = product.client()
+    for seq, chat in chats.items():
+        assert words[seq] in dump().decode("utf-8", "replace")
+        had_seen = SummaryRevision.objects.filter(chat=chat, through_seq__gte=seq - 1).count()
+        assert had_seen > 5
+        calls = len(fake.calls("complete"))
+        with sending(product, chat.pk) as sent:
+            forget(client, chat.pk, seq)
+            over = time.monotonic()
+            seconds = gone(product, words[seq])
+            wait_for(partial(settled, chat.pk), "what is left, folded again", timeout=240)
+        cost = len(fake.calls("complete")) - calls
+        assert sent, "nobody was kept from talking"
+        assert traces_in_prompts(fake, over, words[seq]) == []
+        since = len(sent) * TOKENS // int(BITES["MEMORY_FOLD_BITE_TOKENS"]) + 2
+        assert cost <= had_seen + since, f"{cost} calls for {had_seen} revisions and {len(sent)} turns"
+        tally()
+        tally.note(
+            f"message {seq}: gone after {seconds:.1f} s; {cost} calls for {had_seen} revisions, {len(sent)} sends"
+        )
+
+
+def long_chat(seq: int, word: str) -> Chat:
+    """A chat of `LONG` turns that nobody has folded; message `seq` says the word."""
+    chat = make_chat(make_user("alice"))
+    said = [(f"Turn {number}: {lorem(12)}", f"Noted, {lorem(12)}") for number in range(LONG)]
+    asked, answered = said[(seq - 1) // 2]
+    said[(seq - 1) // 2] = (f"{asked} {word}", answered) if seq % 2 else (asked, f"{answered} {word}")
+    add_turns(chat, said)
+    return chat
+
+
+@contextmanager
+def sending(product: Product, chat_id: UUID) -> Iterator[list[str]]:
+    """Somebody who goes on talking in a chat meanwhile; what they said, each stored and answered."""
+    over, sent, client = threading.Event(), list[str](), product.client()
+
+    def talk() -> None:
+        while not over.is_set():
+            message = f"Meanwhile {len(sent)}: {lorem(12)}"
+            say(client, message, chat_id)
+            sent.append(message)
+
+    with ThreadPoolExecutor(1) as pool:
+        talking = pool.submit(talk)
+        try:
+            yield sent
+        finally:
+            over.set()
+            talking.result()
+    stored = Message.objects.filter(chat=chat_id, content__startswith="Meanwhile ").order_by("seq")
+    assert list(stored.values_list("content", flat=True)) == sent
+    assert Message.objects.filter(reply_to__in=stored, status="complete").count() == len(sent)
+
+
+def traces_in_prompts(fake: FakeUpstream, since: float, *words: str) -> list[str]:
+    """Words that the upstream was sent after that moment."""
+    prompts = [request.text for request in fake.requests if request.at > since]
+    return [word for word in words for prompt in prompts if word in prompt]
+
+
+def remembered(client: Client, *words: str) -> UUID:
+    """A chat in whose first turns these words were said, and in whose summary they are; the first one has metadata."""
+    chat_id: UUID | None = None
+    for word in words:
+        body: dict[str, Any] = {"message": f"Note {word}, please: {lorem(120)}"}
+        if word is words[0]:
+            body["metadata"] = {"note": word}
+        path = f"chats/{chat_id}/messages" if chat_id else "message/first"
+        events = client.events("POST", path, json=body, headers={"Idempotency-Key": word[-12:]})
+        assert words[0] in events[-1].data["message"]["content"] or chat_id
+        chat_id = UUID(events[0].data["chat_id"])
+    for number in range(10):
+        say(client, f"Turn {number}: {lorem(150)}", chat_id)
+    assert chat_id is not None
+    brief = wait_for(partial(settled, chat_id), "a fold")
+    assert all(word in brief.global_summary for word in words)
+    return chat_id

@@ -1,0 +1,179 @@
+"""`kill -9` of servers and workers, and crashes of PostgreSQL, at any moment while many users talk.
+
+The blows fall after a drawn number of acknowledged turns, so that no two runs hit the same lines of code. The users
+keep a journal of all they were told, and repeat under the same key whatever broke. Between rounds all comes to rest,
+and the database is held against the journals.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from django.conf import settings
+
+from tests.faults.bench import SERVERS, WORKER, Bench, Load
+from tests.faults.journal import Journal, Turn
+from tests.faults.people import PLAIN, How, Person
+from tests.faults.postgres import PrivatePostgres
+from tests.faults.table import Tally
+from tests.processes.harness import wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+USERS = 8
+ROUND = 25
+"""Kills between two checks."""
+LOST_SECONDS = 1.0
+"""Of text, at most (P6)."""
+RESUMED_SECONDS = 30.0
+"""In which a worker folds again after PostgreSQL is back (P15)."""
+OUTAGE_FELT = 10.0
+"""Seconds after PostgreSQL is back in which servers may still be without a connection."""
+LONG_CHAT = 40
+HABITS = (
+    (30, How(variant="slow")),
+    (30, PLAIN),
+    (10, How(leave=True)),
+    (10, How(variant="slow", leave=True)),
+    (10, How(stream=False)),
+    (10, How(variant="slow", cancel=True)),
+)
+POSTGRES = "postgres"
+
+_rounds = count(1)
+
+
+def chatter(person: Person) -> None:
+    """Say one thing, one way or another; now and then in a new chat, or have the last answer made anew."""
+    if len(person.said) >= LONG_CHAT:
+        person.new_chat()
+    weights, habits = zip(*HABITS, strict=True)
+    how = person.random.choices(habits, weights)[0]
+    if person.said and person.random.random() < 0.1:
+        person.again(person.said[-1], How(variant=how.variant))
+    else:
+        person.say(how)
+
+
+class Round:
+    """A stretch of load on the bench, with a journal of its own, which is checked when it is over."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.journal = bench, Journal()
+        number = next(_rounds)
+        self.people = [
+            bench.person(f"r{number}u{at}", self.journal, roams=True) for at in range(1, USERS + 1)
+        ]
+        self.random = random.Random(number)
+        self._outages: list[tuple[float, float]] = []
+        bench.fake.clear()
+
+    def load(self) -> Load:
+        return Load(self.people, chatter)
+
+    def more_is_said(self, turns: int) -> None:
+        """Wait until so many more turns have been acknowledged."""
+        enough = self.journal.acknowledged + turns
+        wait_for(lambda: self.journal.acknowledged >= enough, "more turns", timeout=60)
+
+    def more_is_folded(self) -> None:
+        """Wait until a worker has published something."""
+        folds = self.bench.ask("revisions")
+        wait_for(lambda: self.bench.ask("revisions") > folds, "a fold", timeout=RESUMED_SECONDS)
+
+    def crash(self, database: PrivatePostgres) -> float:
+        """Have PostgreSQL crash and come back. Returns when it did."""
+        down = time.monotonic()
+        database.restart("immediate")
+        back = time.monotonic()
+        self._outages.append((down, back))
+        return back
+
+    def check(self) -> None:
+        """All comes to rest and is as the users were told, also when they ask once more under the same key."""
+        self.bench.wait_until_up(SERVERS)
+        people = {person.name: person for person in self.people}
+        for turn in self.journal.turns:
+            if turn.waited:
+                people[turn.user].repeat(turn)
+        for person in self.people:
+            person.close()
+        self.bench.settle(sorted(people))
+        assert self.bench.problems(self.journal) == []
+        assert self.lost <= LOST_SECONDS
+
+    @property
+    def lost(self) -> float:
+        """Seconds of text that any turn lost, at most; but for what was said while the database was away."""
+        return max(turn.lost_seconds() for turn in self.journal.turns if not self._was_away(turn))
+
+    def _was_away(self, turn: Turn) -> bool:
+        at = turn.last_grown_at
+        return any(down <= at <= back + OUTAGE_FELT for down, back in self._outages)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that any user waited for the end of a turn after the last time that it broke, at most."""
+        return max(turn.waited for turn in self.journal.turns)
+
+
+@pytest.mark.promise(
+    "P1",
+    "P2",
+    "P6",
+    "P10",
+    "P11",
+    injected="`kill -9` of a server or of the whole worker during load, crashes of PostgreSQL",
+)
+def test_kills_at_random(
+    bench: Bench, request: pytest.FixtureRequest, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    targets = {SERVERS[0]: 42, SERVERS[1]: 42, WORKER: 12}
+    if not settings.IS_SQLITE:
+        targets[POSTGRES] = 4
+        database: PrivatePostgres = request.getfixturevalue("private_server")
+    left, turns, lost, waited = effort(6, 500), 0, 0.0, 0.0
+    while left:
+        this = Round(bench)
+        with this.load():
+            for _ in range(min(left, ROUND)):
+                this.more_is_said(this.random.randint(1, USERS))
+                target = this.random.choices([*targets], [*targets.values()])[0]
+                if target == POSTGRES:
+                    this.crash(database)
+                else:
+                    bench.wait_until_up(SERVERS)
+                    bench.strike(target)
+                left -= 1
+                tally()
+        this.check()
+        turns += len(this.journal.turns)
+        lost, waited = max(lost, this.lost), max(waited, this.waited)
+    tally.note(f"{turns:,} turns")
+    tally.note(f"at most {lost:.2f} s of text lost, {waited:.1f} s to the end of a turn")
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite has no server")
+@pytest.mark.promise("P15", injected="PostgreSQL stopped in the manner of a crash and restarted under load")
+def test_postgres_restarts_under_load(
+    bench: Bench, private_server: PrivatePostgres, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    this = Round(bench)
+    failed, resumed = 0, 0.0
+    with this.load():
+        for _ in range(effort(2, 20)):
+            this.more_is_said(3 * USERS)
+            back = this.crash(private_server)
+            this.more_is_folded()
+            resumed = max(resumed, time.monotonic() - back)
+            failed = max(failed, sum(sent > back for sent, _, _ in this.journal.refused))
+            tally()
+    this.check()
+    connections = len(SERVERS) * settings.DATABASE_POOL_SIZE
+    assert failed <= connections
+    tally.note(f"at most {failed} failed requests for {connections} connections")
+    tally.note(f"the worker folds again after at most {resumed:.0f} s")

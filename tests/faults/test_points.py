@@ -1,0 +1,139 @@
+"""Every named point of the code fails once, by kill, by exception and by stall; then simply the n-th point, any one.
+
+One user does one of everything. However it is cut, the work comes to its end, what was acknowledged is there, nothing
+is there twice, and the invariants hold. Both a server and the worker fail in the same case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from chatmemory.faults import WHAT
+from tests.faults.bench import SERVERS, WORKER, Bench
+from tests.faults.journal import Journal
+from tests.faults.people import How, Person
+from tests.faults.table import Tally
+from tests.processes.harness import wait_for
+from tests.processes.prompts import code
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+STALL = "stall=4"
+"""Longer than the leases of the bench."""
+AT_SERVER = (
+    "begin.stored",
+    "begin.committed",
+    "generate.started",
+    "generate.delta",
+    "generate.ended",
+    "checkpoint.written",
+    "finish.stored",
+    "finish.committed",
+    "cancel.requested",
+    "queue.enqueued",
+)
+AT_WORKER = (
+    "fold.leased",
+    "fold.loaded",
+    "fold.counted",
+    "fold.answered",
+    "publish.stored",
+    "publish.committed",
+    "rebuild.kept",
+    "sweep.enqueued",
+    "fold.leased",
+    "publish.stored",
+)
+"""Two of them again, beside what is left of the server's."""
+BRIEF = How(variant="brief")
+IMPORTED = [
+    [f"An old turn that notes {code(number)}, {'and goes on ' * 8}", "Noted."] for number in range(20)
+]
+
+PASSES = 4
+"""A reply may be over before a checkpoint of it was due."""
+
+_names = count(1)
+
+
+def everything(bench: Bench, person: Person) -> list[str]:
+    """One of everything; returns the chats that were imported."""
+    imported = [bench.ask("import", person.name, IMPORTED)]
+    person.say(BRIEF)
+    bench.ask("enqueue_sweep")
+    person.say(How(leave=True, variant="brief"))
+    rebuilt = person.call("POST", f"chats/{imported[0]}/resummarize", json={"mode": "rebuild"})
+    assert rebuilt.status_code == 202
+    person.say(How(stream=False, variant="brief"))
+    cancelled = person.say(How(cancel=True, variant="endless"))
+    person.again(cancelled, BRIEF)
+    for _ in range(5):
+        person.say(BRIEF)
+    return imported
+
+
+def suffer(
+    bench: Bench, at_server: tuple[str, int], at_worker: tuple[str, int], what: str, passes: int = 1
+) -> list[Path]:
+    """One case: do everything while both fail, and find all in order. Returns the files that tell what struck.
+
+    Everything is done `passes` times at most, until both have failed.
+    """
+    bench.fake.clear()
+    bench.wait_until_up(SERVERS)
+    journal = Journal()
+    person = bench.person(f"p{next(_names)}", journal)
+    struck = [bench.order(SERVERS[0], *at_server, what), bench.order(WORKER, *at_worker, what)]
+    imported = everything(bench, person)
+    while passes > 1 and not _all_there(struck):
+        imported += everything(bench, person)
+        passes -= 1
+    bench.settle([person.name])
+    assert bench.problems(journal, imported=imported) == []
+    person.close()
+    return struck
+
+
+@pytest.mark.promise(
+    "P1",
+    "P2",
+    "P6",
+    "P10",
+    "P11",
+    injected="every fault point once: kill, exception, stall beyond the leases",
+)
+@pytest.mark.parametrize(("server", "worker"), [*zip(AT_SERVER, AT_WORKER, strict=True)])
+def test_every_point(
+    bench: Bench, server: str, worker: str, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    turn = AT_SERVER.index(server)
+    for what in [WHAT[(turn + more) % len(WHAT)] for more in range(effort(1, len(WHAT)))]:
+        struck = suffer(bench, (server, 1), (worker, 1), STALL if what == "stall" else what, PASSES)
+        wait_for(partial(_all_there, struck), "both faults")
+        tally(2)
+
+
+@pytest.mark.promise(
+    "P1", "P2", "P6", "P10", "P11", injected="the n-th fault point, for n = 1, 2, 3 … until a clean run"
+)
+@pytest.mark.parametrize("what", ["kill", "raise"])
+def test_the_nth_point(bench: Bench, what: str, effort: Callable[[int, int], int], tally: Tally) -> None:
+    last = {}
+    for n in count(1, effort(23, 1)):
+        struck = suffer(bench, ("any", n), ("any", n), what)
+        for name, path in zip(("server", "worker"), struck, strict=True):
+            if path.exists():
+                last[name] = n
+                tally()
+        if not any(path.exists() for path in struck):
+            break
+    tally.note(f"{what}: up to point {last['server']} of the server, {last['worker']} of the worker")
+
+
+def _all_there(paths: list[Path]) -> bool:
+    return all(path.exists() for path in paths)

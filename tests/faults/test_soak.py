@@ -1,0 +1,34 @@
+"""Users who leave, cancel, come back and ask anew for a while, on servers and a worker that are stopped at random.
+
+No canary crosses from one chat to another, all that was acknowledged is there once, and the invariants hold. In its
+full form also: the memory of the server that is never stopped stays what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.conf import settings
+
+from tests.faults.bench import Bench
+from tests.faults.soak import Soak
+from tests.faults.table import Tally
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+SHORT_SECONDS, LONG_SECONDS = 15, 1200
+LONG_SECONDS_ON_SQLITE = 120
+
+
+@pytest.mark.promise("P24", injected="random disconnects, cancels and restarts of 50 users")
+def test_soak(bench: Bench, effort: Callable[[int, int], int], tally: Tally) -> None:
+    soak = Soak(bench, effort(8, 50), thinking=effort(1, 8) / 2)
+    seconds = effort(SHORT_SECONDS, LONG_SECONDS_ON_SQLITE if settings.IS_SQLITE else LONG_SECONDS)
+    soak.run(seconds, blow_every=effort(4, 20))
+    assert soak.problems() == []
+    assert soak.canaries.prompts
+    assert soak.canaries.summaries
+    tally(soak.blows.total())
+    for note in soak.notes:
+        tally.note(note)

@@ -1,0 +1,110 @@
+"""One key is one message, one upstream call and one answer: at two servers at once, and after one was killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+
+import pytest
+
+from conversations.models import ActiveReply, Chat, Message
+from tests.conftest import wait_for
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.faults.two import Two
+from tests.http.talking import Turn, error, heard, held
+from tests.live import Client, Event, joined
+from tests.processes.harness import Product
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+AT_ONCE = 50
+KEY = {"Idempotency-Key": "key-1"}
+
+
+def _events(client: Client, message: str = "x", chat: str | None = None) -> list[Event]:
+    body = {"message": message, **({"chat_id": chat} if chat else {})}
+    return client.events("POST", "message" if chat else "message/first", json=body, headers=KEY)
+
+
+@pytest.mark.promise(
+    "P2", injected="one key 50 times at once over two servers, for a new chat and for one there is"
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_fifty_at_once_over_two_servers_are_one_turn(
+    two: Two, first: bool, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    both = two.clients()
+    chat = None if first else both[0].ask("before")["chat_id"]
+    for number in range(effort(1, 20)):
+        two.fake.clear()
+        two.fake.behave("normal", deltas=30, rate=300.0)
+        KEY["Idempotency-Key"] = f"key-{number}"
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            asked = [
+                pool.submit(_events, client, "x", chat) for client, _ in zip(cycle(both), range(AT_ONCE))
+            ]
+            seen = [one.result() for one in asked]
+        assert len({joined(events) for events in seen}) == 1
+        assert len({Turn.of(events[0].data) for events in seen}) == 1
+        assert {events[-1].name for events in seen} == {"message.completed"}
+        assert len(two.fake.calls("stream")) == 1
+        tally(AT_ONCE)
+    assert Message.objects.filter(content="x").count() == tally.times // AT_ONCE
+
+
+@pytest.mark.promise("P2", "P3", injected="one key with two bodies, 25 times each at once, over two servers")
+def test_of_two_bodies_at_once_one_is_taken(two: Two, tally: Tally) -> None:
+    both = two.clients()
+    held(two.fake)
+
+    def send(client: Client, message: str) -> int:
+        body = {"message": message, "stream": False}
+        answer = client.post("message/first", json=body, headers=KEY)
+        if answer.status_code != 200:
+            error(answer, 422, "idempotency_mismatch")
+        return int(answer.status_code)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        turns = zip(cycle(both), cycle(["one", "one", "other", "other"]), range(AT_ONCE))
+        sent = [pool.submit(send, client, message) for client, message, _ in turns]
+        wait_for(lambda: sum(one.done() for one in sent) >= AT_ONCE // 2 - 1)
+        two.fake.release()
+        codes = Counter(one.result() for one in sent)
+    assert set(codes) == {200, 422}
+    assert min(codes.values()) >= AT_ONCE // 2 - 1
+    assert Chat.objects.count() == len(two.fake.calls("stream")) == 1
+    tally(AT_ONCE)
+
+
+@pytest.mark.promise(
+    "P2", injected="the same key after its server was killed, the answer complete or in the making"
+)
+def test_after_a_restart_the_key_still_knows_its_turn(product: Product, fake: FakeUpstream) -> None:
+    product.env |= {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "1", "LOG_LEVEL": "INFO"}
+    server = product.server()
+    client = product.client()
+    whole = client.post("message/first", json={"message": "x", "stream": False}, headers=KEY).json()
+    held(fake)
+    half = {"json": {"message": "y"}, "headers": {"Idempotency-Key": "key-2"}}
+    with client.stream("POST", "message/first", **half) as events:
+        turn = Turn.of(next(events).data)
+        said = heard(events)
+        wait_for(lambda: client.get(turn.path).json()["content"] == said)
+        product.kill(server)
+    calls = len(fake.calls("stream"))
+    fake.release()
+
+    product.server()
+    again = product.client()
+    answer = again.post("message/first", json={"message": "x", "stream": False}, headers=KEY)
+    assert answer.json() == whole
+    error(again.post("message/first", json={"message": "z"}, headers=KEY), 422, "idempotency_mismatch")
+    wait_for(lambda: not ActiveReply.objects.exists())
+    rest = again.events("POST", "message/first", **half)
+    assert Turn.of(rest[0].data) == turn
+    assert (rest[-1].name, rest[-1].data["error"]["code"]) == ("message.incomplete", "interrupted")
+    assert joined(rest) == rest[-1].data["message"]["content"] == said
+    assert len(fake.calls("stream")) == calls

@@ -1,0 +1,92 @@
+"""An upstream that never ends: cut at its deadline or its cap, and the server's memory stays where it was."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.http.talking import say
+from tests.live import Client, joined
+from tests.processes.harness import Product
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+TOTAL, CAP = 0.4, 64 * 1024
+SLACK = 1.0
+AT_ONCE = 3
+FLOOD = {"too_long", "upstream_timeout"}
+"""As fast as it can: whether cap or deadline comes first is the machine's choice."""
+ENDLESS = {
+    "drip?every=0.001&deltas=500": {"upstream_timeout"},
+    "pings": {"upstream_timeout"},
+    "pings?every=0": FLOOD,
+    "endless?rate=500": {"upstream_timeout"},
+    "endless": FLOOD,
+    "huge": FLOOD,
+    "huge_line": FLOOD,
+    "endless_error": {"upstream_error"},
+}
+"""What the upstream does, and how its reply may end."""
+GROWTH = 40
+"""MB that the process may have more than after its first such streams, at any moment later."""
+
+
+@pytest.mark.promise(
+    "P8", injected="drip, pings, an endless stream, 100 MB of text, in one event, in an error"
+)
+def test_a_stream_without_end_is_cut_and_memory_stays(
+    product: Product, fake: FakeUpstream, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    server = product.server(
+        REPLY_FIRST_BYTE_SECONDS=str(TOTAL),
+        REPLY_IDLE_SECONDS=str(TOTAL),
+        REPLY_TOTAL_SECONDS=str(TOTAL),
+        REPLY_MAX_BYTES=str(CAP),
+        LOG_LEVEL="INFO",
+    )
+    client = product.client()
+    _a_round(client, fake)  # what is loaded once, and the pools
+    before = _megabytes(server.process.pid, "VmRSS")
+    Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # the peak is measured anew
+    rounds = effort(1, 10)
+    for _ in range(rounds):
+        _a_round(client, fake)
+    after, peak = _megabytes(server.process.pid, "VmRSS"), _megabytes(server.process.pid, "VmHWM")
+    tally(rounds * len(ENDLESS) * AT_ONCE)
+    tally.note(f"server {before:.0f} MB before, {after:.0f} after, {peak:.0f} at most")
+    assert peak - before < GROWTH
+    assert client.ask("And now?")["message"]["status"] == "complete"
+
+
+def _a_round(client: Client, fake: FakeUpstream) -> None:
+    for how, codes in ENDLESS.items():
+        fake.behave(how, lane="stream")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for code, said in pool.map(_cut_off, [client] * AT_ONCE):
+                assert code in codes, how
+                assert said <= CAP
+        fake.wait_until(lambda it: it.active == 0)
+    fake.behave("normal")
+
+
+def _cut_off(client: Client) -> tuple[str, int]:
+    """How one reply ended and how many bytes it has."""
+    started = time.monotonic()
+    events = say(client, "Go on.")
+    assert time.monotonic() - started <= TOTAL + SLACK
+    assert events[-1].data["message"]["content"] == joined(events)
+    return events[-1].data["error"]["code"], len(joined(events).encode())
+
+
+def _megabytes(pid: int, what: str) -> float:
+    """A figure of a process's memory by its name in `/proc`."""
+    found = re.search(rf"{what}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024

@@ -1,0 +1,7 @@
+"""Fixtures of the tests that look at the product from outside."""
+
+from __future__ import annotations
+
+from tests.processes.conftest import offline_product
+
+__all__ = ["offline_product"]

@@ -1,0 +1,96 @@
+"""Bodies that do not say how long they are: cut off at the limit, at once, and never kept in memory."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from conversations.models import Chat
+from tests.faults.table import Tally
+from tests.live import Client
+from tests.processes.harness import Product
+
+pytestmark = [pytest.mark.processes]
+
+CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
+"""64 KiB, as chunked transfer coding sends it."""
+FIVE_MB = 80
+BODIES = 20
+ROOM_KIB = 16 * 1024
+"""How much the most memory that the server ever had may grow: less than one body every fifth time."""
+
+
+def opened(client: Client) -> socket.socket:
+    """A connection on which a body has been announced, but not its length."""
+    where = urlsplit(client.base)
+    assert where.hostname is not None
+    made = socket.create_connection((where.hostname, where.port or 80), timeout=20)
+    head = (
+        "POST /v1/message/first HTTP/1.1",
+        f"Host: {where.netloc}",
+        f"Authorization: Bearer {client.token}",
+        "Content-Type: application/json",
+        "Transfer-Encoding: chunked",
+    )
+    made.sendall("\r\n".join([*head, "", ""]).encode() + b'd\r\n{"message": "\r\n')
+    return made
+
+
+def answer_to(connection: socket.socket, chunks: int) -> str:
+    """What comes back while so many chunks are sent; the server need not read them all."""
+    with suppress(ConnectionResetError, BrokenPipeError):
+        for _ in range(chunks):
+            connection.sendall(CHUNK)
+        connection.sendall(b"0\r\n\r\n")
+    said = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            said += piece
+    return said.decode()
+
+
+def most_memory(pid: int) -> int:
+    """The most that a process ever had in memory, in KiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process from /proc")
+@pytest.mark.promise("P20", injected="bodies of 5 MB without a length")
+def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product, tally: Tally) -> None:
+    server = offline_product.server()
+    client = offline_product.client()
+    client.ask("Hello")
+    pid, seconds = server.process.pid, list[float]()
+    for number in range(BODIES):
+        if number == 2:
+            before = most_memory(pid)  # what one such body needs has been had
+        started = time.monotonic()
+        with opened(client) as connection:
+            said = answer_to(connection, FIVE_MB)
+        seconds.append(time.monotonic() - started)
+        assert said.startswith("HTTP/1.1 413 "), said
+        assert '"too_large"' in said
+        assert "x-request-id: " in said
+        tally()
+    assert statistics.median(seconds) < 1
+    assert most_memory(pid) - before < ROOM_KIB
+    assert Chat.objects.count() == 1
+    client.ask("The next one works.")
+    tally.note(f"answered in {statistics.median(seconds) * 1000:.0f} ms")
+
+
+@pytest.mark.promise("P20", injected="a body that never ends")
+def test_a_body_that_never_ends(offline_product: Product) -> None:
+    offline_product.server()
+    client = offline_product.client()
+    with opened(client) as connection:
+        said = answer_to(connection, 100 * FIVE_MB)
+    assert said.startswith("HTTP/1.1 413 ") or not said, "refused, or cut off while it was still sending"
+    assert client.ask("Others are not affected.")["message"]["status"] == "complete"

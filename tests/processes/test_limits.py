@@ -1,0 +1,201 @@
+"""A user's limits hold over all processes: what they let in is exact, and what a crash leaves of it adds up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.db.models.functions import Now
+
+from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
+from memory.sweeping import sweep
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.live import Client, joined
+from tests.processes.harness import Product, wait_for
+
+pytestmark = [pytest.mark.processes]
+
+SERVERS, AT_ONCE, LIMIT = 2, 100, 5
+"""Each server is two processes."""
+ON = {
+    "RATE_LIMITS": "on",
+    "LIMIT_REQUESTS_PER_MINUTE": "0",
+    "LIMIT_TOKENS_PER_DAY": "0",
+    "LIMIT_STREAMS": "0",
+}
+RESERVED = 1000
+LIMITS = {
+    "requests": ({"requests_per_minute": LIMIT}, "rate_limited", 60),
+    # Five prompts of a few tokens fit beside what is reserved for five answers, a sixth answer does not.
+    "tokens": ({"tokens_per_day": (LIMIT + 1) * RESERVED - 1}, "quota_exceeded", 2),
+    "streams": ({"streams": LIMIT}, "rate_limited", 2),
+}
+"""A user's own numbers, how the refusals say so, and how long they say to wait, in seconds at most."""
+FIRST = ("/v1/message/first", {"message": "Hello"})
+ASK = ("/v1/ask", {"messages": [{"role": "user", "content": "Hello"}]})
+
+
+@contextmanager
+def at_once(clients: list[Client]) -> Iterator[list[httpx.Response]]:
+    """All answers to requests that go out together, half of them for turns, half stored nowhere; then they go on.
+
+    Who is let in reads to the end once the context is left.
+    """
+    gate, left = threading.Barrier(AT_ONCE), threading.Event()
+    answers: list[httpx.Response] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        calls = [pool.submit(_call, clients, number, gate, left, answers) for number in range(AT_ONCE)]
+        try:
+            wait_for(
+                lambda: len(answers) == AT_ONCE or any(call.done() for call in calls),
+                "an answer to every request",
+                timeout=60,
+            )
+            assert [call.exception() for call in calls if call.done()] == []
+            yield answers
+        finally:
+            left.set()
+        for call in calls:
+            call.result(60)
+
+
+def _call(
+    clients: list[Client],
+    number: int,
+    gate: threading.Barrier,
+    left: threading.Event,
+    answers: list[httpx.Response],
+) -> None:
+    path, body = (FIRST, ASK)[number // SERVERS % 2]
+    http = clients[number % SERVERS].http
+    gate.wait(30)
+    with http.stream("POST", path, json=body, headers={"Idempotency-Key": f"key {number}"}) as answer:
+        if answer.status_code != 200:
+            answer.read()
+        answers.append(answer)
+        left.wait(60)
+        answer.read()
+
+
+@pytest.mark.promise("P22", injected="100 requests at once to 4 server processes, against a limit of 5")
+def test_100_requests_at_once_against_a_limit_of_5(
+    product: Product, fake: FakeUpstream, tally: Tally
+) -> None:
+    product.env |= ON | {"LIMIT_OUTPUT_TOKENS_RESERVED": str(RESERVED)}
+    for _ in range(SERVERS):
+        product.server("--workers", "2")
+    for name, (own, code, seconds) in LIMITS.items():
+        fake.reset()
+        fake.hold()
+        clients = [Client(url, product.client(name).token) for url in product.urls.values()]
+        user = User.objects.get(username=name)
+        Allowance.objects.create(user=user, **own)
+
+        with at_once(clients) as answers:
+            fake.wait_until(lambda upstream: upstream.held("stream") == LIMIT)
+            assert sorted(answer.status_code for answer in answers) == [*[200] * LIMIT, *[429] * 95]
+            for refused in (answer for answer in answers if answer.status_code == 429):
+                assert refused.json()["error"]["code"] == code
+                assert 1 <= int(refused.headers["retry-after"]) <= seconds
+            _only_what_was_let_in(user)
+            fake.release()
+        tally(AT_ONCE)
+
+        wait_for(partial(_is_settled, user), "all settled")
+        assert len(fake.requests) == LIMIT
+        assert Message.objects.filter(chat__owner=user, status="complete", role="assistant").count() == (
+            Chat.objects.filter(owner=user).count()
+        )
+        for client in clients:
+            client.http.close()
+    tally.note(f"each time exactly {LIMIT} requests reached the upstream")
+
+
+def _only_what_was_let_in(user: User) -> None:
+    """Rows of five calls, and of no other."""
+    replies = ActiveReply.objects.filter(chat__owner=user).count()
+    assert replies + PassingCall.objects.filter(user=user).count() == LIMIT
+    assert Chat.objects.filter(owner=user).count() == replies
+    assert Message.objects.filter(chat__owner=user).count() == replies
+    assert IdempotencyKey.objects.filter(user=user).count() == replies
+    row = Allowance.objects.get(pk=user.pk)
+    assert (row.open_streams, row.minute_requests) == (LIMIT, LIMIT)
+    assert LIMIT * RESERVED < row.day_reserved < (LIMIT + 1) * RESERVED
+
+
+def _is_settled(user: User) -> bool:
+    row = Allowance.objects.get(pk=user.pk)
+    return row.open_streams == 0 and row.day_reserved == 0
+
+
+POINTS = (
+    "generate.delta",
+    "begin.stored",
+    "begin.committed",
+    "generate.started",
+    "generate.ended",
+    "finish.stored",
+    "finish.committed",
+)
+"""Where a server is killed in the middle of a turn; in the short form, the first ones."""
+
+
+@pytest.mark.promise("P22", injected="the server killed between reserving and settling")
+def test_what_a_killed_server_had_reserved_is_settled_by_another(
+    product: Product, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
+) -> None:
+    product.env |= ON | {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
+    product.server()
+    own: dict[str, Any] = {"streams": 1, "tokens_per_day": 10_000}
+    for point in POINTS[: effort(2, len(POINTS))]:
+        struck = product.folder / point
+        doomed = product.server(FAULT=f"{point}:1:kill:{struck}")
+        client = product.client(point)
+        user = User.objects.get(username=point)
+        Allowance.objects.create(user=user, **own)
+        with pytest.raises(httpx.HTTPError):
+            client.ask("Hello")
+        assert struck.exists()
+        tally()
+
+        # As often as a lease lasts, every server looks for what others left.
+        wait_for(partial(_is_settled, user), f"what was held at {point} is settled")
+        product.kill(doomed)
+        del product.urls[doomed.name]
+        row = Allowance.objects.get(pk=user.pk)
+        says = [message.status for message in Message.objects.filter(chat__owner=user, role="assistant")]
+        assert (row.day_tokens > 0) == any(status != "failed" for status in says)
+        assert row.minute_requests == sum(status != "failed" for status in says)
+        again = product.client(point)
+        assert joined(again.events("POST", "message/first", json={"message": "Hello"}))
+
+
+@pytest.mark.promise("P22", injected="the server killed in the middle of an answer that is stored nowhere")
+def test_what_a_killed_server_held_for_a_passing_call_expires(product: Product, fake: FakeUpstream) -> None:
+    product.env |= ON | {"LIMIT_STREAMS": "1"}
+    doomed = product.server()
+    client = product.client()
+    fake.hold()
+    with client.stream("POST", "ask", json=ASK[1]) as events:
+        assert next(events).name == "message.created"
+        fake.wait_until(lambda upstream: upstream.held("stream") == 1)
+        product.kill(doomed)
+    del product.urls[doomed.name]
+    fake.release()
+    product.server()
+    client = product.client()
+    assert client.post("ask", json=ASK[1]).json()["error"]["code"] == "rate_limited"
+    PassingCall.objects.update(expires_at=Now())
+    assert joined(client.events("POST", "ask", json=ASK[1]))
+    sweep()
+    user = User.objects.get(username="alice")
+    wait_for(lambda: _is_settled(user), "nothing is held")
+    assert Allowance.objects.get(pk=user.pk).minute_requests == 1

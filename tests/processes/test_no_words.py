@@ -1,0 +1,218 @@
+"""Errors everywhere, each with what was said in its message; and no word of it in what the processes write.
+
+The database quotes the row that it refuses, as PostgreSQL does by itself. What the healthy product writes is
+`test_logs`'.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+from django.db import connection
+from django_q.models import Task
+
+from conversations.models import ActiveReply
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.live import Client
+from tests.processes.family import descendants_of
+from tests.processes.harness import KEY, ROOT, Product, wait_for
+from tests.processes.talking import LOW, settled
+
+CANARY = "canary-7f3a"
+PASSWORD = "canary-password-91c2"
+QUICK = {
+    "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
+    "REPLY_CHECKPOINT_SECONDS": "0.1",
+    "REPLY_LEASE_SECONDS": "1",
+}
+TABLES = {
+    "memory_summaryrevision": "INSERT",
+    "conversations_message": "INSERT",
+    "conversations_activereply": "UPDATE",
+    "memory_contextrecord": "INSERT",
+}
+"""Tables that refuse, one after the other, and what."""
+
+
+@contextmanager
+def refusing(table: str, act: str) -> Iterator[None]:
+    """Within, that table refuses every row, in an error that quotes what was said."""
+    name = f"refuse_{table}"
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            body = f"BEGIN SELECT RAISE(ABORT, '{CANARY} is refused'); END"
+            cursor.execute(f"CREATE TRIGGER {name} BEFORE {act} ON {table} {body}")
+        else:
+            body = f"BEGIN RAISE EXCEPTION '{CANARY}: %', NEW::text USING DETAIL = NEW::text; END"
+            cursor.execute(f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
+            cursor.execute(
+                f"CREATE TRIGGER {name} BEFORE {act} ON {table} FOR EACH ROW EXECUTE FUNCTION {name}()"
+            )
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"DROP TRIGGER {name}" if connection.vendor == "sqlite" else f"DROP FUNCTION {name} CASCADE"
+            )
+
+
+@pytest.mark.processes
+@pytest.mark.promise(
+    "P27", injected="errors of database, upstream, tasks and clients that quote what was said"
+)
+@pytest.mark.parametrize("style", ["json", pytest.param("console", marks=pytest.mark.slow)])
+def test_no_error_tells_what_was_said(product: Product, fake: FakeUpstream, tally: Tally, style: str) -> None:
+    product.env |= LOW | QUICK | {"LOG_FORMAT": style}
+    product.server()
+    product.worker()
+    client = product.client()
+    chat_id = _talk(client)
+    wait_for(lambda: settled(chat_id), "a fold")
+    for table, act in TABLES.items():
+        with refusing(table, act):
+            _upset(client, chat_id)
+            if table == "memory_summaryrevision":
+                wait_for(lambda: Task.objects.filter(success=False).exists(), "a task that fails")
+            tally()
+        wait_for(lambda: not ActiveReply.objects.exists(), "the end of every reply")
+    _refusals(client)
+    fake.script("complete", "status?code=400")
+    _talk(client)
+    wait_for(lambda: "memory fold failed" in product.log_text(), "a fold that fails")
+    _command_lines(product, client)
+    product.stop()
+
+    text = product.log_text()
+    refused = (
+        "sqlite_errorname=SQLITE_CONSTRAINT_TRIGGER" if connection.vendor == "sqlite" else "sqlstate=P0001"
+    )
+    assert refused in text, "the database's errors were not told at all"
+    results = "".join(str(task.result) for task in Task.objects.filter(success=False))
+    assert "TaskFailed" in results
+    for secret in (CANARY, PASSWORD, KEY, "sk-leak", client.token):
+        assert secret not in text
+        assert secret not in results
+    product.expected |= {line["event"] for line in product.errors()}
+
+
+def _talk(client: Client) -> UUID:
+    """A chat in which there is something to fold."""
+    chat_id = client.ask(f"{CANARY} " + "and so on " * 200)["chat_id"]
+    for _ in range(6):
+        client.ask(f"{CANARY} " + "and so on " * 200, chat_id)
+    return UUID(chat_id)
+
+
+def _upset(client: Client, chat_id: UUID) -> None:
+    """Whatever writes: a turn, streamed and not, a chat, memory. Some of it fails, which one depends on the table."""
+    said = {"message": f"{CANARY} again", "metadata": {"a": CANARY}}
+    calls = [
+        ("message/first", {**said, "stream": False}),
+        (f"chats/{chat_id}/messages", said),
+        (f"chats/{chat_id}/resummarize", {"mode": "rebuild"}),
+    ]
+    for path, body in calls:
+        with suppress(httpx.ReadTimeout):  # a reply that cannot be stored goes on trying
+            answer = client.post(path, json=body, timeout=2)
+            assert answer.status_code < 500 or CANARY not in answer.text
+
+
+def _refusals(client: Client) -> None:
+    """What the server does not take, and must not repeat."""
+    token = client.http.headers["Authorization"].split()[1]
+    client.post("auth/token", json={"username": CANARY, "password": PASSWORD})
+    client.post("message", content=f'{{"message": "{CANARY}', headers={"Content-Type": "application/json"})
+    client.post("message/first", json={"message": CANARY, CANARY: CANARY})
+    client.get("chats", params={"cursor": CANARY, "search": CANARY})
+    client.get("models", headers={"Host": f"{CANARY}.example"})
+    client.get("models", headers={"Authorization": f"Bearer {token[:8]}{PASSWORD}"})
+
+
+def _command_lines(product: Product, client: Client) -> None:
+    """Who lists the processes of the machine learns no secret."""
+    if not Path("/proc/self/cmdline").exists():
+        return
+    pids = [
+        pid for child in product.children for pid in (child.process.pid, *descendants_of(child.process.pid))
+    ]
+    lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if Path(f"/proc/{pid}").exists()]
+    assert len(lines) >= 4
+    for secret in (KEY, client.token, product.env["DJANGO_SECRET_KEY"], product.env["DATABASE_URL"]):
+        assert all(secret not in line for line in lines)
+
+
+CRASHES = f"""
+import asyncio, gc, logging, sys, threading, warnings
+import django
+django.setup()
+from chatmemory.observability import tell_of_crashes
+tell_of_crashes()
+
+def fail():
+    raise ValueError("{CANARY}")
+
+async def forgotten():
+    task = asyncio.ensure_future(asyncio.to_thread(fail))
+    asyncio.get_running_loop().call_soon(lambda text: fail(), "{CANARY}")
+    await asyncio.wait([task])
+
+class Ends:
+    def __del__(self):
+        fail()
+
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+asyncio.run(forgotten())
+gc.collect()
+Ends()
+warnings.warn("{CANARY}", RuntimeWarning)
+logging.getLogger("x").error("%d is a number", "{CANARY}")
+try:
+    fail()
+except ValueError as error:
+    group = ExceptionGroup("{CANARY}", [error, KeyError("{CANARY}")])
+    group.add_note("{CANARY}")
+    logging.getLogger("x").error("grouped", exc_info=group)
+fail()
+"""
+
+
+@pytest.mark.promise("P27", injected="exceptions that nobody caught: threads, tasks, destructors, warnings")
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_what_nobody_caught_is_told_without_its_words(style: str, tally: Tally) -> None:
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "chatmemory.settings", "LOG_FORMAT": style}
+    done = subprocess.run(
+        [sys.executable, "-c", CRASHES],
+        cwd=ROOT,
+        env=env | {"LOG_LEVEL": "DEBUG"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert CANARY not in done.stderr + done.stdout
+    tally(9)
+    if style == "json":
+        events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+        assert events == [
+            "exception that nobody caught",
+            "Exception in callback forgotten",
+            "Task exception was never retrieved",
+            "exception that nobody caught",
+            "warning: RuntimeWarning",
+            "a line could not be logged",
+            "grouped",
+            "exception that nobody caught",
+        ]

@@ -1,0 +1,128 @@
+"""Which of the finds a question is about: by rarity, neighbours, passages, place and difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory.excerpts import Said
+from memory.planned import Quote
+from memory.questions import MOST_TERMS, read_question
+from memory.ranking import Indexed, Ranked, rank, said_together, shortlist, weigh, with_places
+from memory.recalling import excerpts, looked_at, worth_showing
+from memory.stored_terms import stored_terms
+from memory.tokens import count_tokens
+from tests.folding.folds import WORDS
+from tests.pure.recall_makers import said_of
+
+MOST = 120
+
+
+class Told:
+    """A chat as the index holds it, asked without a database."""
+
+    def __init__(self, *texts: str) -> None:
+        self.said: dict[int, Said] = said_of(texts)
+        self.messages = {
+            seq: Indexed(
+                seq, one.is_user, count_tokens(one.text), tuple(stored_terms(one.text, 1).split("\n"))
+            )
+            for seq, one in self.said.items()
+        }
+
+    def ranked(self, question: str, shown: Sequence[int] = ()) -> list[Ranked]:
+        asked = read_question(question, 1)
+        seqs = [
+            [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
+            for word in asked.words
+        ]
+        finds = weigh(asked, seqs, MOST, len(self.said))
+        close = shortlist(finds, frozenset(shown), looked_at(1000))
+        near = {seq + step for seq in close for step in (-1, 0, 1)}
+        there = {seq: self.messages[seq] for seq in sorted(near - set(shown)) if seq in self.messages}
+        return rank(asked, finds, there, close, len(self.said))
+
+    def best(self, question: str) -> list[int]:
+        """First seqs of the turns, best first."""
+        return [one.from_seq for one in self.ranked(question)]
+
+
+def small_talk(turns: int) -> list[str]:
+    return [
+        f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")
+    ]
+
+
+def test_a_rare_word_counts_more_than_common_ones() -> None:
+    told = Told(*small_talk(20), "The zeppelin lands here", "Fine", *small_talk(20))
+    assert told.best("Which number of the quiet harbour has the zeppelin?")[0] == 41
+
+
+def test_an_answer_is_found_by_its_question_and_by_the_turn_before() -> None:
+    told = Told(*small_talk(20), "When is the dentist?", "Let me see", "And?", "At five", *small_talk(20))
+    assert told.best("dentist")[:2] == [41, 43]
+
+
+def test_terms_side_by_side_count_more() -> None:
+    told = Told(*small_talk(9), "blue boat", "ok", *small_talk(9), "boat of a blue dog", "ok", *small_talk(9))
+    assert told.best("the blue boat")[0] == 19
+
+
+def test_first_and_last_lean() -> None:
+    told = Told(*small_talk(9), "zeppelin one", "ok", *small_talk(9), "zeppelin two", "ok", *small_talk(9))
+    assert told.best("the first zeppelin")[0] == 19
+    assert told.best("the latest zeppelin")[0] == 39
+    assert told.best("zeppelin")[0] == 39
+
+
+def test_what_stands_in_every_second_message_finds_nothing() -> None:
+    told = Told(*["Note this please", "Noted"] * 30)
+    assert told.best("Note the zeppelin, please") == []
+
+
+def test_what_is_shown_is_passed_over() -> None:
+    told = Told(*small_talk(20), "The zeppelin lands", "Fine", *small_talk(20), "zeppelin again", "ok")
+    assert told.ranked("zeppelin", shown=(83, 84))[0].from_seq == 41
+
+
+def test_what_says_the_same_comes_once() -> None:
+    told = Told(*["Where is the zeppelin now?", "In the hangar.", "Walk", "Fine"] * 5, *small_talk(20))
+    ranked = told.ranked("zeppelin hangar")
+    asking = {1, 5, 9, 13, 17}
+    assert asking <= {one.from_seq for one in ranked}
+    assert [one.from_seq for one in worth_showing(ranked, 1000) if one.from_seq in asking] == [17]
+
+
+def test_of_long_messages_the_best_passages_are_quoted() -> None:
+    long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
+    told = Told("Tell me about the harbour", long, *small_talk(20))
+    (made,) = excerpts(told.ranked("ferry to Zanzibar")[:1], told.said)
+    assert made.quotes[0] == Quote(1)
+    (quote,) = made.quotes[1:]
+    assert "ferry to Zanzibar leaves" in long[quote.start : quote.end]
+    assert made.tokens < 250
+
+
+def test_common_words_are_looked_up_together() -> None:
+    asked = read_question("quiet harbour lamps", 1)
+    common = [tuple(range(1, 2 * MOST, 2)), tuple(range(2, 2 * MOST + 2, 2)), ()]
+    finds = weigh(asked, common, MOST, 10_000)
+    assert said_together(finds, [True, True, False]) == [(0, 1)]
+    assert said_together(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
+    both = with_places(finds, [(0, 1)], [(9_000,)])
+    assert 9_000 in both.places[0] & both.places[1]
+
+
+def test_a_long_question_is_cut_to_what_is_most_specific() -> None:
+    asked = read_question(
+        " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
+    )
+    assert len(asked.words) == MOST_TERMS
+    tokens = {word.token for word in asked.words}
+    assert {word.token for word in read_question("A7731 2024-05-03", 1).words} <= tokens
+
+
+def test_a_giant_question_costs_little_and_its_end_counts() -> None:
+    asked = read_question("😀 lorem ipsum " * 20_000 + "zeppelin7", 1)
+    assert {word.token for word in read_question("zeppelin7", 1).words} <= {
+        word.token for word in asked.words
+    }

@@ -1,0 +1,125 @@
+"""When a cluster has frozen, and when it is only busy, only slow, or only out of sight."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.vigil import LONGEST_PAUSE, Facts, Patience, Step, Vigil, pause_before_start
+
+PATIENCE = Patience(every=5, answer=30, start=60)
+
+
+class Cluster:
+    """A cluster as the watchdog sees it, looked at once a second by a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.sent = self.done = self.acknowledged = 0
+        self.all_busy = False
+        self.vigil = Vigil(PATIENCE, self.now, self.facts)
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.done, self.acknowledged, self.all_busy)
+
+    def look(self) -> Step:
+        """A second later."""
+        self.now += 1
+        step = self.vigil.look(self.now, self.facts)
+        if step is Step.SEND:
+            self.sent += 1
+            self.vigil.sent(self.now)
+        return step
+
+    def answer(self) -> None:
+        self.done = self.acknowledged = self.sent
+
+    def live(self, seconds: int) -> list[Step]:
+        """Answer whatever is asked, for so long."""
+        steps = []
+        for _ in range(seconds):
+            steps.append(self.look())
+            self.answer()
+        return steps
+
+    def seconds_until(self, wanted: Step, most: int = 500) -> int:
+        """How long until that step comes. Raises when it does not."""
+        return next(second for second in range(1, most) if self.look() is wanted)
+
+
+def test_a_living_cluster_is_sent_a_canary_every_few_seconds() -> None:
+    steps = Cluster().live(60)
+    assert steps.count(Step.SEND) == 60 // PATIENCE.every
+    assert set(steps) == {Step.SEND, Step.WAIT}
+
+
+@pytest.mark.parametrize("stops", ["taking tasks", "acknowledging"])
+def test_a_cluster_that_stops_is_replaced_within_its_patience(stops: str) -> None:
+    cluster = Cluster()
+    cluster.live(30)
+    if stops == "acknowledging":
+        cluster.seconds_until(Step.SEND)
+        cluster.done = cluster.sent
+    assert 28 <= cluster.seconds_until(Step.REPLACE) <= PATIENCE.every + PATIENCE.answer + 1
+    assert cluster.vigil.is_unacknowledged is (stops == "acknowledging")
+
+
+def test_canaries_run_in_vain_do_not_excuse_that_nothing_is_acknowledged() -> None:
+    cluster = Cluster()
+    cluster.live(30)
+
+    def look() -> Step:
+        step = cluster.look()
+        cluster.done = cluster.sent
+        return step
+
+    assert any(look() is Step.REPLACE for _ in range(40))
+
+
+def test_a_cluster_whose_workers_are_all_busy_is_not_frozen() -> None:
+    """However long: the queue itself ends a task that takes too long, and then it is busy no more."""
+    cluster = Cluster()
+    cluster.live(10)
+    cluster.all_busy = True
+    steps = [cluster.look() for _ in range(300)]
+    assert Step.REPLACE not in steps
+    assert 300 // 5 - 5 <= steps.count(Step.VOUCH) <= 300 // 5
+    cluster.all_busy = False
+    assert cluster.seconds_until(Step.REPLACE) == PATIENCE.answer
+
+
+def test_being_busy_does_not_excuse_that_nothing_is_acknowledged() -> None:
+    cluster = Cluster()
+    cluster.live(30)
+    cluster.seconds_until(Step.SEND)
+    cluster.done = cluster.sent
+    cluster.all_busy = True
+    assert cluster.seconds_until(Step.REPLACE) <= PATIENCE.answer + 1
+
+
+def test_a_canary_that_is_lost_is_sent_again() -> None:
+    cluster = Cluster()
+    cluster.live(30)
+    cluster.seconds_until(Step.SEND)
+    assert cluster.seconds_until(Step.SEND) == PATIENCE.answer / 3
+    assert set(cluster.live(100)) == {Step.SEND, Step.WAIT}
+
+
+def test_a_new_cluster_has_its_time_to_start() -> None:
+    assert Cluster().seconds_until(Step.REPLACE) == PATIENCE.start + 1
+
+
+def test_while_nobody_could_look_it_could_not_answer() -> None:
+    """The database was away, or the whole machine slept."""
+    cluster = Cluster()
+    cluster.live(30)
+    cluster.seconds_until(Step.SEND)
+    cluster.now += 1000
+    assert cluster.look() is not Step.REPLACE
+    assert cluster.seconds_until(Step.REPLACE) == PATIENCE.answer
+
+
+def test_one_that_dies_at_once_again_and_again_is_started_ever_more_rarely() -> None:
+    pauses = [pause_before_start(failures) for failures in range(9)]
+    assert pauses == [0, 1, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert pause_before_start(10**6) == LONGEST_PAUSE
