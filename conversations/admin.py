@@ -1,4 +1,4 @@
-"""What was said, for staff: chats and messages to read. A chat can be deleted, with all that stems from it.
+"""What was said, for staff: chats and messages to read, and to be deleted with all that stems from them.
 
 What is remembered is added to these pages by `memory.admin`; this side does not know of it.
 """
@@ -7,38 +7,34 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.models import User
+from django.contrib import admin, messages
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import Length
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from conversations import services
-from conversations.admin_facts import FactAdmin, OfChatAdmin
+from chatmemory.errors import ChatMemoryError
+from conversations import admin_sign_in, admin_users, forgetting, services
+from conversations.admin_allowances import AllowanceAdmin
+from conversations.admin_content import ContentAdmin, OfChatAdmin, Page
 from conversations.admin_html import as_json, as_text, chat_rows, link, short_id
+from conversations.admin_views import ContentViewAdmin
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 
-admin.site.unregister(User)
-
-
-@admin.register(User)
-class OwnerAdmin(UserAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Users, as Django has them; but one who owns chats is not deleted along with them, in passing."""
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Refuses owners of chats. Django's own way would first load all they ever said (16 s for 100,000 messages)."""
-        owned = Chat.objects.filter(owner__in=[user.pk for user in objs])
-        counts = owned.values("owner__username").annotate(chats=Count("pk")).order_by("owner__username")
-        protected = [f"{row['chats']} chats of {row['owner__username']}: delete them first" for row in counts]
-        if protected:
-            return [str(user) for user in objs], {"users": len(objs)}, set(), protected
-        return super().get_deleted_objects(objs, request)
+__all__ = [
+    "ActiveReplyAdmin",
+    "AllowanceAdmin",
+    "ChatAdmin",
+    "ContentViewAdmin",
+    "IdempotencyKeyAdmin",
+    "MessageAdmin",
+    "admin_sign_in",
+    "admin_users",
+]
 
 
 @admin.register(Chat)
-class ChatAdmin(FactAdmin):
+class ChatAdmin(ContentAdmin):
     """Read-only but for deleting, which goes through the service."""
 
     chat_path = ""
@@ -46,14 +42,21 @@ class ChatAdmin(FactAdmin):
     list_select_related: ClassVar[Any] = ("owner",)
     list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
     raw_id_fields = ("owner",)
-    search_help_text = "A chat's id, its owner's username, or part of its title."
+    content_fields = ("title", "options_json", "instructions_text", "metadata_json")
     fieldsets: ClassVar[Any] = [
         (
             None,
-            {"fields": ["title", "owner", "policy", "options", "rows", "tokens", "created_at", "updated_at"]},
+            {"fields": ["title", "owner", "policy", "rows", "tokens", "created_at", "updated_at", "looks"]},
         ),
-        ("Given by the client", {"fields": ["instructions_text", "metadata_json"]}),
+        ("Given by the client", {"fields": ["options_json", "instructions_text", "metadata_json"]}),
     ]
+
+    def chat_of(self, row: Chat) -> Chat:
+        return row
+
+    def page(self, row: Chat, name: str) -> Page:
+        given = {"options": row.options, "instructions": row.instructions, "metadata": row.metadata}
+        return Page({"title": row.title, **given})
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(request.user.has_perm("conversations.delete_chat"))
@@ -92,6 +95,14 @@ class ChatAdmin(FactAdmin):
             f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them{cost}"
         )
 
+    @admin.display(description="who has read it")
+    def looks(self, chat: Chat) -> SafeString:
+        return link("content views", "conversations_contentview", "changelist", chat_id__exact=chat.pk)
+
+    @admin.display(description="options")
+    def options_json(self, chat: Chat) -> SafeString:
+        return as_json(chat.options)
+
     @admin.display(description="instructions")
     def instructions_text(self, chat: Chat) -> SafeString:
         return as_text(chat.instructions)
@@ -129,12 +140,48 @@ class MessageAdmin(OfChatAdmin):
     list_per_page = 50
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
+    lookups = ("seq__gte", "seq__lte")
+    content_columns = ()
+    content_fields = ("text", "line", "outline", "error_json", "metadata_json")
     fieldsets = [
         (None, {"fields": ["chat_link", "seq", "role", "status", "length", "token_count", "text"]}),
         ("The turn", {"fields": ["question", "newer_answer", "line", "outline"]}),
-        ("Model", {"fields": ["model_variant", "model", "response_id", "usage", "error_json"]}),
+        ("Model", {"fields": ["model_variant", "model", "response_id", "usage", "error_code", "error_json"]}),
         ("Besides", {"fields": ["created_at", "completed_at", "edited_at", "metadata_json"]}),
     ]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("conversations.delete_message"))
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What will be emptied; an answer that is being written keeps its question."""
+        rows = list(objs)
+        busy = set(
+            ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True)
+        )
+        named = [f"Message {row.seq} of chat {row.chat_id}" for row in rows]
+        kept = [
+            f"{name}: its answer is being written"
+            for name, row in zip(named, rows, strict=True)
+            if row.pk in busy
+        ]
+        return named, {"messages": len(rows)}, set(), kept
+
+    def delete_model(self, request: HttpRequest, obj: Message) -> None:
+        try:
+            forgetting.forget_message(obj.chat_id, obj.pk)
+        except ChatMemoryError as exc:  # it was asked again in this very moment
+            self.message_user(request, f"Not forgotten: message {obj.seq}. {exc.message}", messages.ERROR)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> None:
+        for message in queryset.only("pk", "chat_id", "seq"):
+            self.delete_model(request, message)
+
+    def page(self, row: Message, name: str) -> Page:
+        texts = {"content": row.content, "line": row.line, "outline": row.outline}
+        return Page({**texts, "error": row.error, "metadata": row.metadata})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().get_queryset(request)
@@ -161,6 +208,10 @@ class MessageAdmin(OfChatAdmin):
         return ", ".join(f"{name}: {value}" for name, value in (message.usage or {}).items()) or "–"
 
     @admin.display(description="error")
+    def error_code(self, message: Message) -> str:
+        return code_of(message.error)
+
+    @admin.display(description="what it says")
     def error_json(self, message: Message) -> SafeString | str:
         return as_json(message.error) if message.error else "–"
 
@@ -184,17 +235,22 @@ class ActiveReplyAdmin(OfChatAdmin):
     )
     list_select_related = ("chat",)
     list_defer = ("text", "context", "metadata", "chat__instructions", "chat__metadata", "chat__options")
+    content_columns = ()
+    content_fields = ("partial",)
     fieldsets = [
         (
             None,
             {
                 "fields": [
                     *("message_id", "chat_link", "model_variant", "model", "owner_process"),
-                    *("lease_expires_at", "cancel_requested", "started_at", "partial"),
+                    *("lease_expires_at", "cancel_requested", "started_at", "length", "partial"),
                 ]
             },
         )
     ]
+
+    def page(self, row: ActiveReply, name: str) -> Page:
+        return Page({"text so far": row.text})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
         rows: QuerySet[ActiveReply] = super().get_queryset(request)
@@ -222,11 +278,21 @@ class IdempotencyKeyAdmin(OfChatAdmin):
     list_display = ("key", "user", "in_chat", "reply", "created_at")
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
-    fields = ("key", "user", "chat_link", "reply", "request_hash", "created_at")
+    content_columns = ("key",)  # an id, but the client's: it may be anything
+    content_fields = ("key", "request_hash")
+    fieldsets = [(None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", "created_at"]})]
+
+    def page(self, row: IdempotencyKey, name: str) -> Page:
+        return Page({"key": row.key, "request hash": row.request_hash})
 
     @admin.display(description="reply")
     def reply(self, row: IdempotencyKey) -> SafeString | str:
         return _message_link(row.message_id)
+
+
+def code_of(error: Any) -> str:
+    """The code of a stored error: one of ours, whatever else it holds."""
+    return str(error.get("code", "–")) if isinstance(error, dict) else "–"
 
 
 def _message_link(message_id: Any) -> SafeString | str:

@@ -1,6 +1,7 @@
 """Admin pages of facts: found and read, never added, changed or deleted, and cheap on tables of any size.
 
-No page counts a table, searches text, or sorts by a column without an index. What the facts are is not known here.
+No page counts a table, searches text, or sorts by a column without an index. What the facts are, and who may read what
+of them, is not known here.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from django.http import HttpRequest
 from django.utils.functional import cached_property
 from django.utils.safestring import SafeString
 
-from conversations.admin_html import link, short_id
+from conversations.admin_html import short_id
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
 """Rows a list pages through. More than anybody clicks through, and few enough to be counted on every page."""
 CHATS_SEARCHED = 100
-"""Chats whose rows a search by owner or title shows, newest first."""
+"""Chats of that name whose rows a search shows, newest first."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -56,6 +57,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     """Order of a list that shows one chat, along its index. Else it is the newest first, by primary key."""
     chat_filters: tuple[str, ...] = ()
     """Filters offered in a list that shows one chat. Elsewhere they would scan the table."""
+    lookups: ClassVar[tuple[str, ...]] = ()
+    """Query parameters of our own links, besides those of filters and of the chat."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -64,7 +67,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     search_fields = ("pk",)  # only switches the box on: see get_search_results
-    search_help_text = "An id, a chat's id, an owner's username, or part of a chat's title."
+    search_help_text = "An id, a chat's id, or an owner's username."
 
     class Media:
         css = {"all": ("chatmemory/admin.css",)}
@@ -86,7 +89,9 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         return FactList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        return lookup == self.chat_parameter or super().lookup_allowed(lookup, value, request)
+        """What our own links ask for. Django allows any column: who may not read a text could find it out by asking."""
+        filters = (f"{name}__exact" for name in self.chat_filters)
+        return lookup in {self.chat_parameter, *self.lookups, *filters}
 
     @property
     def chat_parameter(self) -> str:
@@ -102,13 +107,13 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """By id where the term is one, else by whole username or part of a title. Never by what was said."""
+        """By id where the term is one, else by name. Never by what was said."""
         term = search_term.strip()
         if not term:
             return queryset, False
-        wanted = _uuid(term)
+        wanted = uuid_in(term)
         if wanted is None:
-            return queryset.filter(self._by_name(term)), False
+            return queryset.filter(self._by_name(request, term)), False
         if self.model.objects.filter(pk=wanted).exists():
             return queryset.filter(pk=wanted), False
         if not self.chat_path:
@@ -117,8 +122,12 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
             *(self.chat_ordering or self.ordering)
         ), False
 
-    def _by_name(self, term: str) -> Q:
-        named = Chat.objects.filter(Q(owner__username__iexact=term) | Q(title__icontains=term))
+    def named(self, request: HttpRequest, term: str) -> Q:
+        """Which chats are called so: those of the user of that name."""
+        return Q(owner__username__iexact=term)
+
+    def _by_name(self, request: HttpRequest, term: str) -> Q:
+        named = Chat.objects.filter(self.named(request, term))
         if not self.chat_path:
             return Q(pk__in=named.values("pk"))
         # Their ids first: a planner that sees the whole question may walk the big table instead.
@@ -126,34 +135,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         return Q(**{f"{self.chat_path}__in": chats})
 
 
-class OfChatAdmin(FactAdmin):
-    """Facts of one chat, with columns that lead to it."""
-
-    def chat_of(self, row: Any) -> Chat:
-        """The chat of a row, selected along with it."""
-        chat: Chat = row.chat
-        return chat
-
-    @admin.display(description="chat")
-    def chat_link(self, row: Any) -> SafeString:
-        chat_id = self.chat_of(row).pk
-        return link(chat_id, "conversations_chat", "change", chat_id)
-
-    @admin.display(description="chat")
-    def in_chat(self, row: Any) -> SafeString:
-        chat_id = self.chat_of(row).pk
-        return link(short_id(chat_id), "conversations_chat", "change", chat_id)
-
-    @admin.display(description="title")
-    def title(self, row: Any) -> str:
-        return self.chat_of(row).title
-
-    @admin.display(description="owner")
-    def owner(self, row: Any) -> str:
-        return str(self.chat_of(row).owner)
-
-
-def _uuid(term: str) -> UUID | None:
+def uuid_in(term: str) -> UUID | None:
+    """The id that a search term is, if it is one."""
     try:
         return UUID(term)
     except ValueError:

@@ -11,6 +11,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
+from conversations.models import Chat
+
 
 def as_text(text: str) -> SafeString:
     """A block that shows `text` as it is, line breaks included."""
@@ -28,9 +30,11 @@ def short_id(value: Any) -> SafeString:
     return format_html('<span class="cm-id" title="{}">{}…{}</span>', text, text[:8], text[-6:])
 
 
-def heading(title: str) -> str:
-    """A chat's title where it is part of a heading: cut to what fits beside the page's buttons."""
-    return Truncator(title).chars(48) if title else "a chat without title"
+def heading(chat: Chat, may_see: bool) -> str:
+    """A chat where it is part of a heading: its title, cut to what fits beside the page's buttons, or its id."""
+    if not may_see:
+        return f"chat {chat.pk}"
+    return Truncator(chat.title).chars(48) if chat.title else "a chat without title"
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -14,12 +14,11 @@ from uuid import UUID
 from django.conf import settings
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory import db
+from chatmemory import db, faults
 from chatmemory.door import AsyncDoor
 from chatmemory.errors import (
     Conflict,
@@ -29,8 +28,8 @@ from chatmemory.errors import (
     UpstreamFailed,
     UpstreamTimedOut,
 )
-from chatmemory.http import caller
-from conversations import finishing, following, generation, services, stateless
+from chatmemory.http import PAGING, caller
+from conversations import finishing, following, generation, passing, quotas, services, stateless
 from conversations.histories import AskIn, AskOut
 from conversations.models import ActiveReply, Message, Role
 from conversations.serializers import (
@@ -51,14 +50,22 @@ logger = logging.getLogger(__name__)
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
-    str,
+    # What is printable of the bytes that a header can hold.
+    {"type": "string", "maxLength": 128, "pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]*$"},
     OpenApiParameter.HEADER,
     description="At most 128 characters; the same turn for 24 hours.",
 )
-EVENTS = OpenApiResponse(
-    OpenApiTypes.STR, description="Events; with `stream: false` the message, once it is final."
-)
-TURN = {(200, "text/event-stream"): EVENTS, (200, "application/json"): TurnOut}
+EVENTS = {"$ref": "#/components/schemas/ReplyEvent"}
+WHICH = "Events; with `stream: false` the message, once it is final."
+TURN = {
+    (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
+    (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
+}
+ANSWER = {
+    (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
+    (200, "application/json"): OpenApiResponse(AskOut, WHICH),
+}
+POSITION_DIGITS = 11
 
 HEADERS = {
     "Cache-Control": "no-store, no-transform",
@@ -117,6 +124,7 @@ class ReplyDoor(AsyncDoor):
         turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
         if isinstance(turn, Begun):
             pending = turn.pending
+            faults.point("begin.committed")
             generation.start(turn)
             turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
         if self.wants_stream:
@@ -209,8 +217,7 @@ class ChatMessagesDoor(ReplyDoor):
     @extend_schema(
         parameters=[
             OpenApiParameter("order", str, enum=["asc", "desc"]),
-            OpenApiParameter("cursor", str),
-            OpenApiParameter("limit", int),
+            *PAGING,
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
@@ -241,10 +248,19 @@ class RegenerateDoor(ReplyDoor):
 class StreamDoor(AsyncDoor):
     @extend_schema(
         parameters=[
-            OpenApiParameter("after", int, description="Code points of the reply that you have."),
-            OpenApiParameter("Last-Event-ID", str, OpenApiParameter.HEADER),
+            OpenApiParameter(
+                "after",
+                {"type": "integer", "minimum": 0, "maximum": 10**POSITION_DIGITS - 1},
+                description="Code points of the reply that you have.",
+            ),
+            OpenApiParameter(
+                "Last-Event-ID",
+                {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
+                OpenApiParameter.HEADER,
+                description="The same, as browsers say it; `after` comes first.",
+            ),
         ],
-        responses={(200, "text/event-stream"): EVENTS},
+        responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
         operation_id="messages_stream",
         summary="The rest of a reply",
         tags=["messages"],
@@ -261,12 +277,18 @@ class StreamDoor(AsyncDoor):
 
 
 def _position(request: Request) -> int:
-    given = request.query_params.get("after") or request.headers.get("Last-Event-ID") or "0"
-    if not (given.isascii() and given.isdigit() and len(given) < 12):
-        raise InvalidRequest(
-            "The position is not valid.", details={"after": ["A whole number of code points."]}
-        )
-    return int(given)
+    """Where the client is: `after`, else `Last-Event-ID`. Raises InvalidRequest if either is no position."""
+    after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
+    for name, given in (("after", after), ("Last-Event-ID", last)):
+        if given is not None and not _is_position(given):
+            raise InvalidRequest(
+                "The position is not valid.", details={name: ["A whole number of code points."]}
+            )
+    return int(last if after is None else after)
+
+
+def _is_position(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= POSITION_DIGITS
 
 
 class CancelDoor(AsyncDoor):
@@ -282,6 +304,7 @@ class CancelDoor(AsyncDoor):
         found = services.get_message(chat, message_id)
         if not isinstance(found, ActiveReply) or not finishing.request_cancel(chat_id, message_id):
             raise Conflict("This message is final already.")
+        faults.point("cancel.requested")
         return chat_id, message_id
 
     async def answer(self, opened: Any) -> HttpResponseBase:
@@ -317,7 +340,7 @@ class AskDoor(AsyncDoor):
 
     @extend_schema(
         request=AskIn,
-        responses={(200, "text/event-stream"): EVENTS, (200, "application/json"): AskOut},
+        responses=ANSWER,
         operation_id="ask",
         summary="Answer a history that the client keeps; nothing is stored",
         description="The messages are sent as they are, no memory is added. A client that leaves ends the answer.",
@@ -328,10 +351,14 @@ class AskDoor(AsyncDoor):
         body.is_valid(raise_exception=True)
         generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
-        return stateless.Asked(body.prompt(), body.variant() or services.default_variant())
+        prompt = body.prompt()
+        tokens = passing.count(prompt.messages, prompt.instructions)
+        return stateless.Asked(prompt, body.variant() or services.default_variant(), tokens)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         asked: stateless.Asked = opened
+        tokens = quotas.tokens_for(asked.tokens, asked.variant)
+        asked = replace(asked, call=await passing.begin(caller(self.request).pk, tokens))
         if self.wants_stream:
             return event_stream(stateless.events(asked))
         body = {"message": await stateless.whole(asked)}

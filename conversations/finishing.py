@@ -1,7 +1,8 @@
 """The end of a reply: one transaction in which the `ActiveReply` goes and the final message comes.
 
-Whoever deletes the `ActiveReply` finishes the reply; everybody else finds it done. That is the generation itself, or,
-where it cannot any more, a canceller, the next begin or the sweep, from the last checkpoint.
+Whoever deletes the `ActiveReply` finishes the reply, and settles what it had reserved; everybody else finds it done.
+That is the generation itself, or, where it cannot any more, a canceller, the next begin or the sweep, from the last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -20,18 +21,28 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory import process
+from chatmemory import faults, process
 from chatmemory.llm.failures import NOTHING_SAID
 from chatmemory.llm.offline import NAME as OFFLINE
 from chatmemory.llm.protocol import Price, Reply, ReplyError
+from conversations import quotas
 from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.quotas import Reservation
 from memory import services as memory
 from memory.salience import make_line, outline
+from memory.stored_terms import stored_terms
 from memory.tokens import count_tokens
 
 logger = logging.getLogger(__name__)
 
-EXPIRED = ExpressionWrapper(Q(lease_expires_at__lt=Now()), output_field=BooleanField())
+TOO_FAR = timedelta(hours=1)
+"""A lease that ends later than this beyond its length was taken before the clock was set back: nobody holds it."""
+
+EXPIRED = ExpressionWrapper(
+    Q(lease_expires_at__lt=Now())
+    | Q(lease_expires_at__gt=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR),
+    output_field=BooleanField(),
+)
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 
 
@@ -49,20 +60,25 @@ class Pending:
     context: dict[str, Any]
     """What the model was sent, as `memory.services.context_for` recorded it."""
     started_at: datetime
+    owner_id: int
+    reservation: Reservation | None = None
 
     @classmethod
     def of(cls, active: ActiveReply) -> Pending:
         """The same from its row."""
+        last_seq, owner_id = Chat.objects.values_list("last_seq", "owner_id").get(pk=active.chat_id)
         return cls(
             chat_id=active.chat_id,
             message_id=active.message_id,
-            seq=Chat.objects.values_list("last_seq", flat=True).get(pk=active.chat_id) + 1,
+            seq=last_seq + 1,
             user_message=active.user_message,
             supersedes=active.supersedes,
             variant=active.model_variant,
             model=active.model,
             context=active.context,
             started_at=active.started_at,
+            owner_id=owner_id,
+            reservation=Reservation.of(active, owner_id),
         )
 
 
@@ -112,6 +128,9 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         if pending.supersedes and message.status != Status.FAILED:
             _earlier_answers(pending).update(superseded_by=message)
         memory.turn_finished(message, pending.context, ending.reply.call)
+        quotas.settle(pending.reservation, _spent(message, pending.context))
+        faults.point("finish.stored")
+    faults.point("finish.committed")
     logger.info(
         "reply finished",
         extra={
@@ -190,6 +209,7 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
             mine.filter(message_id__in=renew).update(
                 lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS)
             )
+        faults.point("checkpoint.written")
         return dict(mine.values_list("message_id", "cancel_requested"))
 
 
@@ -224,6 +244,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
             settings.MEMORY_LIMITS.line_tokens,
             cut_off=cut_off and bool(text),
         ),
+        terms=stored_terms(text, pending.owner_id),
         response_id=reply.response_id[:200],
         input_tokens=reply.usage.input_tokens if reply.usage else None,
         cached_tokens=reply.usage.cached_tokens if reply.usage else None,
@@ -233,6 +254,20 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
+
+
+def prompt_tokens(context: dict[str, Any]) -> int:
+    """Tokens of the prompt that this record is of, by our own count."""
+    return sum(section["tokens"] for section in context["sections"])
+
+
+def _spent(message: Message, context: dict[str, Any]) -> int | None:
+    """Tokens that a reply took: as the upstream billed them, else by our own count. None where nothing came of it."""
+    if message.input_tokens is not None:
+        return message.input_tokens + (message.output_tokens or 0)
+    if message.status == Status.FAILED:
+        return None
+    return prompt_tokens(context) + message.token_count
 
 
 def cost_of(price: Price | None, reply: Reply) -> Decimal | None:

@@ -20,7 +20,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from chatmemory import db, process
+from chatmemory import db, faults, process
 from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Reply, ReplyError
@@ -64,7 +64,10 @@ class Log:
         return "".join(self._parts[first:])[max(0, position - start) :]
 
     def text(self) -> str:
-        return "".join(self._parts)
+        """All of it. Its pieces become one at every checkpoint, because many small ones take several times the room."""
+        whole = "".join(self._parts)
+        self._parts, self._ends = [whole], [len(whole)]
+        return whole
 
 
 class Generation:
@@ -80,7 +83,9 @@ class Generation:
         """The final message; None although `done` if somebody else finished it, or nobody could."""
         self.checkpointed = 0
         self._request_id = request_id.get()
-        self._readers: list[asyncio.Future[None]] = []
+        self._readers: list[asyncio.Future[bool]] = []
+        self._woken_at = asyncio.get_running_loop().time()
+        self._timer: asyncio.TimerHandle | None = None
         self._upstream: asyncio.Task[Reply] | None = None
         self._cut: Ending | None = None
         self._lost = False
@@ -93,11 +98,14 @@ class Generation:
             if self._cut is not None:
                 self._upstream.cancel()
             await asyncio.wait([self._upstream])
+            faults.point("generate.ended")
             if not self._lost:
                 self.final = await self._finish(self._without_card(self._ending()))
         finally:
             self.done = True
             self.wake()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def cancel(self) -> None:
         """End it as cancelled, with what was said so far."""
@@ -113,27 +121,33 @@ class Generation:
         self._stop(Ending.interrupted(""))
 
     async def changed(self, seconds: float) -> bool:
-        """Wait until there is more to read, at most `seconds`; False if there is not."""
-        future = asyncio.get_running_loop().create_future()
-        timer = future.get_loop().call_later(seconds, future.cancel)
+        """Wait until there is more to read. False if nothing came for `seconds`, which are the same for all readers."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool] = loop.create_future()
         self._readers.append(future)
+        if self._timer is None:
+            self._timer = loop.call_later(seconds, self._silent, seconds)
         try:
-            await future
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            return False
+            return await future
         finally:
-            timer.cancel()
-            if future in self._readers:
+            if future.cancelled() and future in self._readers:
                 self._readers.remove(future)
-        return True
 
-    def wake(self) -> None:
+    def wake(self, *, more: bool = True) -> None:
         readers, self._readers = self._readers, []
+        self._woken_at = asyncio.get_running_loop().time()
         for future in readers:
             if not future.done():
-                future.set_result(None)
+                future.set_result(more)
+
+    def _silent(self, seconds: float) -> None:
+        """Wake the readers if nothing came for `seconds`. One timer, as one a wait took a tenth of all time."""
+        waits = self._woken_at + seconds - asyncio.get_running_loop().time()
+        self._timer = None
+        if waits <= 0:
+            self.wake(more=False)
+        elif self._readers:
+            self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 
     def _stop(self, ending: Ending) -> None:
         if self._cut is not None or (self._upstream is not None and self._upstream.done()):
@@ -143,6 +157,7 @@ class Generation:
             self._upstream.cancel()
 
     async def _read(self) -> Reply:
+        faults.point("generate.started")
         stream = registry.chat_model().stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
             count = 0
@@ -152,6 +167,7 @@ class Generation:
                 text = item.text if self._card is None else self._card.feed(item.text)
                 if not text:
                     continue
+                faults.point("generate.delta")
                 self.log.append(text)
                 self.wake()
                 count += 1
@@ -276,6 +292,10 @@ async def _checkpoints() -> None:
             mine = await db.write(finishing.checkpoint, texts, renew=list(open_now) if renew else [])
         except (DatabaseError, InterfaceError) as exc:
             logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
+            continue
+        except Exception:
+            # Whatever it was: without checkpoints, all replies of this process would be taken for abandoned.
+            logger.exception("checkpoint failed by a fault of our own", extra={"replies": len(grown)})
             continue
         renewed = now if renew else renewed
         for key, length in grown.items():

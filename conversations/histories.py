@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from chatmemory.fields import NOT_BLANK, Text
 from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
 from conversations.serializers import (
     ReplyErrorOut,
@@ -38,13 +39,25 @@ def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] 
 
 class HistoryMessageIn(Strict):
     role = serializers.ChoiceField(ROLES)
-    content = serializers.CharField(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+    content = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
 
 
 class HistoryField(serializers.ListField):
     """The messages of a history, oldest first; at least one that is not the system's says something."""
 
     child = HistoryMessageIn()
+    in_the_schema: ClassVar[dict[str, Any]] = {
+        "minItems": 1,
+        "maxItems": HISTORY_MAX,
+        "contains": {
+            "type": "object",
+            "required": ["role", "content"],
+            "properties": {
+                "role": {"enum": [role for role in ROLES if role != "system"]},
+                "content": {"type": "string", "pattern": NOT_BLANK},
+            },
+        },
+    }
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, list) and len(data) > HISTORY_MAX:

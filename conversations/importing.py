@@ -21,6 +21,7 @@ from conversations.models import Chat, Message
 from memory import services as memory
 from memory.policies import POLICIES
 from memory.salience import make_line, outline
+from memory.stored_terms import stored_terms
 from memory.tokens import count_tokens
 from memory.turns import StoredMessage, Turn, to_turns
 
@@ -96,6 +97,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         model=message.model,
         token_count=count_tokens(message.content),
         outline=outline(message.content) if message.role == "assistant" else "",
+        terms=stored_terms(message.content, chat.owner_id),
         input_tokens=usage.input_tokens if usage else None,
         cached_tokens=usage.cached_tokens if usage else None,
         output_tokens=usage.output_tokens if usage else None,
@@ -110,7 +112,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
 
 def _add_lines(rows: Sequence[Message]) -> None:
     """Give each turn its line: on the last reply that counts, or on the user's message where none does."""
-    for turn in to_turns([_stored(row) for row in rows]):
+    for turn in to_turns([stored_message(row) for row in rows]):
         if turn.message_ids:
             line = make_line(
                 turn.user, turn.assistant, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off
@@ -124,7 +126,8 @@ def _line_row(rows: Sequence[Message], turn: Turn) -> Message:
     return next(row for row in span if row.pk == holder)
 
 
-def _stored(row: Message) -> StoredMessage:
+def stored_message(row: Message) -> StoredMessage:
+    """A row as memory sees it."""
     return StoredMessage(
         id=row.pk,
         seq=row.seq,

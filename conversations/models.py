@@ -12,6 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from chatmemory.ids import new_id
 
@@ -34,6 +35,7 @@ class Chat(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["owner", "-id"], name="chat_owner_newest")]
+        permissions = [("view_content", "Can read what people said, and what is remembered of it")]
 
     def __str__(self) -> str:
         return str(self.id)
@@ -77,6 +79,8 @@ class Message(models.Model):
     )
     outline = models.CharField(max_length=400, blank=True, default="")
     line = models.TextField(blank=True, default="")
+    terms = models.TextField(null=True, editable=False)
+    """What recall finds it by (`memory.stored_terms`); None until it is analysed."""
     response_id = models.CharField(max_length=200, blank=True, default="")
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(null=True, blank=True)
@@ -97,6 +101,7 @@ class Message(models.Model):
                 name="message_superseded_by",
                 condition=Q(superseded_by__isnull=False),
             ),
+            models.Index(fields=["id"], name="message_not_analysed", condition=Q(terms__isnull=True)),
         ]
         constraints = [
             models.UniqueConstraint(fields=["chat", "seq"], name="message_chat_seq"),
@@ -125,7 +130,88 @@ class Message(models.Model):
         }
 
 
-class ActiveReply(models.Model):
+class Allowance(models.Model):
+    """What a user may take of the models where that is not as the settings say, and what they have taken.
+
+    Made with the first call. Who takes or settles locks this row, so that its numbers are exact; `limits` says what
+    they mean, `quotas` alone writes them.
+    """
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
+    tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
+    streams = models.PositiveIntegerField(null=True, blank=True)
+    minute = models.DateTimeField(null=True, editable=False)
+    """When the minute began."""
+    minute_requests = models.IntegerField(default=0, editable=False)
+    day = models.DateField(null=True, editable=False)
+    day_tokens = models.BigIntegerField(default=0, editable=False)
+    """Of calls that have ended."""
+    day_reserved = models.BigIntegerField(default=0, editable=False)
+    """Held by those that began on that day and have not ended."""
+    open_streams = models.IntegerField(default=0, editable=False)
+    """Calls that have not ended, of whatever day."""
+    exported_at = models.DateTimeField(null=True, editable=False)
+    """When all that is held about the user was last asked for."""
+
+    def __str__(self) -> str:
+        return f"allowance of user {self.user_id}"
+
+
+class Reserved(models.Model):
+    """What a call holds of its user's allowance until it has ended. Without a day: nothing, limits were off."""
+
+    reserved_tokens = models.BigIntegerField(default=0)
+    reserved_day = models.DateField(null=True)
+    reserved_minute = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+class PassingCall(Reserved):
+    """A call whose answer is stored nowhere, while it lasts. Deleted when it has ended, or its time is over."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    expires_at = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"call {self.pk} of user {self.user_id}"
+
+
+class Erasure(models.Model):
+    """A user who is being erased: can do nothing any more, and goes when all that is theirs is gone."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
+    )
+    requested_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()  # nobody is shown it
+
+    def __str__(self) -> str:
+        return f"erasure of user {self.user_id}"
+
+
+class SignInAttempts(models.Model):
+    """How often somebody tried to sign in, under one name or from one address, within a minute."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    """A keyed hash: whose it is shows only to who knows the name."""
+    minute = models.DateTimeField(db_index=True)
+    count = models.IntegerField(default=0)
+
+    class Meta:
+        verbose_name_plural = "sign-in attempts"
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class ActiveReply(Reserved):
     """A reply in the making: at most one a chat, hence the key. Deleted when the reply is final."""
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
@@ -166,4 +252,26 @@ class IdempotencyKey(models.Model):
         constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_user_key")]
 
     def __str__(self) -> str:
-        return self.key
+        return f"idempotency key {self.pk}"  # the key itself is the client's: it may say anything
+
+
+class ContentView(models.Model):
+    """That a member of staff saw what somebody said, or what is remembered of it. Ids alone: it outlives the text."""
+
+    viewer = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
+    )
+    viewer_name = models.CharField(max_length=150)
+    owner_id = models.BigIntegerField(null=True)
+    """Whose it is: a user's id, also once that user is gone."""
+    chat_id = models.UUIDField(db_index=True)
+    page = models.CharField(max_length=64)
+    """What was shown: `app_model` of the admin page."""
+    object_id = models.CharField(max_length=64)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["viewer"], name="content_view_viewer")]
+
+    def __str__(self) -> str:
+        return f"{self.viewer_name} saw {self.page} {self.object_id}"

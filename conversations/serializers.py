@@ -11,6 +11,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from chatmemory.fields import Flag, OneOf, Text, no_longer_than, not_blank
 from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.services import TurnRequest
@@ -126,38 +127,10 @@ class Strict(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
 
-def checked_text(value: str) -> None:
-    """A validator: no longer than a message may be."""
-    if len(value) > settings.MESSAGE_MAX_CHARS:
-        raise serializers.ValidationError(
-            f"This is over the limit of {settings.MESSAGE_MAX_CHARS} characters."
-        )
-
-
-def _not_blank(value: str) -> None:
-    if not value.strip():
-        raise serializers.ValidationError("This may not be blank.")
-
-
-def checked_instructions(value: str) -> None:
-    """A validator: no longer than instructions may be."""
-    if len(value) > settings.INSTRUCTIONS_MAX_CHARS:
-        raise serializers.ValidationError(
-            f"This is over the limit of {settings.INSTRUCTIONS_MAX_CHARS} characters."
-        )
-
-
-def _variant(value: str) -> None:
-    if value not in settings.MODEL_VARIANTS:
-        raise serializers.ValidationError(
-            f"There is no such variant; choose one of {', '.join(settings.MODEL_VARIANTS)}."
-        )
-
-
-def known_policy(value: str) -> None:
-    """A validator: the name of a policy."""
-    if value not in POLICIES:
-        raise serializers.ValidationError(f"There is no such policy; choose one of {', '.join(POLICIES)}.")
+checked_text = no_longer_than(lambda: settings.MESSAGE_MAX_CHARS)
+checked_instructions = no_longer_than(lambda: settings.INSTRUCTIONS_MAX_CHARS)
+known_policy = OneOf("policy", lambda: POLICIES)
+known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 def bad_options(policy: str, options: Mapping[str, Any]) -> list[str]:
@@ -177,15 +150,15 @@ SOURCES_MAX = 200
 
 
 class SourceIn(Strict):
-    title = serializers.CharField(required=False, allow_blank=True, default="", max_length=1000)
-    text = serializers.CharField(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+    title = Text(required=False, allow_blank=True, default="", max_length=1000)
+    text = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
 
 
 class VariantIn(Strict):
     """What every request that makes a reply may say."""
 
-    model_variant = serializers.CharField(required=False, validators=[_variant])
-    stream = serializers.BooleanField(required=False, default=True)
+    model_variant = Text(required=False, validators=[known_variant])
+    stream = Flag(required=False, default=True)
 
     def variant(self) -> Variant | None:
         """The variant that was named."""
@@ -194,8 +167,8 @@ class VariantIn(Strict):
 
 
 class MessageIn(VariantIn):
-    message = serializers.CharField(trim_whitespace=False, validators=[_not_blank, checked_text])
-    instructions = serializers.CharField(
+    message = Text(trim_whitespace=False, validators=[not_blank, checked_text])
+    instructions = Text(
         required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_instructions]
     )
     sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
@@ -214,8 +187,12 @@ class MessageIn(VariantIn):
         )
 
 
+class EditIn(Strict):
+    content = Text(required=False, trim_whitespace=False, validators=[not_blank, checked_text])
+
+
 class FirstMessageIn(MessageIn):
-    policy = serializers.CharField(required=False, validators=[known_policy])
+    policy = Text(required=False, validators=[known_policy])
 
 
 class ChatMessageIn(MessageIn):
@@ -300,11 +277,11 @@ class ChatOut(serializers.ModelSerializer[Chat]):
 class ChatIn(Strict):
     """What a client sets of a chat; the chat itself, where it is changed, comes as the `instance`."""
 
-    title = serializers.CharField(required=False, allow_blank=True, max_length=200)
-    instructions = serializers.CharField(
+    title = Text(required=False, allow_blank=True, max_length=200)
+    instructions = Text(
         required=False, allow_blank=True, trim_whitespace=False, validators=[checked_instructions]
     )
-    policy = serializers.CharField(required=False, validators=[known_policy])
+    policy = Text(required=False, validators=[known_policy])
     options = ObjectField(required=False)
     metadata = ObjectField(required=False)
 
@@ -319,8 +296,8 @@ class ChatIn(Strict):
 
 
 class TokenIn(Strict):
-    username = serializers.CharField()
-    password = serializers.CharField(trim_whitespace=False)
+    username = Text(validators=[not_blank])
+    password = Text(trim_whitespace=False)
 
 
 class TokenOut(serializers.Serializer[Any]):

@@ -1,8 +1,9 @@
 """The door to a chat, and the beginning of a turn.
 
 Every write to a chat goes through here or through `finishing`, under the chat's row lock. A turn begins in one short
-transaction: the owner, then the idempotency key, then that no reply is being written; then the user message and the
-`ActiveReply` are stored, together with what the model is about to be sent. From its commit on the message is safe.
+transaction: the owner, then the idempotency key, then that no reply is being written, then the owner's allowance; the
+user message and the `ActiveReply` are stored, together with what the model is about to be sent and what is reserved for
+it. From its commit on the message is safe.
 """
 
 from __future__ import annotations
@@ -18,22 +19,30 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory import process
+from chatmemory import faults, process
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
 from chatmemory.ids import new_id
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.prepared import Select
-from conversations import finishing
+from conversations import finishing, quotas
 from conversations.finishing import Pending
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
+from conversations.quotas import Reservation
 from memory import services as memory
 from memory.sources import Source
+from memory.stored_terms import stored_terms
 from memory.tokens import count_tokens
 
 IDEMPOTENCY_HOURS = 24
+
+_OLD_KEY = ExpressionWrapper(
+    Q(created_at__lt=Now() - timedelta(hours=IDEMPOTENCY_HOURS)), output_field=BooleanField()
+)
+"""By the database's clock, as servers may disagree about the day."""
 
 _CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
 _LOCKED_CHAT = Select(
@@ -127,11 +136,19 @@ def delete_chat(chat: Chat) -> None:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is not None:
-            ActiveReply.objects.filter(chat=locked).delete()
+            _end_unheard(locked)
             IdempotencyKey.objects.filter(chat=locked).delete()
             memory.chat_deleted(locked.pk)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()
+
+
+def _end_unheard(chat: Chat) -> None:
+    """Remove a reply that is being written. What it had reserved is spent: the model was asked, and may still write."""
+    active = _ACTIVE.first(chat.pk)
+    if active is not None:
+        active.delete()
+        quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)
 
 
 def begin_turn(
@@ -139,8 +156,8 @@ def begin_turn(
 ) -> Begun | Standing:
     """Store the user's message and begin the reply; without `chat_id`, in a new chat.
 
-    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy, and
-    with `may_wait` memory's `StaleMemory`, having stored nothing.
+    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy,
+    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = request.fingerprint(chat_id)
     counted = count_tokens(request.message)
@@ -152,10 +169,11 @@ def begin_turn(
         if chat is None:
             chat = create_chat(user, **({"policy": request.policy} if request.policy else {}))
         else:
-            _require_idle(chat)
+            require_idle(chat)
         message = _store_question(chat, request, counted)
         begun = _begin_reply(chat, message, request.variant, request, may_wait=may_wait)
         _remember(user, key, fingerprint, begun.pending)
+        faults.point("begin.stored")
         return begun
 
     return _once(begin)
@@ -172,8 +190,8 @@ def begin_regeneration(
 ) -> Begun | Standing:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 
-    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict, and with
-    `may_wait` memory's `StaleMemory`, having stored nothing.
+    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict,
+    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
@@ -181,7 +199,7 @@ def begin_regeneration(
         chat = get_chat(user, chat_id, lock=True)
         if known := _known(user, key, fingerprint):
             return known
-        _require_idle(chat)
+        require_idle(chat)
         question, answers = _last_turn(chat, message_id)
         last = answers[-1] if answers else None
         chosen = (
@@ -196,6 +214,7 @@ def begin_regeneration(
             chat, question, chosen, request, again=True, supersedes=standing, may_wait=may_wait
         )
         _remember(user, key, fingerprint, begun.pending)
+        faults.point("begin.stored")
         return begun
 
     return _once(begin)
@@ -220,10 +239,10 @@ def _once(begin: Any) -> Begun | Standing:
 def _known(user: User, key: str, fingerprint: str) -> Standing | None:
     if not key:
         return None
-    row = IdempotencyKey.objects.filter(user=user, key=key).first()
+    row = IdempotencyKey.objects.annotate(is_old=_OLD_KEY).filter(user=user, key=key).first()
     if row is None:
         return None
-    if row.created_at < timezone.now() - timedelta(hours=IDEMPOTENCY_HOURS):
+    if row.is_old:
         row.delete()
         return None
     if row.request_hash != fingerprint:
@@ -240,12 +259,12 @@ def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
             chat_id=pending.chat_id,
             user_message_id=pending.user_message.pk,
             message_id=pending.message_id,
-            created_at=timezone.now(),
+            created_at=Now(),
         )
 
 
-def _require_idle(chat: Chat) -> None:
-    """No reply is being written; one whose process is gone is finished here and now."""
+def require_idle(chat: Chat) -> None:
+    """No reply is being written, or `ChatBusy`; one whose process is gone is finished here and now. Holds the lock."""
     active = _ACTIVE.first(chat.pk)
     if active is None:
         return
@@ -266,6 +285,7 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
         content=request.message,
         status=Status.COMPLETE,
         token_count=tokens,
+        terms=stored_terms(request.message, chat.owner_id),
         metadata=dict(request.metadata),
         created_at=now,
         completed_at=now,
@@ -293,6 +313,8 @@ def _begin_reply(
         again=again,
         may_wait=may_wait,
     )
+    tokens = quotas.tokens_for(finishing.prompt_tokens(prepared.record), variant)
+    reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
         chat_id=chat.pk,
         message_id=new_id(),
@@ -303,6 +325,8 @@ def _begin_reply(
         model=variant.model,
         context=prepared.record,
         started_at=timezone.now(),
+        owner_id=chat.owner_id,
+        reservation=reservation,
     )
     ActiveReply.objects.create(
         chat=chat,
@@ -315,6 +339,7 @@ def _begin_reply(
         owner=process.name(),
         lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         started_at=pending.started_at,
+        **quotas.held_by(reservation),
     )
     return Begun(pending, prepared.prompt, variant, prepared.brings_card)
 

@@ -1,7 +1,7 @@
 """A reply that nobody keeps, for clients that manage their own history (seed 004): read once, and gone.
 
-Nothing is stored. A client that leaves ends the upstream, because nobody else could read the rest. Replies of chats are
-`generation`'s.
+Nothing of it is stored but what it took of its user's allowance. A client that leaves ends the upstream, because nobody
+else could read the rest. Replies of chats are `generation`'s.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 from django.conf import settings
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, Variant
-from conversations import following, sse
+from conversations import following, passing, sse
 from conversations.draining import drained
 from conversations.finishing import INTERRUPTED, cost_of
 from conversations.generation import Log
 from conversations.histories import usage_json
+from memory.tokens import count_tokens
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,10 @@ class Asked:
 
     prompt: Prompt
     variant: Variant
+    tokens: int = 0
+    """Of the prompt, by our own count."""
+    call: int | None = None
+    """What it holds of the user's allowance, as `passing.begin` gave it."""
 
 
 async def events(asked: Asked) -> AsyncIterator[bytes]:
@@ -47,6 +53,7 @@ async def events(asked: Asked) -> AsyncIterator[bytes]:
             elif not reading.is_over:
                 yield sse.comment()
         message = reading.message()
+        await reading.settle()
     ending = "completed" if message["status"] == "complete" else message["status"]
     error = {"error": message["error"]} if message["error"] else {}
     yield sse.event(f"message.{ending}", {"message": message, **error})
@@ -57,6 +64,7 @@ async def whole(asked: Asked) -> dict[str, Any]:
     with Reading(asked) as reading:
         while not reading.is_over:
             await reading.more(following.KEEP_ALIVE_SECONDS)
+        await reading.settle()
         return reading.message()
 
 
@@ -68,6 +76,8 @@ class Reading:
         self._log = Log()
         self._told = 0
         self._news = asyncio.Event()
+        self._left = False
+        self._settling: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Reading:
         self._task = asyncio.create_task(self._read())
@@ -78,7 +88,9 @@ class Reading:
 
     def __exit__(self, *_: object) -> None:
         self._going.cancel()
-        self._task.cancel()
+        self._left = self._task.cancel()
+        if self._settling is None:
+            self._task.add_done_callback(lambda _: self._settled())
 
     @property
     def is_over(self) -> bool:
@@ -95,9 +107,13 @@ class Reading:
         self._told += len(text)
         return text
 
+    async def settle(self) -> None:
+        """Settle what the reply has taken, now that it has ended. One that is left is settled by itself."""
+        await asyncio.shield(self._settled())
+
     def message(self) -> dict[str, Any]:
         """The reply as it ended."""
-        reply, variant = self._reply(), self._asked.variant
+        reply, variant = self._reply, self._asked.variant
         return {
             "role": "assistant",
             "content": self._log.text(),
@@ -108,6 +124,21 @@ class Reading:
             "error": {"code": reply.error.code, "message": reply.error.message} if reply.error else None,
         }
 
+    def _settled(self) -> asyncio.Task[None]:
+        if self._settling is None:
+            self._settling = passing.end(self._asked.call, self._spent)
+        return self._settling
+
+    def _spent(self) -> int | None:
+        """Tokens, None where nothing came of it. Who leaves has had the model asked."""
+        reply = self._reply
+        if reply.usage is not None:
+            return reply.usage.input_tokens + reply.usage.output_tokens
+        if reply.status == "failed" and not self._left:
+            return None
+        return self._asked.tokens + count_tokens(self._log.text())
+
+    @cached_property
     def _reply(self) -> Reply:
         cut: ReplyStatus = "incomplete" if len(self._log) else "failed"
         if self._task.cancelled():

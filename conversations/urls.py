@@ -1,6 +1,6 @@
 from django.urls import path
 
-from conversations import doors, views
+from conversations import account_views, doors, views
 
 chat = "chats/<uuid:chat_id>"
 message = f"{chat}/messages/<uuid:message_id>"
@@ -17,5 +17,6 @@ urlpatterns = [
     path(f"{message}/regenerate", doors.RegenerateDoor.as_view()),
     path(f"{message}/stream", doors.StreamDoor.as_view()),
     path("ask", doors.AskDoor.as_view()),
+    path("me", account_views.MeView.as_view()),
     path("models", views.ModelsView.as_view()),
 ]

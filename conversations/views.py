@@ -18,14 +18,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.errors import InvalidRequest
-from chatmemory.http import CursorPages, caller
+from chatmemory.http import PAGING, CursorPages, caller
 from chatmemory.llm import registry
-from conversations import services
+from conversations import forgetting, services, signing_in
 from conversations.models import ActiveReply, Chat, Message
 from conversations.serializers import (
     ChatIn,
     ChatOut,
     ChatsPageOut,
+    EditIn,
     MessageOut,
     ModelsOut,
     TokenIn,
@@ -49,9 +50,11 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         body = TokenIn(data=request.data)
         body.is_valid(raise_exception=True)
+        taken = signing_in.take(body.validated_data["username"], request.META.get("REMOTE_ADDR", ""))
         user = authenticate(request._request, **body.validated_data)
         if user is None:
             raise AuthenticationFailed("Wrong username or password.")
+        signing_in.give_back(taken)
         token, text = AuthToken.objects.create(user, expiry=timedelta(days=TOKEN_DAYS))
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
@@ -82,8 +85,7 @@ class ChatsView(APIView):
     @extend_schema(
         parameters=[
             OpenApiParameter("search", str),
-            OpenApiParameter("cursor", str),
-            OpenApiParameter("limit", int),
+            *PAGING,
         ],
         responses=ChatsPageOut,
         operation_id="chats_list",
@@ -180,6 +182,36 @@ class MessageView(APIView):
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
         chat = services.get_chat(caller(request), chat_id)
         return Response(MessageOut(services.get_message(chat, message_id)).data)
+
+    @extend_schema(
+        request=EditIn,
+        responses=MessageOut,
+        operation_id="messages_update",
+        summary="Let a message say something else",
+        description="Memory that stood on the former text is dropped at once and made anew in the background.",
+        tags=["messages"],
+    )
+    def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = services.get_chat(caller(request), chat_id)
+        body = EditIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        content = body.validated_data.get("content")
+        if content is None:
+            return Response(MessageOut(services.get_message(chat, message_id)).data)
+        return Response(MessageOut(forgetting.edit_message(chat, message_id, content)).data)
+
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="messages_delete",
+        summary="Forget a message, and what memory made of it",
+        description="An empty row with status `deleted` stays in its place. What others said of it stays, too.",
+        tags=["messages"],
+    )
+    def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = services.get_chat(caller(request), chat_id)
+        forgetting.forget_message(chat.pk, message_id)
+        return Response(status=204)
 
 
 class ModelsView(APIView):

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from chatmemory.terminal import plain_json
 from conversations.formats.values import OWN_FORMAT, ImportedChat, ImportedMessage, ImportedUsage
 
 
@@ -56,12 +57,11 @@ def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) ->
 
     `chat.messages` is not looked at.
     """
-    yield (
-        json.dumps(chat_fields(chat), ensure_ascii=False, indent=1).removesuffix("\n}") + ',\n "messages": ['
-    )
+    head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1)
+    yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
     separator = "\n"
     for seq, message in enumerate(messages, start=1):
-        yield separator + "  " + json.dumps(message_fields(message, seq), ensure_ascii=False)
+        yield separator + "  " + plain_json(json.dumps(message_fields(message, seq), ensure_ascii=False))
         separator = ",\n"
     yield "\n ]\n}\n"
 

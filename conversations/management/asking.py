@@ -1,4 +1,4 @@
-"""What the commands share: the user and the files that were named; a progress bar where somebody looks on."""
+"""What the commands share: the user and the files that were named; a question; a progress bar where somebody looks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from django.core.management.base import CommandError, OutputWrapper
 from rich.console import Console
 from rich.progress import Progress
 
+from chatmemory.terminal import plain
 from conversations.interchange import FormatError, FormatName, ImportedChat, read_chats
 
 
@@ -29,11 +30,21 @@ def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
     try:
         return read_chats(path.read_text(encoding="utf-8"), name)
     except OSError as exc:
-        raise CommandError(f"{path}: {exc.strerror or exc}") from exc
+        raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
     except UnicodeDecodeError as exc:
-        raise CommandError(f"{path}: not UTF-8 at byte {exc.start}") from exc
+        raise CommandError(f"{plain(str(path))}: not UTF-8 at byte {exc.start}") from exc
     except FormatError as exc:
-        raise CommandError(f"{path}: {exc}") from exc
+        raise CommandError(f"{plain(str(path))}: {exc}") from exc
+
+
+def confirmed(question: str, stream: OutputWrapper) -> bool:
+    """Whether somebody answers `yes`. Where nobody is there to answer, that is no."""
+    stream.write(f"{question} There is no way back. Type yes to go on: ", ending="")
+    stream.flush()
+    try:
+        return input().strip().lower() == "yes"
+    except EOFError:
+        return False
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from chatmemory.terminal import plain
 from conversations.exporting import chat_values, message_values
 from conversations.interchange import export_chat_text
 from conversations.models import Chat
@@ -38,7 +39,7 @@ class Command(BaseCommand):
         try:
             _write(out, pieces)
         except OSError as exc:
-            raise CommandError(f"{out}: {exc.strerror or exc}") from exc
+            raise CommandError(f"{plain(str(out))}: {exc.strerror or exc}") from exc
 
 
 def _write(path: Path, pieces: Iterator[str]) -> None:

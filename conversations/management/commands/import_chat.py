@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
+from chatmemory.terminal import plain
 from conversations.importing import check_chat, import_chat
 from conversations.interchange import FORMATS, FormatName, ImportedChat
 from conversations.management.asking import chats_in, progress_bar, user_named
@@ -56,7 +57,7 @@ class Command(BaseCommand):
     def _tell(self, chats: Sequence[ImportedChat]) -> None:
         for chat in chats:
             characters = sum(len(message.content) for message in chat.messages)
-            title = chat.title or chat.metadata.get("source_id", "untitled")
+            title = plain(chat.title or str(chat.metadata.get("source_id", "untitled")))
             self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
         self.stdout.write(f"{len(chats)} chats; nothing was imported.")
 
@@ -67,5 +68,5 @@ def _read(path: Path, name: FormatName) -> list[ImportedChat]:
         for chat in chats:
             check_chat(chat)
     except InvalidRequest as exc:
-        raise CommandError(f"{path}: {exc}") from exc
+        raise CommandError(f"{plain(str(path))}: {exc}") from exc
     return chats

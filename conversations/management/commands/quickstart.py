@@ -22,6 +22,7 @@ from django.db import OperationalError
 from chatmemory import children
 from chatmemory.children import Child
 from chatmemory.llm import registry
+from chatmemory.terminal import plain
 from conversations import quickstart
 from conversations.quickstart import Prepared
 
@@ -126,25 +127,29 @@ def _server(port: int) -> Child:
 
 
 def _worker() -> Child:
-    # Its main process may hang on SIGTERM (django-q2 issue 346); what it leaves undone is found again.
-    return _start("worker", [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"], patience=5)
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
+    return _start("worker", command, settings.WORKER_STOP_SECONDS + 4)
 
 
 def _start(name: str, command: list[str], patience: float) -> Child:
     env = {"LOG_FORMAT": "console", **os.environ, "PYTHONUNBUFFERED": "1"}
     log = quickstart.folder() / "log" / f"{name}.log"
-    return children.start(name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience)
+    return children.start(
+        name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience, is_tied=True
+    )
 
 
 def _until_ready(port: int, running: list[Child], stopped: threading.Event) -> bool:
-    """True when the server says that it is ready, False when told to stop before."""
+    """True when the server says that it and the worker are ready, False when told to stop before."""
     deadline = time.monotonic() + READY_SECONDS
     while not stopped.wait(WATCH_SECONDS / 2):
         _require_alive(running)
         if _is_ready(port):
             return True
         if time.monotonic() > deadline:
-            raise CommandError(f"The server was not ready within {READY_SECONDS} s.{_last_lines(running[0])}")
+            raise CommandError(
+                f"Server and worker were not ready within {READY_SECONDS} s.{_last_lines(running[0])}"
+            )
     return False
 
 
@@ -173,7 +178,8 @@ def _require_alive(running: list[Child]) -> None:
 
 
 def _last_lines(child: Child) -> str:
-    lines = child.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+    text = child.log.read_text(encoding="utf-8", errors="replace")
+    lines = list(map(plain, text.splitlines()[-LAST_LINES:]))
     return "\n".join([f" Its log is {_short(child.log)}; it ends:", *lines])
 
 

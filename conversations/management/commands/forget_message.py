@@ -1,0 +1,35 @@
+"""`manage.py forget_message`: takes out all that a message said, and what memory made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.errors import ChatMemoryError
+from conversations.forgetting import forget_message
+from conversations.management.asking import confirmed
+from conversations.models import Message
+
+
+class Command(BaseCommand):
+    help = "Forget a message: its text, and all that memory made of it. There is no way back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chat", metavar="CHAT", type=UUID, help="id of the chat")
+        parser.add_argument("message", metavar="MESSAGE", type=UUID, help="id of the message")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *_args: Any, **options: Any) -> str:
+        message = Message.objects.filter(pk=options["message"], chat=options["chat"]).first()
+        if message is None:
+            raise CommandError(f"There is no message {options['message']} in chat {options['chat']}.")
+        told = f"message {message.seq} of chat {message.chat_id} ({message.role}, {len(message.content)} characters)"
+        if not (options["yes"] or confirmed(f"Forget {told}?", self.stdout)):
+            raise CommandError("Nothing was done.")
+        try:
+            forget_message(message.chat_id, message.pk)
+        except ChatMemoryError as exc:
+            raise CommandError(exc.message) from exc
+        return f"Forgotten: message {message.seq} of chat {message.chat_id}."

@@ -1,0 +1,34 @@
+"""`manage.py forget_user`: erases a user with all that is theirs, or goes on where that stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.terminal import plain
+from conversations import erasing
+from conversations.management.asking import confirmed, progress_bar
+
+
+class Command(BaseCommand):
+    help = "Erase a user: chats, memory, tokens, sessions and the account itself. There is no way back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("user", metavar="USER", help="name of the user, who may be inactive")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *_args: Any, **options: Any) -> str:
+        name = plain(options["user"])
+        user = User.objects.filter(username=options["user"]).first()
+        if user is None:
+            raise CommandError(f"There is no user {name}.")
+        chats, messages = erasing.what_is_theirs(user)
+        told = f"{name} with {chats} chats and {messages} messages"
+        if not (options["yes"] or confirmed(f"Erase {told}?", self.stdout)):
+            raise CommandError("Nothing was done.")
+        erasing.request_erasure(user.pk)
+        with progress_bar("Erasing", chats, self.stderr) as advance:
+            erasing.erase(user.pk, tell=advance)
+        return f"Erased: {told}."
