@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory import faults
 from memory import leasing
 from memory.asking import Answer, FoldFailed, Folding, ask_summarizer
 from memory.models import ConversationBrief
@@ -34,13 +35,16 @@ def attempt(brief: ConversationBrief, folding: Folding, *, builtin: bool, timeou
     if not _begin(brief, number, builtin=builtin):
         raise LeaseLost
     try:
-        return ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
+        faults.point("fold.counted")
+        answer = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
+        faults.point("fold.answered")
     except FoldFailed as failure:
         _failed(brief, number, failure.code, str(failure))
         raise
     except Exception:
         _failed(brief, number, "internal", "Folding failed by a fault of our own; the log has it.")
         raise
+    return answer
 
 
 def forgive(brief: ConversationBrief) -> None:

@@ -6,15 +6,18 @@ and its own turn is known to the state while it still stays verbatim. How a card
 
 from __future__ import annotations
 
+import json
 import logging
 from decimal import Decimal
 from typing import Any
 
+from django.utils import timezone
+
 from conversations.models import Message, Status
-from memory import queueing
+from memory import acceptance, queueing
 from memory.chat_limits import limits_of
 from memory.loading import each_turn, stored_state
-from memory.models import Card, ContextRecord, ConversationBrief, Kind
+from memory.models import Card, ContextRecord, ContextText, ConversationBrief, Kind
 from memory.planned import Plan
 from memory.policies import get_policy
 from memory.policies.card import CardRequest, told_by_reply
@@ -22,9 +25,13 @@ from memory.policies.protocol import Refusal, State
 from memory.policies.window import before_window, totals_of
 from memory.provenance import retained_in, source_hash
 from memory.publishing import Result, locked_brief, write
+from memory.shown import planned_turns
 from memory.turns import Turn
 
 logger = logging.getLogger(__name__)
+
+BROUGHT = ("new_url", "new_instruction")
+"""Why a card is refused that reads well."""
 
 
 def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
@@ -60,12 +67,16 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
         return Card.MISSING
     turns = _covered(brief, reply, Plan.from_json(record["plan"]))
     try:
-        state = told_by_reply(stored_state(brief), text, _sources(turns, reply), limits_of(brief))
-    except Refusal:
+        state = _told(brief, reply, record, turns, text)
+    except Refusal as refusal:
+        if refusal.reason in BROUGHT:
+            _note(brief, refusal)
         return Card.MALFORMED
-    was_due = brief.due
+    waited = bool(brief.due or brief.requested)
+    if (brief.last_error or {}).get("attempt") == 0:
+        brief.last_error = None
     write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
-    if brief.due and not was_due:
+    if (brief.due or brief.requested) and not waited:
         queueing.enqueue_fold(brief.chat_id)
     return Card.KEPT
 
@@ -96,10 +107,44 @@ def _told_themselves(turns: list[Turn]) -> bool:
     return not replies or kept.count() == len(replies)
 
 
-def _sources(turns: list[Turn], reply: Message) -> list[str]:
-    """What the model can have a link from, beside the card before."""
+def _told(
+    brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn], text: str
+) -> State:
+    """The state after the card `text`. Raises `Refusal`."""
+    before = stored_state(brief)
+    after = told_by_reply(before, text, limits_of(brief))
     question = reply.reply_to.content if reply.reply_to else ""
-    return [question, reply.content, *(side for turn in turns for side in (turn.user, turn.assistant))]
+    shown = [question, reply.content, *acceptance.said_in(turns)]
+    try:
+        acceptance.check(before, after, shown)
+    except Refusal:
+        # Seldom enough for some queries more: its model may have told of anything else in the prompt.
+        acceptance.check(before, after, [*shown, brief.chat.instructions, *_prompted(reply, record)])
+    return after
+
+
+def _prompted(reply: Message, record: dict[str, Any]) -> list[str]:
+    """What else the model was sent: turns verbatim and as lines, and what the client gave it for the question."""
+    turns = planned_turns(reply.chat_id, Plan.from_json(record["plan"]))
+    hashes = [record["turn_instructions_hash"], record["sources_hash"]]
+    texts = dict(
+        ContextText.objects.filter(chat_id=reply.chat_id, sha256__in=hashes).values_list("sha256", "text")
+    )
+    sources = json.loads(texts.get(record["sources_hash"], "[]"))
+    told = [texts.get(record["turn_instructions_hash"], ""), *acceptance.strings_in(sources)]
+    return [*told, *acceptance.said_in(turns), *(turn.line for turn in turns)]
+
+
+def _note(brief: ConversationBrief, refusal: Refusal) -> None:
+    """Let staff see why a card was refused, where no failure of a summarizer stands already."""
+    if brief.last_error is None:
+        brief.last_error = {
+            "code": refusal.reason,
+            "message": f"A reply's memory card was not taken. {refusal}",
+            "at": timezone.now().isoformat(),
+            "attempt": 0,
+        }
+        brief.save(update_fields=["last_error"])
 
 
 def _result(

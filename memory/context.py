@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt
+from memory.excerpts import Excerpt, Said
 from memory.limits import MemoryLimits
 from memory.material import Material, gather
 from memory.plan import choose_within
@@ -25,6 +27,8 @@ from memory.rendering import Count, Rendered, Section, render_memory, render_par
 from memory.sources import Source, fit_sources, render_sources
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn
+
+NOTHING_SAID: Mapping[int, Said] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +72,33 @@ def assemble(
     limits: MemoryLimits,
     window_turns: int,
     anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
+    said: Mapping[int, Said] = NOTHING_SAID,
 ) -> Context:
     """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
     whatever the text.
 
     `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
-    shows verbatim. The context's own plan is the one to store.
+    shows verbatim, `said` the messages that its excerpts quote. The context's own plan is the one to store.
     """
     count = _remembering(count_tokens)
-    memory = render_memory(plan, state, turns, count)
+
+    def render(planned: Plan) -> list[Rendered]:
+        return render_memory(planned, state, turns, said, count)
+
+    memory = render(plan)
     if _tokens(memory) > limits.prompt_budget:
-        material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
-        plan, memory = _smaller(plan, memory, material, state, turns, count)
+        material = gather(
+            state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq, excerpts
+        )
+        plan, memory = _smaller(plan, memory, material, render)
     sources = fit_sources(asked.sources, limits.sources_budget)
     plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens)
     return _finish(plan, memory, asked, count)
 
 
 def _smaller(
-    plan: Plan,
-    memory: list[Rendered],
-    material: Material,
-    state: Sequence[StateSection],
-    turns: Sequence[Turn],
-    count: Count,
+    plan: Plan, memory: list[Rendered], material: Material, render: Callable[[Plan], list[Rendered]]
 ) -> tuple[Plan, list[Rendered]]:
     """The first plan that fits as rendered, and its rendering. What it shows verbatim, `plan` showed, too."""
     budget = allowance = material.limits.prompt_budget
@@ -102,17 +109,23 @@ def _smaller(
         allowance -= over * step
         step *= 2
         plan = choose_within(material, allowance)
-        memory = render_memory(plan, state, turns, count)
+        memory = render(plan)
     return plan, memory
 
 
-def rebuild(plan: Plan, state: Sequence[StateSection], turns: Sequence[Turn], asked: Asked) -> Context:
+def rebuild(
+    plan: Plan,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    asked: Asked,
+    said: Mapping[int, Said] = NOTHING_SAID,
+) -> Context:
     """The context that `plan` was stored for, from the texts it names.
 
     Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
     """
     count = _remembering(count_tokens)
-    return _finish(plan, render_memory(plan, state, turns, count), asked, count)
+    return _finish(plan, render_memory(plan, state, turns, said, count), asked, count)
 
 
 def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
+from chatmemory import faults
 from memory import leasing
 from memory.asking import Answer, FoldFailed, Folding
 from memory.attempts import LeaseLost, attempt, forgive
@@ -86,6 +87,7 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
     if owner is None:
         return report
     try:
+        faults.point("fold.leased")
         _work(chat_id, owner, until, report, tell)
     finally:
         leasing.release(chat_id, owner)
@@ -110,6 +112,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
             report.outcome = "more"
             return
         bites = report.bites
+        faults.point("fold.loaded")
         _take_step(job, until, report)
         tell(report.bites - bites)
 
@@ -212,4 +215,5 @@ def _result(brief: ConversationBrief, bite: Bite, answer: Answer, *, degraded: b
         model=answer.model,
         prompt_hash=answer.prompt_hash,
         duration_ms=answer.duration_ms,
+        soft_faults=answer.soft_faults,
     )

@@ -15,12 +15,28 @@ from django.db.models.functions import Now
 
 from chatmemory import process
 from memory.models import ConversationBrief, Requested
+from memory.pacing import MAX_BACKOFF_SECONDS
 
-FREE = Q(lease_owner="") | Q(lease_expires_at=None) | Q(lease_expires_at__lt=Now())
+TOO_FAR = timedelta(hours=1)
+"""What lies that far beyond a lease's or a wait's length was written before the clock was set back, and counts no more.
+"""
+
+LONGEST = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
+LONGEST_WAIT = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
+FREE = (
+    Q(lease_owner="")
+    | Q(lease_expires_at=None)
+    | Q(lease_expires_at__lt=Now())
+    | Q(lease_expires_at__gt=Now() + LONGEST + TOO_FAR)
+)
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory is to be worked on, now or when their next attempt has come."""
-COME = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
+COME = (
+    Q(next_attempt_at=None)
+    | Q(next_attempt_at__lte=Now())
+    | Q(next_attempt_at__gt=Now() + LONGEST_WAIT + TOO_FAR)
+)
 
 
 def take(chat_id: UUID) -> str | None:
@@ -53,6 +69,12 @@ def renew(chat_id: UUID, owner: str) -> bool:
 def release(chat_id: UUID, owner: str) -> None:
     """Give the lease back, if it is still `owner`'s."""
     held(chat_id, owner).update(lease_owner="", lease_expires_at=None)
+
+
+def release_dead(process_name: str) -> int:
+    """Give back all that a process held which is known to be gone. Returns how many leases that were."""
+    its = ConversationBrief.objects.filter(lease_owner__startswith=f"{process_name}:")
+    return its.update(lease_owner="", lease_expires_at=None)
 
 
 def ready() -> QuerySet[ConversationBrief]:

@@ -31,6 +31,8 @@ class MemoryLimits:
     """Of turns, in one request to the summarizer."""
     min_fold_tokens: int = 1000
     """Beyond the window, before lines that do not fit make a chat due."""
+    recall_share: float = 0.33
+    """Of the prompt's budget, for excerpts of earlier turns; 0: nothing is recalled."""
     sources_budget: int = 4000
     turns_as: TurnsAs = "messages"
     enabled: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory.excerpts import Excerpt
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
@@ -23,6 +24,8 @@ class Material:
     limits: MemoryLimits
     window_turns: int
     anchor_seq: int
+    excerpts: tuple[Excerpt, ...] = ()
+    """Of earlier turns, the best first."""
     may_show: frozenset[int] | None = None
     """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
 
@@ -39,6 +42,7 @@ def gather(
     limits: MemoryLimits,
     window_turns: int,
     anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
 ) -> Material:
     """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
     out."""
@@ -50,4 +54,5 @@ def gather(
         limits=limits,
         window_turns=max(1, window_turns) if limits.enabled else 1,
         anchor_seq=anchor_seq,
+        excerpts=tuple(excerpts) if limits.enabled else (),
     )

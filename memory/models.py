@@ -1,6 +1,7 @@
 """What is remembered: the brief in use, the revisions it came from, and what each reply was told.
 
 The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
+Last come the workers' signs of life, which nobody keeps.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from chatmemory.ids import new_id
 from conversations.models import Chat, Message
@@ -90,7 +92,13 @@ class Kind(models.TextChoices):
 
 
 class SummaryRevision(models.Model):
-    """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost."""
+    """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost.
+
+    `parent` is the version whose state it goes on from: for a restored one, the version restored. `soft_faults` are
+    what is wanting in it, `is_wanting` if anything is; `drift` is how far a rebuild found the memory before it from
+    the originals. `forgotten_at`: when its texts were taken out, because a message that it had seen was edited or
+    forgotten; what it cost stays.
+    """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
     version = models.PositiveIntegerField()
@@ -114,12 +122,19 @@ class SummaryRevision(models.Model):
     source_hash = models.CharField(max_length=64, blank=True)
     duration_ms = models.PositiveIntegerField(default=0)
     retained = models.JSONField(default=dict)
+    soft_faults = models.JSONField(blank=True, default=list)
+    is_wanting = models.BooleanField(default=False)
+    drift = models.JSONField(null=True, blank=True)
+    forgotten_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        indexes = [
+            models.Index(fields=["-id"], name="revision_wanting", condition=Q(is_wanting=True)),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["chat", "version"], name="revision_chat_version"),
             models.CheckConstraint(condition=Q(version__gte=1), name="revision_version_from_one"),
@@ -237,3 +252,38 @@ class Comparison(models.Model):
     def is_over(self) -> bool:
         """Whether nothing will change any more."""
         return self.state in (Comparing.DONE, Comparing.FAILED)
+
+
+class Watch(models.Model):
+    """What a watchdog knows of its cluster of workers. `name` is the watchdog's process.
+
+    Canaries are numbered: `done` is the highest that a worker process ran, `acknowledged` the highest whose result came
+    all the way. `alive_at`: when the cluster last showed that it works; `seen_at`: when the watchdog itself did.
+    """
+
+    name = models.CharField(max_length=100, primary_key=True)
+    done = models.PositiveIntegerField(default=0)
+    acknowledged = models.PositiveIntegerField(default=0)
+    alive_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()  # nobody is shown it
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkerProcess(models.Model):
+    """A worker process of a watched cluster, by the name under which it holds leases; busy with a task, or idle."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    watch = models.ForeignKey(Watch, on_delete=models.CASCADE, related_name="processes")
+    pid = models.PositiveIntegerField()
+    busy_since = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # as above
+
+    def __str__(self) -> str:
+        return self.name

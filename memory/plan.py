@@ -1,8 +1,9 @@
 """Choosing what of memory a prompt shows, by stored counts alone: budget in, `Plan` out.
 
-The budget is given out in one order: the newest turn, the state, a tenth for lines, the rest of the window,
-more lines, more turns verbatim. Chosen newest first, shown oldest first. What has neither text nor line is
-counted. Texts are not read here, so only those that a plan shows need to be loaded.
+The budget is given out in one order: the newest turn, the state, a tenth for lines, the next newest of the window,
+excerpts of earlier turns up to their share, the rest of the window, more lines, more turns verbatim. Chosen newest
+first, shown oldest first. What has neither text nor line is counted. Texts are not read here, so only those that a
+plan shows need to be loaded.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memory.blocks import Room, first_verbatim
+from memory.clips import clip_state
+from memory.excerpts import Excerpt
 from memory.limits import MemoryLimits
 from memory.lines import MERGED_TOKENS, LineCosts, lines_head_cost
 from memory.material import Material, gather
+from memory.picking import Picking
 from memory.planned import Clips, Merged, Plan, Shown, Span
 from memory.policies.protocol import StateSection
-from memory.tokens import MESSAGE_OVERHEAD
 from memory.turns import Turn
 from memory.verbatim import show_clipped, show_whole, turn_cost, verbatim_head_cost
 
 MIN_NEWEST = 60
 """Tokens that the newest turn is given before the state gets any."""
-MIN_SECTION = 32
-"""Tokens below which a clipped section of state would be little more than its heading."""
+NEWEST_TURNS = 3
+"""Turns of the window that excerpts of earlier ones leave their room."""
 
 
 def choose(
@@ -35,13 +38,14 @@ def choose(
     limits: MemoryLimits,
     window_turns: int,
     anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
 ) -> Plan:
     """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
 
     `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that
-    of the plan before (0: none).
+    of the plan before (0: none). `excerpts` are those of earlier turns that speak to the question, best first.
     """
-    material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq)
+    material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq, excerpts)
     return choose_within(material, limits.prompt_budget)
 
 
@@ -62,19 +66,22 @@ class _Choice:
         self.lines = LineCosts(material.turns, older=material.older_turns > 0)
         self.window_at = max(0, len(self.turns) - material.window_turns)
         self.verbatim: dict[int, Shown] = {}
+        self.picking = Picking(material.excerpts)
 
     def plan(self) -> Plan:
         """The steps, in their order."""
         state = self._newest_and_state()
-        self._window()
+        self._window_and_excerpts()
         start = self._start()
         self._show(range(start, self.window_at))
+        self._recall_instead()
         plan = Plan(
             budget=self.m.limits.prompt_budget,
             turns_as=self.m.limits.turns_as,
             state=state,
             verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
             dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
+            recalled=tuple(sorted(excerpt.quotes for excerpt in self.picking.taken)),
             anchor_seq=self.turns[start].from_seq if self.turns else 0,
         )
         return self._with_lines(plan)
@@ -87,7 +94,7 @@ class _Choice:
         room = min(wanted, self.left)
         if newest is not None and newest.clipped:
             room = min(room, self.left - self._reserve(len(self.turns) - 1))
-        clips, spent = _clip_state(self.m.state_tokens, room)
+        clips, spent = clip_state(self.m.state_tokens, room)
         self.left -= spent
         return clips
 
@@ -110,10 +117,17 @@ class _Choice:
 
     # The rest of the window
 
-    def _window(self) -> None:
-        rest = [index for index in range(self.window_at, len(self.turns) - 1) if self.m.showable(index)]
-        whole = len(rest) == len(self.turns) - 1 - self.window_at
-        if whole and sum(self.costs[index] for index in rest) <= self.left - self._reserve(self.window_at):
+    def _window_and_excerpts(self) -> None:
+        """A window of many turns leaves excerpts their share: its newest turns come before them, the others after."""
+        newest = max(self.window_at, len(self.turns) - NEWEST_TURNS) if self.m.excerpts else self.window_at
+        self._window(newest, len(self.turns) - 1)
+        self._recall()
+        self._window(self.window_at, newest)
+
+    def _window(self, start: int, end: int) -> None:
+        rest = [index for index in range(start, end) if self.m.showable(index)]
+        whole = len(rest) == end - start
+        if whole and sum(self.costs[index] for index in rest) <= self.left - self._reserve(start):
             self._show(rest)
             return
         reserve = self._reserve(len(self.turns) - 1)
@@ -131,6 +145,22 @@ class _Choice:
         for index in indexes:
             self.verbatim[index] = show_whole(self.turns[index])
             self.left -= self.costs[index]
+
+    # Excerpts of earlier turns
+
+    def _recall(self) -> None:
+        """Show excerpts within their share of the budget, as far as the lines that come before them leave it."""
+        share = int(self.budget * self.m.limits.recall_share)
+        self.picking.fill(min(share, self.left - self._reserve(self.window_at)), self._shown())
+        self.left -= self.picking.cost
+
+    def _recall_instead(self) -> None:
+        before = self.picking.cost
+        self.picking.instead(self._shown())
+        self.left += before - self.picking.cost
+
+    def _shown(self) -> list[Turn]:
+        return [self.turns[index] for index in self.verbatim]
 
     # More turns verbatim
 
@@ -228,20 +258,3 @@ class _Choice:
 
 def _show_within(turn: Turn, cost: int, room: int) -> Shown | None:
     return show_whole(turn) if cost <= room else show_clipped(turn, room)
-
-
-def _clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
-    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
-    the rest."""
-    clips: list[int | None] = []
-    left = max(0, room)
-    for tokens in sections:
-        if tokens <= left:
-            clips.append(None)
-            left -= tokens
-        elif left >= MIN_SECTION:
-            clips.append(left - MESSAGE_OVERHEAD)
-            left = 0
-        else:
-            clips.append(0)
-    return tuple(clips), max(0, room) - left

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from memory.limits import TurnsAs
 
-RENDERER = 2
+RENDERER = 4
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
@@ -45,6 +45,14 @@ class Shown(NamedTuple):
         return self.user_clip is not None or self.assistant_clip is not None
 
 
+class Quote(NamedTuple):
+    """What of a message is shown as an excerpt: its characters from `start` to `end`, all where `end` is None."""
+
+    seq: int
+    start: int = 0
+    end: int | None = None
+
+
 Clips = tuple[int | None, ...]
 """One a section or source: the tokens it is cut to at its end; None: whole; 0: left out."""
 
@@ -59,9 +67,11 @@ class Plan:
     merged: Merged | None = None
     lines: tuple[Span, ...] = ()
     verbatim: tuple[Shown, ...] = ()
+    recalled: tuple[tuple[Quote, ...], ...] = ()
+    """Excerpts of earlier turns, a turn each. Its line may be shown, too, never the turn itself."""
     sources: Clips = ()
     unrepresented: int = 0
-    """Finished turns that neither text nor line stands for."""
+    """Finished turns that neither text nor line stands for: left to recall, also where that brought one back."""
     dropped: int = 0
     """Turns of the window that are not verbatim, for want of room."""
     anchor_seq: int = 0
@@ -82,6 +92,11 @@ class Plan:
             "merged": list(self.merged) if self.merged else None,
             "lines": [list(span) for span in self.lines],
             "verbatim": [list(shown) for shown in self.verbatim],
+            **(
+                {"recalled": [[list(quote) for quote in quotes] for quotes in self.recalled]}
+                if self.recalled
+                else {}
+            ),
             "sources": list(self.sources),
             "unrepresented": self.unrepresented,
             "dropped": self.dropped,
@@ -101,6 +116,7 @@ class Plan:
             merged=Merged(*data["merged"]) if data["merged"] else None,
             lines=tuple(Span(*span) for span in data["lines"]),
             verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
+            recalled=tuple(tuple(Quote(*quote) for quote in quotes) for quotes in data.get("recalled", ())),
             sources=tuple(data["sources"]),
             unrepresented=data["unrepresented"],
             dropped=data["dropped"],

@@ -1,4 +1,5 @@
-"""Where a revision came from, in short: which texts went into it, and which of their salient spans it still holds.
+"""Where a revision came from, in short: which texts went into it, and which of their salient spans it still holds;
+for a rebuilt one, also what the memory before it had lost of them.
 
 Pure: turns and a state in, values out.
 """
@@ -8,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from memory.policies.protocol import Policy, State
-from memory.salience import LIST_CAP, Retained, retained, spans
+from memory.salience import LIST_CAP, Holding, Retained, retained, spans
 from memory.turns import Turn, assistant_text
 
 
@@ -30,21 +32,98 @@ def retained_in(policy: Policy, state: State, turns: Sequence[Turn]) -> Retained
     return retained(_text(turns), _rendered(policy, state))
 
 
-def retained_of_all(policy: Policy, state: State, bites: Iterable[Sequence[Turn]]) -> Retained:
-    """As `retained_in` over many bites, one in memory at a time. A span counts once in each bite it is in."""
-    kept: dict[str, str] = {}
-    lost: dict[str, str] = {}
-    still = total = 0.0
-    rendered = _rendered(policy, state)
-    for bite in bites:
+class Survey:
+    """A rebuilt state held against all its originals, a bite at a time, and beside it the state that it replaces.
+
+    A span counts once in each bite it is in. `before` is None where the state before is not to be compared.
+    """
+
+    def __init__(self, policy: Policy, state: State, before: State | None, version: int) -> None:
+        after_text = _rendered(policy, state)
+        before_text = "" if before is None else _rendered(policy, before)
+        self._after, self._both, self._before = _Tally(after_text), _Tally(after_text), _Tally(before_text)
+        self._of_after, self._of_before = _figures(after_text), _figures(before_text)
+        self._unsaid = {*self._of_after, *self._of_before}
+        self._compares, self._version = before is not None, version
+
+    def take(self, bite: Sequence[Turn], *, of_both: bool) -> None:
+        """Hold the states against these turns; `of_both`: the state before had folded them, too."""
         text = _text(bite)
-        found, number = retained(text, rendered), len(spans(text))
-        still, total = still + found.share * number, total + number
-        kept |= {span.casefold(): span for span in found.kept}
-        lost |= {span.casefold(): span for span in found.lost}
-    return Retained(
-        list(kept.values())[:LIST_CAP], list(lost.values())[:LIST_CAP], still / total if total else 1.0
-    )
+        found = spans(text)
+        tallies = (self._after, self._both, self._before) if of_both else (self._after,)
+        for tally in tallies:
+            tally.take(found)
+        if self._unsaid:
+            said = Holding(text, self._unsaid)
+            self._unsaid = {span for span in self._unsaid if span not in said}
+
+    @property
+    def retained(self) -> Retained:
+        """What the rebuilt state holds of all originals."""
+        tally = self._after
+        return Retained(tally.kept[:LIST_CAP], tally.lost[:LIST_CAP], tally.share)
+
+    @property
+    def drift(self) -> dict[str, Any] | None:
+        """How far the state before was from what both had folded, as compared with the rebuilt one. None: not compared.
+
+        `lost` are spans of the originals that the rebuilt state holds and the one before did not, `only_before` the
+        other way round; `added` are numbers, ids and addresses of either that no original has.
+        """
+        before, after = self._before, self._both
+        if not (self._compares and before.total):
+            return None
+        return {
+            "against": self._version,
+            "share": {"before": before.share, "after": after.share},
+            "lost": _of(after.kept, before.lost)[:LIST_CAP],
+            "only_before": _of(before.kept, after.lost)[:LIST_CAP],
+            "added": {
+                "before": _of(self._of_before, self._unsaid)[:LIST_CAP],
+                "after": _of(self._of_after, self._unsaid)[:LIST_CAP],
+            },
+        }
+
+
+class _Tally:
+    """Which spans of many sources a text holds."""
+
+    def __init__(self, text: str) -> None:
+        self._holding = Holding(text)
+        self._kept: dict[str, str] = {}
+        self._lost: dict[str, str] = {}
+        self.held = self.total = 0
+
+    def take(self, found: Sequence[str]) -> None:
+        """Count the spans of one source."""
+        self.total += len(found)
+        for span in found:
+            is_held = span in self._holding
+            self.held += is_held
+            (self._kept if is_held else self._lost)[span.casefold()] = span
+
+    @property
+    def share(self) -> float:
+        return self.held / self.total if self.total else 1.0
+
+    @property
+    def kept(self) -> list[str]:
+        return list(self._kept.values())
+
+    @property
+    def lost(self) -> list[str]:
+        return list(self._lost.values())
+
+
+def _figures(text: str) -> list[str]:
+    """The spans of `text` that nobody writes by chance: with a digit or an @ in them."""
+    return [span for span in spans(text) if any(char.isdigit() or char == "@" for char in span)]
+
+
+def _of(some: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Those of `some` that are among `others`, case aside."""
+    known = {span.casefold() for span in others}
+    return [span for span in some if span.casefold() in known]
 
 
 def _text(turns: Sequence[Turn]) -> str:

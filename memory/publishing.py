@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from chatmemory import faults
 from conversations.models import Chat
 from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS
@@ -66,6 +69,10 @@ class Result:
     duration_ms: int
     seen_seq: int = 0
     """The last message that went into the state, where that is later than `through_seq`."""
+    soft_faults: Sequence[Mapping[str, Any]] = ()
+    """What is wanting in the state, for staff."""
+    drift: Mapping[str, Any] | None = None
+    """Of a rebuild: what it found the memory before it to have lost and added."""
     by_reply: bool = False
     """No summarizer was asked: what its failures left behind stands."""
 
@@ -81,12 +88,16 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
     started = time.monotonic()
     with transaction.atomic():
         brief = locked_brief(seen.chat_id)
-        if brief is not None and (brief.version, brief.epoch) == (seen.version, seen.epoch):
-            write(brief, result)
-            _log(brief, result, started)
-            return Done.PUBLISHED
-    logger.info("memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version})
-    return Done.LOST
+        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+            logger.info(
+                "memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version}
+            )
+            return Done.LOST
+        write(brief, result)
+        faults.point("publish.stored")
+    faults.point("publish.committed")
+    _log(brief, result, started)
+    return Done.PUBLISHED
 
 
 def write(brief: ConversationBrief, result: Result) -> None:
@@ -107,7 +118,19 @@ def write(brief: ConversationBrief, result: Result) -> None:
     _settle(brief, result)
     _recount(brief, result)
     _revision(brief, parent, result).save(force_insert=True)
+    if result.kind == Kind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
+        brief.requested = Requested.REBUILD
     brief.save()
+
+
+def _has_folded_enough(chat_id: UUID) -> bool:
+    """Whether so many folds followed each other that memory is to be rebuilt, where a setting says so."""
+    every = settings.MEMORY_REBUILD_EVERY_FOLDS
+    if not every:
+        return False
+    made = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[Kind.FOLD, Kind.REBUILD])
+    kinds = list(made.order_by("-version").values_list("kind", flat=True)[:every])
+    return len(kinds) == every and Kind.REBUILD not in kinds
 
 
 def _log(brief: ConversationBrief, result: Result, started: float) -> None:
@@ -192,4 +215,7 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         source_hash=result.source_hash,
         duration_ms=result.duration_ms,
         retained=asdict(result.retained),
+        soft_faults=list(result.soft_faults),
+        is_wanting=bool(result.soft_faults),
+        drift=result.drift,
     )

@@ -17,6 +17,7 @@ from django.db import DatabaseError, transaction
 from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
+from chatmemory import faults
 from chatmemory.ids import new_id
 from chatmemory.observability import request_id
 
@@ -71,3 +72,4 @@ def _enqueue(put: Callable[[], object]) -> None:
         transaction.on_commit(put, robust=True)
     else:
         put()
+        faults.point("queue.enqueued")

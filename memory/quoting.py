@@ -7,14 +7,16 @@ open one. Everything else stays as it was typed. Nothing here knows which model 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from memory.lookalikes import begins
 from memory.turns import Turn, assistant_text
 
 SUMMARY_HEADING = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
 LINES_HEADING = "EARLIER TURNS, ONE LINE EACH (oldest first; details may be missing):"
 FACTS_HEADING = "FACTS – PRIOR CONVERSATION (use only if relevant):"
 SOURCES_HEADING = "SOURCES (retrieved material for this question):"
+RECALL_HEADING = "EXCERPTS FROM EARLIER IN THIS CONVERSATION (oldest first; use only if relevant):"
 RECENT_HEADING = "RECENT CONVERSATION:"
 
 NO_SUMMARY = "NONE"
@@ -23,46 +25,50 @@ NO_SUMMARY = "NONE"
 _SUMMARY_OPEN, _SUMMARY_CLOSE = "=== EXISTING_SUMMARY ===", "=== END_EXISTING_SUMMARY ==="
 _TURNS_OPEN, _TURNS_CLOSE = "=== NEW_TURNS ===", "=== END_NEW_TURNS ==="
 
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
-)
-"""Characters that take no room on a screen and could hide a marker from a comparison."""
-
 _MARKER = re.compile(
-    r"\s*(?:"
+    r"(?:"
     r"={3,}\s*[^=\s]"
-    r"|(?:turn\s+\d+|user|assistant|recent\s+conversation)\s*[:：]"
-    r"|background\s*[-‐‑–—−]+\s*prior\s+conversation\s+summary"
-    r"|facts\s*[-‐‑–—−]+\s*prior\s+conversation"
-    r"|\[\s*(?:user|assistant)\s*\]\s*[:：]"
-    r"|#+\s*(?:existing\s+facts|conversation\s*[:：])"
+    r"|(?:turn\s+\d+|user|assistant|system|developer|recent\s+conversation)\s*:"
+    r"|background\s*-+\s*prior\s+conversation\s+summary"
+    r"|facts\s*-+\s*prior\s+conversation"
+    r"|\[\s*(?:user|assistant|system|developer)\s*\]\s*:"
+    r"|#+\s*(?:existing\s+facts|conversation\s*:)"
     r"|earlier\s+turns,\s+one\s+line\s+each"
+    r"|excerpts\s+from\s+earlier\s+in\s+this"
+    r"|\[\s*messages?\s+\d"
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"
     r"|<\s*/?\s*memory_card"
-    r"|(?:conversation\s+context|previous\s+response\s+outline)\s*[:：]"
-    r")",
-    re.IGNORECASE,
+    r"|<\s*\|"
+    r"|(?:conversation\s+context|previous\s+response\s+outline)\s*:"
+    r")"
 )
+"""What a line must not begin with, as it looks (`memory.lookalikes`): our markers and headings, a role, a model's own
+token for one."""
 
 _BLOCK = re.compile(r"(?:\A|\n\n)Turn \d+:\n")
 
 
 def is_marker(line: str) -> bool:
-    """Whether a single line could be read as one of our markers, invisible characters and case aside."""
-    return _MARKER.match(_INVISIBLE.sub("", line)) is not None
+    """Whether a single line could be read as one of our markers, however it is spelled."""
+    return _MARKER.match(begins(line)) is not None
 
 
 def quote_markers(text: str) -> str:
-    """`text` with every line that looks like a marker prefixed with `> `; otherwise unchanged.
+    """`text` with every line that looks like a marker prefixed with `> `; otherwise unchanged."""
+    return quote_lines(text, is_marker)
+
+
+def quote_lines(text: str, is_taken: Callable[[str], bool]) -> str:
+    """`text` with every line that `is_taken` prefixed with `> `; otherwise unchanged.
 
     A line ends wherever Unicode says so (`str.splitlines`), because a model may see it that way too.
     """
     lines = text.splitlines(keepends=True)
-    if not any(map(is_marker, lines)):
+    taken = [is_taken(line) for line in lines]
+    if not any(taken):
         return text
-    return "".join(f"> {line}" if is_marker(line) else line for line in lines)
+    return "".join(f"> {line}" if quote else line for line, quote in zip(lines, taken, strict=True))
 
 
 def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:

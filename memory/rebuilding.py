@@ -1,14 +1,15 @@
 """Rebuilding: a chat's memory made anew from its first message, from the originals, bite by bite.
 
 Progress stands in the brief after every bite, so that any worker can go on after a crash; it is thrown away when
-the epoch changed. The old memory serves until the new one takes its place, in one swap and as one revision.
+the epoch changed. The old memory serves until the new one takes its place, in one swap and as one revision, which tells
+how far the old one had drifted from the originals.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -16,46 +17,25 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from chatmemory import faults
 from memory import leasing
 from memory.asking import Answer, Folding
 from memory.attempts import attempt, forgive
 from memory.chat_limits import wanted_limits
-from memory.loading import COUNTERS, each_turn, newest_turns, pending_seq, recount
+from memory.loading import COUNTERS, each_turn, newest_turns, pending_seq, recount, stored_state
 from memory.models import ConversationBrief, Kind, Requested
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
-from memory.provenance import retained_of_all, source_hash
+from memory.progress import Progress, progress_of
+from memory.provenance import Survey, source_hash
 from memory.publishing import Done, Result, locked_brief, publish
 from memory.spans import Bite, beyond_window, next_bite
 from memory.turns import Turn
 
 logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a rebuild has come, as `ConversationBrief.rebuild` holds it."""
-
-    epoch: int
-    policy: str
-    through_seq: int = 0
-    summary: str = ""
-    state: dict[str, Any] = field(default_factory=dict)
-    turns: int = 0
-    tokens: int = 0
-    last_assistant_id: str = ""
-    source_hash: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: str | None = "0"
-    """As a decimal; None once the price of a bite was not known."""
-    duration_ms: int = 0
-    model: str = ""
-    prompt_hash: str = ""
-    degraded: bool = False
-
-
-_FIELDS = {one.name for one in fields(Progress)}
+MOST_FAULTS = 20
+"""Soft faults that a rebuild tells of, the first ones."""
 
 
 def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> Done:
@@ -64,7 +44,7 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     The wanted policy is the chat's. `recovers`: it is to replace what the built-in summarizer did, so a progress
     that this one had a part in begins again. Raises as `attempt` does.
     """
-    progress = _progress(brief, recovers=recovers)
+    progress = progress_of(brief, recovers=recovers)
     policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
     limits = wanted_limits(brief.chat, policy)
     newest = newest_turns(brief.chat_id, progress.through_seq, before_seq=pending_seq(brief.chat_id))
@@ -76,25 +56,17 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     if not builtin:
         forgive(brief)
-    return _keep(brief, _after(progress, bite, answer, builtin=builtin), target)
+    return _keep(brief, _after(progress, bite, answer, target, builtin=builtin))
 
 
-def _progress(brief: ConversationBrief, *, recovers: bool) -> Progress:
-    """What was saved, if it still holds, else a beginning."""
-    fresh = Progress(epoch=brief.epoch, policy=brief.chat.policy)
-    stored: dict[str, Any] = brief.rebuild or {}
-    saved = Progress(**stored) if stored.keys() == _FIELDS else fresh
-    holds = (saved.epoch, saved.policy) == (fresh.epoch, fresh.policy) and not (recovers and saved.degraded)
-    return saved if holds else fresh
-
-
-def _after(progress: Progress, bite: Bite, answer: Answer, *, builtin: bool) -> Progress:
+def _after(progress: Progress, bite: Bite, answer: Answer, target: int, *, builtin: bool) -> Progress:
     counts, cost = bite.counts, None
     if progress.cost_usd is not None and answer.cost_usd is not None:
         cost = str(Decimal(progress.cost_usd) + answer.cost_usd)
     return replace(
         progress,
         through_seq=bite.turns[-1].through_seq,
+        of_seq=target,
         summary=answer.state.summary,
         state=answer.state.to_json(),
         turns=progress.turns + counts.turns,
@@ -108,21 +80,29 @@ def _after(progress: Progress, bite: Bite, answer: Answer, *, builtin: bool) -> 
         model=answer.model,
         prompt_hash=answer.prompt_hash,
         degraded=progress.degraded or builtin,
+        soft_faults=[*progress.soft_faults, *_faults_of(bite, answer)][:MOST_FAULTS],
     )
 
 
-def _keep(brief: ConversationBrief, progress: Progress, target: int) -> Done:
+def _faults_of(bite: Bite, answer: Answer) -> list[dict[str, Any]]:
+    """What is wanting in the answer to a bite, and where that lies."""
+    span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
+    return [{**fault, **span} for fault in answer.soft_faults]
+
+
+def _keep(brief: ConversationBrief, progress: Progress) -> Done:
     """Save the progress, if the lease is still ours and nothing was taken out from under it."""
     mine = leasing.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
     if not mine.update(rebuild=asdict(progress)):
         return Done.LOST
+    faults.point("rebuild.kept")
     logger.info(
         "memory rebuild progressed",
         extra={
             "chat": str(brief.chat_id),
             "turns": progress.turns,
             "through_seq": progress.through_seq,
-            "of_seq": target,
+            "of_seq": progress.of_seq,
             "call_ms": progress.duration_ms,
         },
     )
@@ -131,6 +111,7 @@ def _keep(brief: ConversationBrief, progress: Progress, target: int) -> Done:
 
 def _swap(brief: ConversationBrief, progress: Progress) -> Done:
     state = State.from_json(progress.summary, progress.state)
+    survey = _survey(brief, progress, state)
     result = Result(
         kind=Kind.REBUILD,
         policy=progress.policy,
@@ -142,26 +123,43 @@ def _swap(brief: ConversationBrief, progress: Progress) -> Done:
         tokens_before=progress.tokens,
         last_assistant_id=UUID(progress.last_assistant_id) if progress.last_assistant_id else None,
         source_hash=progress.source_hash,
-        retained=retained_of_all(get_policy(progress.policy), state, _bites(brief.chat_id, progress)),
+        retained=survey.retained,
+        drift=survey.drift,
         input_tokens=progress.input_tokens,
         output_tokens=progress.output_tokens,
         cost_usd=None if progress.cost_usd is None else Decimal(progress.cost_usd),
         model=progress.model,
         prompt_hash=progress.prompt_hash,
         duration_ms=progress.duration_ms,
+        soft_faults=progress.soft_faults,
     )
     return publish(brief, result)
 
 
-def _bites(chat_id: UUID, progress: Progress) -> Iterator[list[Turn]]:
-    """The rebuilt turns with their texts, about a bite at a time."""
+def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:
+    """The rebuilt state held against the originals, and beside it the memory in use, if that is of the same policy."""
+    policy = get_policy(progress.policy)
+    is_alike = brief.head and brief.policy == progress.policy
+    survey = Survey(policy, state, stored_state(brief) if is_alike else None, brief.head)
+    both = min(progress.through_seq, brief.folded_through_seq)
+    for bite in _bites(brief.chat_id, progress.through_seq, both):
+        survey.take(bite, of_both=bite[-1].through_seq <= both)
+    return survey
+
+
+def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]:
+    """The turns up to `through_seq` with their texts, about a bite at a time; one of them ends at `border`."""
     bite: list[Turn] = []
-    for turn in each_turn(chat_id, 0, progress.through_seq + 1, text=True):
+    for turn in each_turn(chat_id, 0, through_seq + 1, text=True):
+        if bite and bite[-1].through_seq == border:
+            yield bite
+            bite = []
         bite.append(turn)
         if sum(one.tokens for one in bite) >= settings.MEMORY_LIMITS.bite_tokens:
             yield bite
             bite = []
-    yield bite
+    if bite:
+        yield bite
 
 
 def _nothing(seen: ConversationBrief, progress: Progress) -> Done:

@@ -5,11 +5,12 @@ The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from chatmemory.llm.protocol import PromptMessage
+from memory.excerpts import Said, render_excerpts
 from memory.lines import line_text, merged_text, render_lines
 from memory.planned import Plan, Shown
 from memory.policies.protocol import StateSection
@@ -41,13 +42,22 @@ class Rendered:
 
 
 def render_memory(
-    plan: Plan, state: Sequence[StateSection], turns: Sequence[Turn], count: Count
+    plan: Plan,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    said: Mapping[int, Said],
+    count: Count,
 ) -> list[Rendered]:
-    """State, lines and verbatim turns as `plan` wants them, in the order of the prompt. Empty parts are
-    left out."""
+    """State, lines, verbatim turns and excerpts as `plan` wants them, in the order of the prompt. Empty parts are
+    left out. `said` are the messages of which there are excerpts."""
     by_seq = {turn.from_seq: turn for turn in turns}
     shown = [(by_seq[s.from_seq], s) for s in plan.verbatim if s.from_seq in by_seq]
-    parts = [*_state(plan, state, count), _lines(plan, by_seq, count), _window(plan, shown, count)]
+    parts = [
+        *_state(plan, state, count),
+        _lines(plan, by_seq, count),
+        _window(plan, shown, count),
+        _recalled(plan, said, count),
+    ]
     return [part for part in parts if part is not None and part.messages]
 
 
@@ -102,6 +112,15 @@ def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]], count: Count) -> Re
         return render_part("window", as_text(shown), count, ids, clipped=clipped)
     messages = [message for turn, as_shown in shown for message in as_messages(turn, as_shown)]
     return _rendered("window", messages, count, ids, clipped=clipped)
+
+
+def _recalled(plan: Plan, said: Mapping[int, Said], count: Count) -> Rendered | None:
+    if not plan.recalled:
+        return None
+    quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in said]
+    ids = dict.fromkeys(said[quote.seq].id for quote in quotes)
+    clipped = any(quote.end is not None for quote in quotes)
+    return render_part("recall", render_excerpts(plan.recalled, said), count, ids, clipped=clipped)
 
 
 def _ids(turns: Iterable[Turn]) -> list[UUID]:

@@ -6,7 +6,7 @@ Pure and cheap, because a line is made on every reply. It does not judge what a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from memory.spotting import CJK, CUTS, LONGEST_WORD, POSSESSIVE, scan
@@ -57,6 +57,20 @@ def retained(source: str, summary: str) -> Retained:
     kept = [span for span, key in wanted if key in have]
     lost = [span for span, key in wanted if key not in have]
     return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(wanted) if wanted else 1.0)
+
+
+class Holding:
+    """What a text holds, to be asked for many spans: as whole words, in sequence, case aside.
+
+    `sought`: the only spans that will be asked for, where they are known; else any.
+    """
+
+    def __init__(self, text: str, sought: Iterable[str] | None = None) -> None:
+        lengths = set(range(LONGEST_KEY + 1)) if sought is None else {len(_key(span)) for span in sought}
+        self._have = _index(text, lengths)
+
+    def __contains__(self, span: str) -> bool:
+        return _key(span) in self._have
 
 
 def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = False) -> str:

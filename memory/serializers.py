@@ -1,4 +1,4 @@
-"""JSON of memory: the brief, its revisions and contexts, in the shapes of the public contract."""
+"""JSON of memory: the brief and contexts, in the shapes of the public contract. Revisions have their own module."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from rest_framework import serializers
 
+from chatmemory.fields import Text, Whole
 from conversations.histories import HistoryField, usage_json
 from conversations.serializers import (
     SOURCES_MAX,
     ObjectField,
-    PageOut,
     SourceIn,
     Strict,
     UsageOut,
@@ -20,8 +20,9 @@ from conversations.serializers import (
     known_policy,
 )
 from memory.context import Context, prompt_messages
-from memory.models import Card, ConversationBrief, Kind, SummaryRevision
+from memory.models import Card, ConversationBrief
 from memory.policies.interval import Interval
+from memory.progress import told
 from memory.summarizing import Summarized
 
 
@@ -43,19 +44,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "due": brief.due,
         "degraded": brief.degraded,
         "last_error": brief.last_error,
-    }
-
-
-def revision_json(revision: SummaryRevision) -> dict[str, Any]:
-    """A revision as the API shows it."""
-    plain = (
-        "version parent kind degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
-        "input_tokens output_tokens model prompt_hash source_hash duration_ms retained"
-    ).split()
-    return {
-        **{name: getattr(revision, name) for name in plain},
-        "cost_usd": None if revision.cost_usd is None else float(revision.cost_usd),
-        "created_at": iso(revision.created_at),
+        "rebuild": None if (rebuild := told(brief)) is None else rebuild._asdict(),
     }
 
 
@@ -102,6 +91,12 @@ class UnfoldedOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
 
 
+class RebuildOut(serializers.Serializer[Any]):
+    through_seq = serializers.IntegerField()
+    of_seq = serializers.IntegerField(allow_null=True)
+    turns = serializers.IntegerField()
+
+
 class BriefOut(serializers.Serializer[Any]):
     chat_id = serializers.UUIDField()
     policy = serializers.CharField()
@@ -114,42 +109,7 @@ class BriefOut(serializers.Serializer[Any]):
     due = serializers.BooleanField()
     degraded = serializers.BooleanField()
     last_error = ObjectField(allow_null=True)
-
-
-class RetainedOut(serializers.Serializer[Any]):
-    kept = serializers.ListField(child=serializers.CharField())
-    lost = serializers.ListField(child=serializers.CharField())
-    share = serializers.FloatField(min_value=0, max_value=1)
-
-
-class RevisionOut(serializers.Serializer[Any]):
-    version = serializers.IntegerField()
-    parent = serializers.IntegerField(allow_null=True)  # type: ignore[assignment]  # also DRF's name for the outer one
-    kind = serializers.ChoiceField(Kind.choices)
-    degraded = serializers.BooleanField()
-    global_summary = serializers.CharField()
-    state = ObjectField()
-    from_seq = serializers.IntegerField()
-    through_seq = serializers.IntegerField()
-    turns = serializers.IntegerField()
-    tokens_before = serializers.IntegerField()
-    tokens_after = serializers.IntegerField()
-    input_tokens = serializers.IntegerField()
-    output_tokens = serializers.IntegerField()
-    cost_usd = serializers.FloatField(allow_null=True)
-    model = serializers.CharField()
-    prompt_hash = serializers.CharField()
-    source_hash = serializers.CharField()
-    duration_ms = serializers.IntegerField()
-    retained = RetainedOut()
-    created_at = serializers.DateTimeField()
-
-    def to_representation(self, instance: Any) -> Any:
-        return revision_json(instance)
-
-
-class RevisionsPageOut(PageOut):
-    results = RevisionOut(many=True)
+    rebuild = RebuildOut(allow_null=True)
 
 
 class ResummarizeIn(Strict):
@@ -161,11 +121,11 @@ class TaskOut(serializers.Serializer[Any]):
 
 
 class ContextIn(Strict):
-    message = serializers.CharField(
+    message = Text(
         required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
     )
-    policy = serializers.CharField(required=False, validators=[known_policy])
-    budget = serializers.IntegerField(required=False, min_value=0, max_value=1_000_000)
+    policy = Text(required=False, validators=[known_policy])
+    budget = Whole(required=False, min_value=0, max_value=1_000_000)
     sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
 
 
@@ -192,6 +152,8 @@ class ContextOut(serializers.Serializer[Any]):
     prompt_hash = serializers.CharField()
     tool = ObjectField(allow_null=True)
     verified = serializers.BooleanField(required=False)
+    exact = serializers.BooleanField(required=False)
+    why = serializers.CharField(required=False, allow_null=True)
     card = serializers.ChoiceField(Card.choices, required=False, allow_blank=True)
 
 
@@ -212,10 +174,10 @@ class UsageDaysOut(serializers.Serializer[Any]):
 
 class SummarizeIn(Strict):
     messages = HistoryField(help_text="System messages are left out.")
-    previous_summary = serializers.CharField(
+    previous_summary = Text(
         required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
     )
-    policy = serializers.CharField(required=False, default=Interval.name, validators=[known_policy])
+    policy = Text(required=False, default=Interval.name, validators=[known_policy])
 
 
 class SummarizeOut(serializers.Serializer[Any]):

@@ -21,7 +21,7 @@ from django.utils import timezone
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
 from conversations.models import ActiveReply, Chat, Message, Status
-from memory import carding, loading, queueing, shown, stepping
+from memory import carding, loading, queueing, recall, shown, stepping
 from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
 from memory.freshening import StaleMemory as StaleMemory
@@ -121,6 +121,7 @@ def preview(
     )
     if policy and policy != brief.policy:
         brief = ConversationBrief(chat=chat, policy=policy, options=chat.options)
+    brief.chat = chat  # at hand, where its owner counts
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
     request = request_of(get_policy(brief.policy), limits)
@@ -145,7 +146,8 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     asked = Asked(question, instructions, sources, str(reply.chat_id))
     outline = shown.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
-    return rebuild(plan, sections, shown.planned_turns(reply.chat_id, plan), asked), record["prompt_hash"]
+    turns, said = shown.planned_turns(reply.chat_id, plan), recall.quoted(reply.chat_id, plan)
+    return rebuild(plan, sections, turns, asked, said), record["prompt_hash"]
 
 
 def card_of(reply: Message | ActiveReply) -> str:
@@ -203,17 +205,20 @@ def count_reply(reply: Message) -> None:
     _enqueue_if_waiting(brief)
 
 
-def messages_changed(chat_id: UUID, *, from_seq: int) -> None:
+def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> None:
     """Messages from `from_seq` on came, went or changed, other than by a turn: what stood on them stands no more.
 
     The brief steps back to the newest revision that had not seen them; a fold under way cannot publish. What is left
-    is counted anew and folded again when due. Runs in the transaction of the change.
+    is counted anew and folded again when due. Runs in the transaction of the change. `forgets`: their former text is to
+    be nowhere; so what the later revisions say goes, too.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
     brief.epoch += 1
-    if from_seq <= brief.seen_seq:
+    if forgets:
+        stepping.retract(brief, from_seq)
+    elif from_seq <= brief.seen_seq:
         stepping.step_back(brief, from_seq)
     loading.recount(brief)
     brief.save()
@@ -294,8 +299,14 @@ def _assemble(
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
+    recalled = recall.recall_beside(
+        brief, span, plan, asked.question, before_seq, limits, shape["window_turns"]
+    )
+    if recalled.excerpts:
+        shape["excerpts"] = recalled.excerpts
+        plan = choose(state, span.turns, **shape)
     turns = shown.with_text(brief.chat_id, span.rows, span.turns, plan)
-    context = assemble(plan, state, turns, asked, **shape)
+    context = assemble(plan, state, turns, asked, said=recalled.said, **shape)
     return replace(context, plan=replace(context.plan, outline_of=str(last))) if outline else context
 
 

@@ -1,4 +1,5 @@
-"""Memory's two receivers: a saved reply is counted and may start a fold; after a migration the sweep is scheduled.
+"""Memory's receivers: a saved reply is counted and may start a fold; after a migration the sweep is scheduled, and the
+recall index made whole.
 
 Receiving is how memory learns of replies without conversations having to know about folding.
 """
@@ -12,7 +13,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from conversations.models import Message, Role
-from memory import services
+from memory import recall_filling, recall_schema, services
 
 SWEEP = "memory.tasks.sweep_task"
 
@@ -23,6 +24,13 @@ def message_saved(
     """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
+
+
+def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Analyse what never was, and make what is missing of the recall index, as a migration may have dropped it."""
+    if using == DEFAULT_DB_ALIAS and recall_schema.has_terms():
+        recall_filling.fill()
+        recall_schema.ensure()
 
 
 def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:

@@ -3,15 +3,19 @@ memory."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory.lookalikes import begins
 from memory.planned import Clips
-from memory.quoting import SOURCES_HEADING, quote_markers
+from memory.quoting import SOURCES_HEADING, is_marker, quote_lines
 from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 
 MIN_SOURCE = 24
 """Tokens below which a clipped source is left out."""
+
+_HEAD = re.compile(r"\[\s*\d+\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,12 @@ def _blocks(sources: Sequence[Source]) -> list[str]:
 
 def _block(number: int, source: Source) -> str:
     title = " ".join(source.title.split())
-    return quote_markers(f"[{number}] {title}".rstrip() + f"\n{source.text}")
+    return f"[{number}] {title}".rstrip() + "\n" + quote_lines(source.text, _is_taken)
+
+
+def _is_taken(line: str) -> bool:
+    """Whether a line of a source could be read as a marker, or as the head of another source."""
+    return is_marker(line) or _HEAD.match(begins(line)) is not None
 
 
 def _costs(sources: Sequence[Source], budget: int) -> list[int]:

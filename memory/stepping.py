@@ -1,23 +1,72 @@
-"""Stepping a brief back to what it was before messages that changed. What follows from that is the caller's."""
+"""Stepping a brief back to what it was before messages that changed. What follows from that is the caller's.
+
+Where texts must go, the revisions that had seen them stay as empty rows, so that versions have no holes and bills add
+up; and the step back is a revision of its own, so that the version grows and everybody sees that memory changed.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
-from memory.models import ConversationBrief, Requested, SummaryRevision
+from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.policies import State, get_policy
+
+_EMPTIED: dict[str, Any] = {
+    "global_summary": "",
+    "state": {},
+    "source_hash": "",
+    "retained": {"kept": [], "lost": [], "share": 0.0},
+    "soft_faults": [],
+    "is_wanting": False,
+    "drift": None,
+}
+"""What is left of the texts of a revision: nothing, nor a hash by which a short one could be guessed."""
 
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
     older = _before(brief, from_seq)
-    state = State.from_json(older.global_summary, older.state) if older else State()
+    stand_on(brief, older)
     brief.head = older.version if older else 0
-    brief.policy = older.policy if older else brief.chat.policy
     if brief.policy != brief.chat.policy:
         brief.requested = Requested.REBUILD
     brief.degraded = older.degraded if older else False
+
+
+def retract(brief: ConversationBrief, from_seq: int) -> None:
+    """Take all that memory made of messages from `from_seq` on out of `brief` and its revisions. Saves revisions alone.
+
+    If any of it was in use, the step back is one more revision, which says what the older one said.
+    """
+    before, had_seen = brief.token_count, from_seq <= brief.seen_seq
+    brief.rebuild, brief.last_error = None, None  # an error may quote what the summarizer said
+    if had_seen:
+        step_back(brief, from_seq)
+    _empty(brief, from_seq)
+    if had_seen:
+        parent, brief.version = brief.head or None, brief.version + 1
+        brief.head = brief.version
+        _retraction(brief, parent, before).save(force_insert=True)
+
+
+def _empty(brief: ConversationBrief, from_seq: int) -> None:
+    """Empty what had seen a message from `from_seq` on, and what later revisions say in comparing with it."""
+    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
+    seen = revisions.filter(seen_seq__gte=from_seq)
+    first = seen.order_by("version").values_list("version", flat=True).first()
+    if first is not None:
+        revisions.filter(version__gt=first, drift__isnull=False).update(drift=None)
+        seen.update(**_EMPTIED, forgotten_at=Now())
+
+
+def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
+    """Give `brief` what `older` says and covers; None: nothing, by the chat's policy. Saves nothing, counts nothing."""
+    state = State.from_json(older.global_summary, older.state) if older else State()
+    brief.policy = older.policy if older else brief.chat.policy
     brief.global_summary, brief.state = state.summary, (older.state if older else {})
     brief.token_count = get_policy(brief.policy).size(state)
     brief.folded_through_seq = older.through_seq if older else 0
@@ -29,8 +78,32 @@ def step_back(brief: ConversationBrief, from_seq: int) -> None:
 def _before(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
     """The newest revision that had not seen `from_seq`; none that ends with the card of an answer since replaced."""
     replaced = Message.objects.filter(chat_id=brief.chat_id, superseded_by__isnull=False).values("seq")
-    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, seen_seq__lt=from_seq)
+    revisions = SummaryRevision.objects.filter(
+        chat_id=brief.chat_id, seen_seq__lt=from_seq, forgotten_at=None
+    )
     return revisions.exclude(seen_seq__in=replaced).order_by("-version").first()
+
+
+def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int) -> SummaryRevision:
+    """The revision of the step back: it folds nothing, and cost nothing."""
+    return SummaryRevision(
+        chat_id=brief.chat_id,
+        version=brief.version,
+        parent=parent,
+        kind=Kind.RETRACT,
+        policy=brief.policy,
+        degraded=brief.degraded,
+        global_summary=brief.global_summary,
+        state=brief.state,
+        from_seq=brief.folded_through_seq + 1,
+        through_seq=brief.folded_through_seq,
+        seen_seq=brief.seen_seq,
+        turns=0,
+        tokens_before=tokens_before,
+        tokens_after=brief.token_count,
+        cost_usd=0,
+        retained={"kept": [], "lost": [], "share": 1.0},
+    )
 
 
 def _replies(brief: ConversationBrief) -> QuerySet[Message]:

@@ -20,6 +20,7 @@ from chatmemory.llm.protocol import PromptMessage, Usage
 from memory.asking import Answer, FoldFailed, Folding, ask_summarizer
 from memory.chat_limits import limits_for
 from memory.policies import get_policy
+from memory.policies.answers import without_unseen
 from memory.policies.interval import set_apart, without_opening
 from memory.policies.protocol import State
 from memory.tokens import count_tokens
@@ -100,7 +101,7 @@ def summarize(wanted: Wanted, patience: Patience) -> Summarized:
 
 
 def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
-    """Turns of messages that stand nowhere: their ids and seqs are their places."""
+    """Turns of messages that stand nowhere: their ids and seqs are their places. What no reader sees is nothing."""
     rows = [
         StoredMessage(
             id=UUID(int=seq),
@@ -112,7 +113,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
             content=message.content,
         )
         for seq, message in enumerate(messages, start=1)
-        if message.content.strip()
+        if without_unseen(message.content).strip()
     ]
     return to_turns(rows)
 

@@ -16,9 +16,11 @@ from django.db.models.functions import Now
 from django_q.models import Failure
 from knox.models import AuthToken
 
+from chatmemory import db, faults
+from conversations import erasing, quotas
 from conversations.finishing import finish_expired
-from conversations.models import IdempotencyKey
-from memory import comparing, leasing, queueing
+from conversations.models import IdempotencyKey, SignInAttempts
+from memory import comparing, leasing, queueing, recall_filling, watches
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,12 @@ MAX_RECOVERIES = 10
 BATCH = 500
 KEEP_IDEMPOTENCY_KEYS = timedelta(hours=24)
 KEEP_FAILURES = timedelta(days=7)
+KEEP_ATTEMPTS = timedelta(hours=1)
+ERASE_SECONDS = 40.0
+"""That a sweep erases users who asked for it; the rest waits for the next one."""
+
+ANALYSED_AT_ONCE = 5000
+"""Messages that a sweep gives their terms, such as a server of an older version stored while this one came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,11 @@ class SweepReport:
     tokens_removed: int
     failures_removed: int
     comparisons_given_up: int
+    watches_removed: int
+    calls_refunded: int
+    attempts_removed: int
+    users_erased: int
+    messages_analysed: int
 
 
 def sweep() -> SweepReport:
@@ -55,7 +68,13 @@ def sweep() -> SweepReport:
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         comparisons_given_up=comparing.heal(),
+        watches_removed=watches.remove_abandoned(),
+        calls_refunded=quotas.refund_expired(),
+        attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
+        users_erased=erasing.erase_waiting(ERASE_SECONDS),
+        messages_analysed=recall_filling.fill(ANALYSED_AT_ONCE),
     )
+    db.empty_log()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report
 
@@ -71,6 +90,7 @@ def _enqueue_waiting() -> int:
     chats = [*flagged, *waiting.exclude(leasing.FLAGGED)[:recoveries]]
     for chat_id in chats:
         queueing.enqueue_fold(chat_id)
+    faults.point("sweep.enqueued")
     return len(chats)
 
 

@@ -6,17 +6,33 @@ A coroutine function would never run here: django-q2 cannot pickle what it retur
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from uuid import UUID
 
 from django.conf import settings
 
 from chatmemory.observability import request_context
-from memory import comparing, folding, queueing, sweeping
+from chatmemory.tracebacks import told
+from memory import comparing, folding, queueing, sweeping, watched
+
+
+class TaskFailed(Exception):
+    """What the queue is told of a failure: it keeps and logs the words of an exception, which can be anybody's."""
+
+
+@contextmanager
+def _task(request_id: str = "") -> Iterator[None]:
+    with request_context(request_id):
+        try:
+            yield
+        except Exception as exc:  # noqa: BLE001  # told in full, and raised
+            raise TaskFailed(told(exc)) from None
 
 
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for `MEMORY_FOLD_SECONDS` at most, and queue itself again if that was not enough."""
-    with request_context(request_id):
+    with _task(request_id):
         report = folding.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
             queueing.enqueue_fold(report.chat_id)
@@ -24,10 +40,17 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 
 def compare_task(comparison_id: str, request_id: str = "") -> None:
     """Run a comparison of policies."""
-    with request_context(request_id):
+    with _task(request_id):
         comparing.compare(UUID(comparison_id))
 
 
 def sweep_task() -> None:
     """Find and repair what a crash or a lost queue left behind."""
-    sweeping.sweep()
+    with _task():
+        sweeping.sweep()
+
+
+def canary_task(watch: str, number: int) -> None:
+    """Show a watchdog that its cluster runs tasks."""
+    with _task():
+        watched.sing(watch, number)

@@ -1,4 +1,4 @@
-"""What a client may see of a chat's memory, and the one thing it may ask of it."""
+"""What a client may see of a chat's memory, and what it may ask of it: to be brought up to date, and to be put back."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.errors import NotFound
-from chatmemory.http import CursorPages, caller
+from chatmemory.http import PAGING, CursorPages, caller
 from conversations.models import Chat
 from conversations.services import get_chat, get_message
-from memory import services, usage
+from memory import lineage, services, usage
 from memory.chat_limits import new_brief
+from memory.exactness import why_not_exact
 from memory.models import ConversationBrief, SummaryRevision
 from memory.requesting import request_resummarize
+from memory.restoring import restore
+from memory.revision_serializers import (
+    DifferenceOut,
+    DifferenceQuery,
+    RevisionOut,
+    RevisionsPageOut,
+    difference_json,
+)
 from memory.serializers import (
     BriefOut,
     ContextIn,
     ContextOut,
     ResummarizeIn,
-    RevisionOut,
-    RevisionsPageOut,
     TaskOut,
     UsageDaysOut,
     UsageQuery,
@@ -33,6 +40,13 @@ from memory.serializers import (
     context_json,
 )
 from memory.sources import Source
+
+
+def _revision(chat: Chat, version: int) -> SummaryRevision:
+    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if revision is None:
+        raise NotFound("This chat's memory has no such version.")
+    return revision
 
 
 class BriefView(APIView):
@@ -55,7 +69,7 @@ class RevisionPages(CursorPages):
 
 class RevisionsView(APIView):
     @extend_schema(
-        parameters=[OpenApiParameter("cursor", str), OpenApiParameter("limit", int)],
+        parameters=PAGING,
         responses=RevisionsPageOut,
         operation_id="revisions_list",
         summary="Every version of it, newest first",
@@ -73,11 +87,37 @@ class RevisionView(APIView):
         responses=RevisionOut, operation_id="revisions_read", summary="One version", tags=["memory"]
     )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
-        chat = get_chat(caller(request), chat_id)
-        revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
-        if revision is None:
-            raise NotFound("This chat's memory has no such version.")
-        return Response(RevisionOut(revision).data)
+        return Response(RevisionOut(_revision(get_chat(caller(request), chat_id), version)).data)
+
+
+class DifferenceView(APIView):
+    @extend_schema(
+        parameters=[DifferenceQuery],
+        responses=DifferenceOut,
+        operation_id="revisions_diff",
+        summary="What one version changed, word by word: against its parent, or any other",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID, version: int) -> Response:
+        revision = _revision(get_chat(caller(request), chat_id), version)
+        query = DifferenceQuery(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        against = query.validated_data.get("against")
+        older = lineage.parent_of(revision) if against is None else _revision(revision.chat, against)
+        return Response(difference_json(lineage.difference(revision, older)))
+
+
+class RestoreView(APIView):
+    @extend_schema(
+        request=None,
+        responses=BriefOut,
+        operation_id="revisions_restore",
+        summary="Make an older version the memory in use, as a new one",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID, version: int) -> Response:
+        user = caller(request)
+        return Response(brief_json(restore(get_chat(user, chat_id), version, user)))
 
 
 class ResummarizeView(APIView):
@@ -144,7 +184,9 @@ class PastContextView(APIView):
         past = services.past_context(reply)
         if past is None:
             raise NotFound("No model was asked for this message.")
-        return Response({**context_json(*past), "card": services.card_of(reply)})
+        why = why_not_exact(reply, *past)
+        told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
+        return Response({**context_json(*past), **told})
 
 
 class UsageView(APIView):
@@ -156,7 +198,7 @@ class UsageView(APIView):
         tags=["account"],
     )
     def get(self, request: Request) -> Response:
-        query = UsageQuery(data=request.query_params)
+        query = UsageQuery(data=request.query_params.dict())  # as text: in a form, "" would be no value
         query.is_valid(raise_exception=True)
         rows = usage.days(caller(request), **query.validated_data)
         return Response({"results": rows})

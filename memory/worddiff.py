@@ -1,15 +1,26 @@
-"""What changed between two texts, word by word. Pure; knows neither what the texts are nor how a change is shown."""
+"""What changed between two texts, word by word. Pure; knows neither what the texts are nor how a change is shown.
+
+Words that each text has once, in the same order, hold both together; what lies between them is compared in full where
+it is short, and else counts as replaced. So the time is in proportion to the texts, whatever they say.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
-MOST_WORDS = 4000
-"""Longer texts are not compared: the time grows with the square of their length."""
+MOST_WORDS = 10_000
+"""Longer texts are not compared."""
 
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+MOST_PAIRS = 250_000
+"""Words times words of two stretches that are compared in full: the time grows with that, and faster."""
+
+_WORD = re.compile(r"\s+|(?:\w+|[^\w\s])\s*")
+"""A word with the space behind it: alone, spaces would be most of what two texts have in common."""
 
 
 class Piece(NamedTuple):
@@ -19,18 +30,116 @@ class Piece(NamedTuple):
     text: str
 
 
+class _Stretch(NamedTuple):
+    """Where two runs of words lie: from and to in the older text, from and to in the newer."""
+
+    i1: int
+    i2: int
+    j1: int
+    j2: int
+
+
 def word_diff(older: str, newer: str) -> list[Piece]:
     """The pieces of both texts in order: those not `ins` join to `older`, those not `del` to `newer`."""
     before, after = _WORD.findall(older), _WORD.findall(newer)
     if max(len(before), len(after)) > MOST_WORDS:
-        return _pieces(older, newer, same=older == newer)
+        return _joined(list(_pieces(older, newer, same=older == newer)))
     pieces: list[Piece] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        pieces += _pieces("".join(before[i1:i2]), "".join(after[j1:j2]), same=tag == "equal")
-    return pieces
+    for stretch, same in _compared(before, after):
+        i1, i2, j1, j2 = stretch
+        pieces += _pieces("".join(before[i1:i2]), "".join(after[j1:j2]), same=same)
+    return _joined(pieces)
 
 
-def _pieces(older: str, newer: str, *, same: bool) -> list[Piece]:
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[_Stretch, bool]]:
+    """Stretches that cover both texts in order, and whether each is the same in both."""
+    if len(before) * len(after) <= MOST_PAIRS:
+        yield from _in_full(before, after, _Stretch(0, len(before), 0, len(after)))
+        return
+    head, tail = _alike(before, after)
+    yield _Stretch(0, head, 0, head), True
+    i = j = head
+    ends = len(before) - tail, len(after) - tail
+    for at, to in [*_anchors(before[head : ends[0]], after[head : ends[1]], head), ends]:
+        yield from _in_full(before, after, _Stretch(i, at, j, to))
+        i, j = at, to
+    yield _Stretch(i, len(before), j, len(after)), True
+
+
+def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """How many words both begin with, and how many more they end with."""
+    most = min(len(before), len(after))
+    head = next((at for at in range(most) if before[at] != after[at]), most)
+    rest = range(1, most - head + 1)
+    return head, next((at - 1 for at in rest if before[-at] != after[-at]), most - head)
+
+
+def _in_full(
+    before: Sequence[str], after: Sequence[str], stretch: _Stretch
+) -> Iterator[tuple[_Stretch, bool]]:
+    """One stretch, compared word by word if it is short enough."""
+    i1, i2, j1, j2 = stretch
+    if (i2 - i1) * (j2 - j1) > MOST_PAIRS:
+        yield stretch, False
+        return
+    for tag, a1, a2, b1, b2 in SequenceMatcher(
+        None, before[i1:i2], after[j1:j2], autojunk=False
+    ).get_opcodes():
+        yield _Stretch(i1 + a1, i1 + a2, j1 + b1, j1 + b2), tag == "equal"
+
+
+def _anchors(before: Sequence[str], after: Sequence[str], offset: int) -> list[tuple[int, int]]:
+    """Where words stand that each text has once: the most of them that come in the same order in both.
+
+    Places are counted from `offset` on.
+    """
+    once = _once(before) & _once(after)
+    places = {word: j for j, word in enumerate(after, offset) if word in once}
+    pairs = [(i, places[word]) for i, word in enumerate(before, offset) if word in once]
+    # The longest run of pairs that rises on both sides, by patience sorting.
+    ends: list[int] = []
+    last: list[int] = []
+    previous: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        at = bisect_left(ends, j)
+        previous.append(last[at - 1] if at else -1)
+        ends[at : at + 1], last[at : at + 1] = [j], [number]
+    chosen: list[tuple[int, int]] = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chosen.append(pairs[number])
+        number = previous[number]
+    return chosen[::-1]
+
+
+def _once(words: Sequence[str]) -> set[str]:
+    return {word for word, count in Counter(words).items() if count == 1}
+
+
+def _pieces(older: str, newer: str, *, same: bool) -> Iterator[Piece]:
+    """What a stretch shows; white space that both of its sides end with stays."""
     if same:
-        return [Piece("same", older)] if older else []
-    return [piece for piece in (Piece("del", older), Piece("ins", newer)) if piece.text]
+        yield Piece("same", older)
+        return
+    kept = _common_space(older, newer)
+    cut = -len(kept) or None
+    yield Piece("del", older[:cut])
+    yield Piece("ins", newer[:cut])
+    yield Piece("same", kept)
+
+
+def _common_space(older: str, newer: str) -> str:
+    spaces = older[len(older.rstrip()) :], newer[len(newer.rstrip()) :]
+    shorter = min(spaces, key=len)
+    return shorter if all(space.endswith(shorter) for space in spaces) else ""
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """`pieces` without empty ones, and with neighbours of one kind as one."""
+    joined: list[Piece] = []
+    for piece in filter(lambda one: one.text, pieces):
+        if joined and joined[-1].kind == piece.kind:
+            joined[-1] = Piece(piece.kind, joined[-1].text + piece.text)
+        else:
+            joined.append(piece)
+    return joined

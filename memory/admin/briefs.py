@@ -6,16 +6,18 @@ import json
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
-from conversations.admin_facts import OfChatAdmin
-from conversations.admin_html import admin_url, heading, link
+from conversations.admin import code_of
+from conversations.admin_content import OfChatAdmin, Page
+from conversations.admin_html import admin_url, link
 from conversations.models import Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions
-from memory.admin.remembered import remembered
 from memory.coverage import Coverage, coverage_of
+from memory.lineage import remembered, text_of
 from memory.models import ConversationBrief, SummaryRevision
+from memory.progress import told
 
 REVISIONS_SHOWN = 50
 """Newest revisions on the page of a brief; the link beside them leads to all."""
@@ -48,24 +50,30 @@ class BriefAdmin(MemoryActions, OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        brief: ConversationBrief = kwargs["obj"]
-        context |= {
-            "title": f"Brief of {heading(brief.chat.title)}",
-            "subtitle": None,
-            "brief": brief,
-            "remembered": remembered(brief),
-            "facts": _facts(brief),
-            "coverage": coverage(brief),
-            "revisions": revisions(brief),
-            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=brief.chat_id),
-            "state": _pretty(brief.state),
-            "rebuild": _pretty(brief.rebuild),
-            "error": _pretty(brief.last_error),
+    def page(self, row: ConversationBrief, name: str) -> Page:
+        content = {
+            "remembered": remembered(row),
+            "state": _pretty(row.state),
+            "rebuild": _pretty(row.rebuild),
+            "error": _pretty(row.last_error),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
+        texts = {
+            "title": row.chat.title,
+            "memory": text_of(row),
+            "state": row.state,
+            "rebuild": row.rebuild,
+            "last error": row.last_error,
+        }
+        context = {
+            "title": f"Brief of {name}",
+            "subtitle": None,
+            "brief": row,
+            "facts": _facts(row),
+            "coverage": coverage(row),
+            "revisions": revisions(row),
+            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=row.chat_id),
+        }
+        return Page(texts, context, content)
 
 
 def coverage(brief: ConversationBrief) -> Coverage:
@@ -110,7 +118,9 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             "Work on it",
             [
                 ("Version, in use, epoch", f"{brief.version}, {brief.head}, {brief.epoch}"),
-                *(("Failed attempts", brief.attempts), ("Next attempt", brief.next_attempt_at or "any time")),
+                *(("Failed attempts", brief.attempts), ("Last error", code_of(brief.last_error))),
+                ("Rebuild", _rebuild(brief)),
+                ("Next attempt", brief.next_attempt_at or "any time"),
                 (
                     "Lease",
                     f"{brief.lease_owner}, until {brief.lease_expires_at}" if brief.lease_owner else "free",
@@ -119,6 +129,15 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             ],
         ),
     ]
+
+
+def _rebuild(brief: ConversationBrief) -> str:
+    rebuild = told(brief)
+    if rebuild is None:
+        return "none"
+    if rebuild.of_seq is None:
+        return "asked for, not begun"
+    return f"messages 1–{rebuild.through_seq} of {rebuild.of_seq}, {rebuild.turns} turns"
 
 
 def _pretty(value: Any) -> str:

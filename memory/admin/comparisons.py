@@ -1,7 +1,7 @@
 """Comparing policies on one chat: the page that starts it, the page of each comparison, and its plot.
 
 Who may see a chat and its memory may see what was measured on it; who may have it resummarized may have it compared.
-The work is the service's.
+The work is the service's. A comparison holds numbers, and its pages no title: nothing of what people said.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from conversations.admin_facts import OfChatAdmin
-from conversations.admin_html import admin_url, heading, link
+from conversations.admin_content import OfChatAdmin, Page
+from conversations.admin_html import admin_url, link
 from conversations.models import Chat
 from memory.comparing import UnderWay, request_comparison
 from memory.lab.runner import MOST_BUDGET, least_budget
@@ -97,28 +97,23 @@ class ComparisonAdmin(OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        comparison: Comparison = kwargs["obj"]
-        context |= {
-            "title": f"Policies compared on {heading(comparison.chat.title)}",
+    def page(self, row: Comparison, name: str) -> Page:
+        context = {
+            "title": f"Policies compared on chat {row.chat_id}",
             "subtitle": None,
-            "comparison": comparison,
-            "facts": _facts(comparison),
-            "sheets": _sheets(comparison),
-            "progress": [(name, comparison.progress.get(name, 0)) for name in comparison.policies],
+            "comparison": row,
+            "facts": _facts(row),
+            "sheets": _sheets(row),
+            "progress": [(policy, row.progress.get(policy, 0)) for policy in row.policies],
             "refresh": REFRESH_SECONDS,
         }
-        return super().render_change_form(request, context, *args, **kwargs)
+        return Page({}, context)
 
     def compare_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
         """The page of one chat: what was compared, and a form for one more."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        chat = get_object_or_404(
-            Chat.objects.only("pk", "title", "policy", "options", "last_seq"), pk=chat_id
-        )
+        chat = get_object_or_404(Chat.objects.defer("instructions", "metadata"), pk=chat_id)
         form = CompareForm(request.POST if request.method == "POST" else None)
         if request.method == "POST":
             if not self.has_compare_permission(request):
@@ -157,7 +152,7 @@ class ComparisonAdmin(OfChatAdmin):
         earlier = self.get_queryset(request).filter(chat=chat).order_by("-pk")
         return {
             **self.admin_site.each_context(request),
-            "title": f"Compare policies on {heading(chat.title)}",
+            "title": f"Compare policies on chat {chat.pk}",
             "opts": self.opts,
             "media": self.media,
             "chat": chat,

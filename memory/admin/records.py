@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from conversations.admin_facts import OfChatAdmin
+from conversations.admin_content import OfChatAdmin, Page
 from conversations.admin_html import link
 from conversations.models import Chat, Message
 from memory import services
+from memory.exactness import OTHER, why_not_exact
 from memory.models import ContextRecord, SummaryRevision
 from memory.rendering import Section
 
@@ -52,6 +53,7 @@ class RecordAdmin(OfChatAdmin):
     list_defer = ("plan", "sections", *(f"reply__{name}" for name in _LONG))
     chat_path = "reply__chat"
     chat_ordering = ("-reply__seq",)
+    content_columns = ()
     change_form_template = "admin/memory/contextrecord/change_form.html"
 
     def chat_of(self, row: ContextRecord) -> Chat:
@@ -71,31 +73,31 @@ class RecordAdmin(OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        record: ContextRecord = kwargs["obj"]
-        sections, proven = rebuilt(record)
-        context |= {
-            "title": f"What the model was sent for message {record.reply.seq}",
+    def page(self, row: ContextRecord, name: str) -> Page:
+        sections, why = rebuilt(row)
+        facts = _facts(row)
+        context = {
+            "title": f"What the model was sent for message {row.reply.seq}",
             "subtitle": None,
-            "record": record,
-            "sections": sections,
-            "proven": proven,
-            "facts": _facts(record),
-            "plan": json.dumps(record.plan, indent=2, sort_keys=True),
+            "record": row,
+            "sections": [replace(section, text="") for section in sections],
+            "why": why,
+            "facts": facts,
+            "plan": json.dumps(row.plan, indent=2, sort_keys=True),
         }
-        return super().render_change_form(request, context, *args, **kwargs)
+        texts = {section.kind: section.text for section in sections}
+        return Page(texts, context, {"sections": sections, "facts": [*facts, _hashes(row)]})
 
 
-def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], bool]:
-    """The sections with their texts, and whether the rebuilt prompt has the hash of the one that was sent.
+def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], str | None]:
+    """The sections with their texts, and None if that is what was sent, to the letter, else why not.
 
-    Where it has not (a message was edited or forgotten since), the sections are shown as recorded, without text.
+    Where it is not (a message was edited or forgotten since), the sections are shown as recorded, without text.
     """
     past = services.past_context(record.reply)
-    if past is not None and past[0].prompt_hash == past[1]:
-        return _with_links(past[0].sections), True
+    why = OTHER if past is None else why_not_exact(record.reply, *past)
+    if past is not None and why is None:
+        return _with_links(past[0].sections), None
     recorded = [
         Section(
             kind=section["kind"],
@@ -106,7 +108,7 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], bool]:
         )
         for section in record.sections
     ]
-    return _with_links(recorded), False
+    return _with_links(recorded), why
 
 
 def _with_links(sections: Iterable[Section]) -> list[ShownSection]:
@@ -150,15 +152,19 @@ def _facts(record: ContextRecord) -> list[tuple[str, list[tuple[str, Any]]]]:
                 ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
             ],
         ),
-        (
-            "Hashes",
-            [
-                ("Prompt", record.prompt_hash),
-                ("Instructions", record.instructions_hash or "none"),
-                ("Sources", record.sources_hash or "none"),
-            ],
-        ),
     ]
+
+
+def _hashes(record: ContextRecord) -> tuple[str, list[tuple[str, Any]]]:
+    """Content, too: of a short text, a plain hash can be guessed."""
+    return (
+        "Hashes",
+        [
+            ("Prompt", record.prompt_hash),
+            ("Instructions", record.instructions_hash or "none"),
+            ("Sources", record.sources_hash or "none"),
+        ],
+    )
 
 
 def _revision(record: ContextRecord) -> SafeString | str:

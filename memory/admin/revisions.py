@@ -6,28 +6,35 @@ import json
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
-from conversations.admin_facts import OfChatAdmin
-from conversations.admin_html import heading, link
-from memory.admin.remembered import remembered, text_of
+from conversations.admin_content import OfChatAdmin, Page
+from conversations.admin_html import link
+from memory.admin.restoring import RestoreAction
+from memory.lineage import parent_of, remembered, text_of
 from memory.models import SummaryRevision
+from memory.shortfall import SOFT_FAULTS
 from memory.worddiff import Piece, word_diff
 
 
 @admin.register(SummaryRevision)
-class RevisionAdmin(OfChatAdmin):
+class RevisionAdmin(RestoreAction, OfChatAdmin):
     list_display = (
         *("version", "in_chat", "title", "owner", "kind", "span", "turns", "tokens"),
-        *("retained_share", "cost_usd", "duration", "model", "degraded", "created_at"),
+        *("retained_share", "cost_usd", "duration", "model", "degraded", "is_wanting", "created_at"),
     )
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "chat__instructions", "chat__metadata", "chat__options")
     chat_ordering = ("chat", "-version")
-    chat_filters = ("kind", "degraded")
+    chat_filters = ("kind", "degraded", "is_wanting")
+    lookups = ("is_wanting__exact",)
     change_form_template = "admin/memory/summaryrevision/change_form.html"
+
+    def get_list_filter(self, request: HttpRequest) -> tuple[str, ...]:
+        """What is wanting has an index of its own, and can be found in all chats."""
+        return super().get_list_filter(request) or ("is_wanting",)
 
     @admin.display(description="tokens")
     def tokens(self, revision: SummaryRevision) -> str:
@@ -49,33 +56,60 @@ class RevisionAdmin(OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
-    def render_change_form(
-        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
-    ) -> HttpResponse:
-        revision: SummaryRevision = kwargs["obj"]
-        context |= {
-            "title": f"Revision {revision.version} of {heading(revision.chat.title)}",
+    def page(self, row: SummaryRevision, name: str) -> Page:
+        kept, lost = row.retained.get("kept", []), row.retained.get("lost", [])
+        texts = {"title": row.chat.title, "memory": text_of(row), "state": row.state}
+        facts = _facts(row)
+        context = {
+            "title": f"Revision {row.version} of {name}",
             "subtitle": None,
-            "revision": revision,
-            "remembered": remembered(revision),
-            "facts": _facts(revision),
-            "diff": changes(revision),
-            "state": json.dumps(revision.state, indent=2, ensure_ascii=False, sort_keys=True)
-            if revision.state
-            else "",
-            "kept": revision.retained.get("kept", []),
-            "lost": revision.retained.get("lost", []),
-            "share": self.retained_share(revision),
+            "revision": row,
+            "facts": facts,
+            "share": self.retained_share(row),
+            "wanting": [SOFT_FAULTS[fault["fault"]] for fault in _each_once(row.soft_faults)],
+            "drift": row.drift,
         }
-        return super().render_change_form(request, context, *args, **kwargs)
+        content = {
+            "facts": [*facts, _hashes(row)],
+            "remembered": remembered(row),
+            "diff": changes(row),
+            "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
+            "kept": kept,
+            "lost": lost,
+            "missing": _missing(row),
+            "drifted": _drifted(row),
+        }
+        texts |= {"kept": "\n".join(kept), "lost": "\n".join(lost), "missing": "\n".join(_missing(row))}
+        return Page({**texts, "drift": row.drift}, context, content)
 
 
 def changes(revision: SummaryRevision) -> list[Piece]:
     """The revision's text against its parent's; none without a parent."""
-    if not revision.parent:
-        return []
-    parent = SummaryRevision.objects.filter(chat_id=revision.chat_id, version=revision.parent).first()
+    parent = parent_of(revision)
     return word_diff(text_of(parent), text_of(revision)) if parent else []
+
+
+def _each_once(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each kind of fault the first: those of a rebuild come from many bites."""
+    return list({fault["fault"]: fault for fault in reversed(faults)}.values())[::-1]
+
+
+def _missing(revision: SummaryRevision) -> list[str]:
+    """What soft faults name as lost."""
+    return list(dict.fromkeys(span for fault in revision.soft_faults for span in fault.get("lost", ())))
+
+
+def _drifted(revision: SummaryRevision) -> list[tuple[str, list[str]]]:
+    """What a rebuild found to be lost and added, in words."""
+    drift = revision.drift
+    if drift is None:
+        return []
+    return [
+        ("Lost before, and found again", drift["lost"]),
+        ("Known before, and not any more", drift["only_before"]),
+        ("Said before, though no message has it", drift["added"]["before"]),
+        ("Said now, though no message has it", drift["added"]["after"]),
+    ]
 
 
 def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]:
@@ -103,8 +137,12 @@ def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]
                 ("When", revision.created_at),
             ],
         ),
-        ("Hashes", [("Prompt", revision.prompt_hash or "–"), ("Source", revision.source_hash or "–")]),
     ]
+
+
+def _hashes(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
+    """Content, too: of a short text, a plain hash can be guessed."""
+    return ("Hashes", [("Prompt", revision.prompt_hash or "–"), ("Source", revision.source_hash or "–")])
 
 
 def _span(revision: SummaryRevision) -> SafeString:

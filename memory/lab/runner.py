@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 from django.conf import settings
 
-from chatmemory import children
+from chatmemory import children, tied
 from chatmemory.children import Child
 from memory.lab.child import TALKS
 from memory.lab.measures import Run
@@ -149,7 +149,8 @@ def _start(folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
     }
     with log.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
-            [sys.executable, "-m", "memory.lab.child", str(folder), policy],
+            # Where a worker is killed, no child of it goes on. The thread that starts it waits for its end.
+            tied.command([sys.executable, "-m", "memory.lab.child", str(folder), policy]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=file,

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from rich import box
 from rich.console import Group
+from rich.markup import escape
 from rich.table import Table
 
 from memory.lab.billing import Bill
@@ -213,11 +214,11 @@ def note_on(outcome: Outcome) -> str:
 
 def as_rich(table: Sheet) -> Group:
     """For a terminal, its legend below."""
-    drawn = Table(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Table(title=escape(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for at, name in enumerate(table.header):
         drawn.add_column(name, justify="right" if _is_number(table, at) else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(escape, row))  # what is in brackets is no markup of rich's
     legend = Table.grid(padding=(0, 2))
     for names, meaning in _meanings(table):
         legend.add_row(f"  {names}", meaning, style="dim")
@@ -228,7 +229,7 @@ def as_markdown(table: Sheet) -> str:
     """For a document."""
     rule = ["--:" if _is_number(table, at) else "---" for at in range(len(table.header))]
     rows = (table.header, rule, *table.rows)
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    return "\n".join("| " + " | ".join(entry.replace("|", "\\|") for entry in row) + " |" for row in rows)
 
 
 def legend_markdown(table: Sheet) -> str:

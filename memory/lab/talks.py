@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chatmemory.terminal import plain
 from conversations.formats.assembly import TOOL_MESSAGES
 from conversations.formats.messages import CALLS
 from conversations.interchange import ImportedChat, ImportedMessage
@@ -102,8 +103,8 @@ def talk_of(chat: ImportedChat, name: str) -> Talk:
 
 
 def name_of(chat: ImportedChat, otherwise: str) -> str:
-    """What to call a conversation: its title, its id in the file, or else `otherwise`."""
-    return chat.title or str(chat.metadata.get("source_id", "")) or otherwise
+    """What to call a conversation, on one line: its title, its id in the file, or else `otherwise`."""
+    return plain(chat.title or str(chat.metadata.get("source_id", "")) or otherwise)
 
 
 def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 
 from chatmemory.llm.protocol import Completion
 from memory.policies.protocol import Refusal
 
-# Controls, soft hyphen, zero-width space, bidi marks and embeddings, word joiner and its kin, BOM, tags,
-# surrogates. The zero-width joiners stay: emoji and several scripts are written with them.
+_JOINERS = "\\u200c\\u200d\\ufe00-\\ufe0f\\U000e0100-\\U000e01ef"
+# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and its kin,
+# BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts are written with them,
+# but no more of them in a row than that takes: more could spell out a text.
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+    f"|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
 )
-_URL = re.compile(r"(?:https?|ftp)://[^\s<>\"'`)\]]+", re.IGNORECASE)
 _REFUSED = re.compile(
     r"(?:i'?m sorry|i am sorry|sorry|i apologi[sz]e|as an ai\b[^.]{0,60})[,.:;—– -]*(?:but )?"
     r"(?:i |we )?(?:can(?:no|')?t|am unable|'m unable|won't|am not able|'m not able)\b"
@@ -36,13 +37,8 @@ def prompt_hash(instructions: str) -> str:
     return hashlib.sha256(instructions.encode()).hexdigest()[:16]
 
 
-def plain_answer(completion: Completion | None, sources: Sequence[str]) -> str:
-    """The answer as clean text: nothing unseen in it, and no link that none of `sources` holds. Raises as `said`."""
-    return without_new_links(said(completion), sources)
-
-
 def said(completion: Completion | None) -> str:
-    """What the answer says, whatever its form: not yet cleaned of links, which JSON may write with escapes.
+    """What the answer says, whatever its form, without what no reader sees.
 
     Raises `Refusal` if there is none, or it is empty, truncated, refused, or the text of an error or a refusal.
     """
@@ -63,13 +59,3 @@ def said(completion: Completion | None) -> str:
 def without_unseen(text: str) -> str:
     """`text` without what no reader sees: controls, marks of direction, tags, lone surrogates."""
     return _UNSEEN.sub("", text)
-
-
-def without_new_links(text: str, sources: Sequence[str]) -> str:
-    """`text` with every link that none of `sources` holds taken out."""
-
-    def known(found: re.Match[str]) -> str:
-        link = found.group().rstrip(".,;:!?")
-        return found.group() if any(link in source for source in sources) else "[link removed]"
-
-    return _URL.sub(known, text)

@@ -120,6 +120,10 @@ class CardPolicy(Policy):
         card = _card_of(state)
         return 0 if card == Card() else count_tokens(card.wire())
 
+    def carried(self, state: State) -> str:
+        """The goal: what else a card has makes room for what is newer."""
+        return _card_of(state).goal
+
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
@@ -141,8 +145,7 @@ class CardPolicy(Policy):
         """The card so far with the fields of the new one. Raises `Refusal`."""
         text = said(answers[0] if answers else None)
         most = card_numbers(limits).token_budget
-        sides = [side for turn in turns for side in (turn.user, turn.assistant)]
-        return _with_card(state, text, sides, limits, most, is_ahead=_is_ahead(state))
+        return _with_card(state, text, limits, most, is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
         """The card in wire form, behind the seed's words."""
@@ -165,9 +168,9 @@ def tool_of(card_tokens: int) -> Tool:
     return Tool(TOOL_NAME, AS_TOOL.format(cap=card_tokens), _schema(required=False))
 
 
-def told_by_reply(state: State, text: str, sources: Sequence[str], limits: MemoryLimits) -> State:
-    """The state after the card `text` of a reply, whose model knew the card before and `sources`. Raises `Refusal`."""
-    return _with_card(state, text, sources, limits, card_numbers(limits).reply_tokens, is_ahead=True)
+def told_by_reply(state: State, text: str, limits: MemoryLimits) -> State:
+    """The state after the card `text` of a reply, whose model knew the card before. Raises `Refusal`."""
+    return _with_card(state, text, limits, card_numbers(limits).reply_tokens, is_ahead=True)
 
 
 def card_numbers(limits: MemoryLimits) -> CardNumbers:
@@ -175,13 +178,10 @@ def card_numbers(limits: MemoryLimits) -> CardNumbers:
     return numbers_in(limits, CardPolicy.name, CardNumbers)
 
 
-def _with_card(
-    state: State, text: str, sources: Sequence[str], limits: MemoryLimits, most: int, *, is_ahead: bool
-) -> State:
+def _with_card(state: State, text: str, limits: MemoryLimits, most: int, *, is_ahead: bool) -> State:
     """`state` with the card in `text`, which may have `most` tokens."""
     card, numbers = _card_of(state), card_numbers(limits)
-    known = [card.wire(), state.summary, *sources]
-    newer = updated(card, read_card(text, known, numbers, most), numbers)
+    newer = updated(card, read_card(text, numbers, most), numbers)
     # A card of a reply knows of turns that are not folded yet; so does what is made of it.
     return State(newer.wire(), {**newer.to_json(), "is_ahead": is_ahead})
 

@@ -7,11 +7,11 @@ beyond its JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from memory.policies.answers import without_new_links, without_unseen
+from memory.policies.answers import without_unseen
 from memory.policies.json_answers import object_in
 from memory.policies.numbers import Numbers, switch, whole
 from memory.policies.protocol import JSON, Refusal
@@ -85,13 +85,12 @@ LAST_RESORT: Final = Card(goal="Conversation")
 """What is left of a card that nothing makes small enough (seed 002: the nuclear option)."""
 
 
-def read_card(text: str, sources: Iterable[str], numbers: CardNumbers, most: int) -> Told:
-    """The card in an answer, cut to `most` tokens; links that none of `sources` holds are taken out.
+def read_card(text: str, numbers: CardNumbers, most: int) -> Told:
+    """The card in an answer, cut to `most` tokens.
 
     Raises `Refusal` if there is no JSON object, none of its fields is of the right type, or it cannot be cut.
     """
-    known = tuple(sources)
-    told = told_in(object_in(text), lambda told: without_new_links(one_line(told), known))
+    told = told_in(object_in(text))
     if not told:
         raise Refusal("wrong_shape")
     return _cut(told, numbers, most)

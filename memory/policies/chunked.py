@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory.limits import MemoryLimits
-from memory.policies.answers import plain_answer
+from memory.policies.answers import said
 from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.quoting import NO_SUMMARY, SUMMARY_HEADING, quote_markers, summarizer_input
 from memory.tokens import clip_end, count_tokens
@@ -69,8 +69,7 @@ class Chunked(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """The new summary, cut at a sentence where it is over its cap. Raises `Refusal`."""
-        sources = [state.summary, *(side for turn in turns for side in (turn.user, turn.assistant))]
-        answer = quote_markers(plain_answer(answers[0], sources))
+        answer = quote_markers(said(answers[0]))
         summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
         if not summary:
             raise Refusal("empty")

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.protocol import Completion
-from memory.policies.answers import plain_answer, said
+from memory.policies.answers import said
 from memory.policies.data_reading import read
-from memory.policies.important_data import KINDS, ImportantData, without_unknown_links
+from memory.policies.important_data import KINDS, ImportantData, without_empty_links
 from memory.policies.json_answers import object_in
 from memory.policies.protocol import Answers, Refusal
 from memory.quoting import NO_SUMMARY, quote_markers
@@ -39,7 +39,8 @@ class Found:
 def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> Found:
     """Data and summary in one answer; after two unusable ones a plain summary.
 
-    Prose instead of JSON is a summary if it comes twice and has `prose_words`. Links must stand in `sources`.
+    Prose instead of JSON is a summary if it comes twice and has `prose_words`. A word that is told as a link is one, or
+    stands in `sources`.
     """
     found = Found()
     for at, answer in enumerate(answers[:TRIES]):
@@ -47,11 +48,11 @@ def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> 
         if found.data is not None and found.summary:
             return found
         if at == TRIES - 1 and not found.summary:
-            _take_prose(found, answer, sources, prose_words)
+            _take_prose(found, answer, prose_words)
     if len(answers) < TRIES:
         found.wanted = "both"
     elif not found.summary:
-        _summary(found, answers[TRIES:], sources, tries=1)
+        _summary(found, answers[TRIES:], tries=1)
     return found
 
 
@@ -67,13 +68,13 @@ def found_in_two(answers: Answers, sources: Sequence[str]) -> Found:
             _take_data(found, answer, sources)
         if answer is None or found.data is not None:
             break
-    _summary(found, answers[at + 1 :], sources, tries=TRIES)
+    _summary(found, answers[at + 1 :], tries=TRIES)
     return found
 
 
-def _summary(found: Found, answers: Answers, sources: Sequence[str], tries: int) -> None:
+def _summary(found: Found, answers: Answers, tries: int) -> None:
     for answer in answers:
-        _take_summary(found, answer, sources)
+        _take_summary(found, answer)
         if found.summary:
             return
     if len(answers) < tries:
@@ -90,7 +91,7 @@ def _take_both(found: Found, answer: Completion | None, sources: Sequence[str]) 
     found.data = data if data is not None else found.data
     text = value.get("summary")
     if answer is not None and isinstance(text, str):
-        _take_summary(found, replace(answer, text=text), sources)
+        _take_summary(found, replace(answer, text=text))
     else:
         found.refusal = Refusal("wrong_shape")
 
@@ -102,15 +103,15 @@ def _take_data(found: Found, answer: Completion, sources: Sequence[str]) -> None
         found.refusal = refusal
 
 
-def _take_prose(found: Found, answer: Completion | None, sources: Sequence[str], words: int) -> None:
+def _take_prose(found: Found, answer: Completion | None, words: int) -> None:
     """The answer as a summary, if it is no broken JSON and long enough not to be a mere remark."""
     if answer is not None and "{" not in answer.text and len(answer.text.split()) >= words:
-        _take_summary(found, answer, sources)
+        _take_summary(found, answer)
 
 
-def _take_summary(found: Found, answer: Completion | None, sources: Sequence[str]) -> None:
+def _take_summary(found: Found, answer: Completion | None) -> None:
     try:
-        text = quote_markers(plain_answer(answer, sources))
+        text = quote_markers(said(answer))
     except Refusal as refusal:
         found.refusal = refusal
         return
@@ -125,4 +126,4 @@ def _data(value: dict[str, Any], sources: Sequence[str]) -> ImportantData | None
     inner = value.get("important_data", value)
     if not isinstance(inner, dict) or (inner and not any(kind in inner for kind in KINDS)):
         return None
-    return without_unknown_links(read(inner), sources)
+    return without_empty_links(read(inner), sources)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory.policies.answers import without_new_links, without_unseen
+from memory.policies.answers import without_unseen
 from memory.policies.protocol import JSON, text_in
 from memory.quoting import FACTS_HEADING
 from memory.tokens import clip_end, count_tokens
@@ -56,14 +56,14 @@ class Told:
     removed: frozenset[str]
 
 
-def told_in(facts: object, removed: object, sources: Sequence[str]) -> Told:
+def told_in(facts: object, removed: object) -> Told:
     """What an answer's `facts` (objects with key, value and category, or one object of values by key) and `removed`
-    (keys) say. A null value removes, too; what has another form is ignored. Links that no source holds are taken out.
+    (keys) say. A null value removes, too; what has another form is ignored.
     """
     pairs = list(_pairs(facts))[:MOST_TOLD]
     taken_back = [key for key, value, _ in pairs if value is None]
     taken_back += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
-    made = (_fact(key, _value(value, sources), category) for key, value, category in pairs)
+    made = (_fact(key, _value(value), category) for key, value, category in pairs)
     return Told(
         tuple(fact for fact in made if fact.name and fact.value),
         frozenset(_fact(key, "", GENERAL).name for key in taken_back),
@@ -137,12 +137,12 @@ def _fact(key: str, value: str, category: object) -> Fact:
     return Fact(bare[:KEY_CHARS].strip(), value, _category(category))
 
 
-def _value(value: object, sources: Sequence[str]) -> str:
+def _value(value: object) -> str:
     """A value as one clean line within its tokens; "" for what has none."""
     parts: Collection[Any] = value if isinstance(value, list) else [value]
     texts = [str(part).lower() if isinstance(part, bool) else text_in(part) for part in parts]
     line = _line(without_unseen(", ".join(text for text in texts if text)))
-    return clip_end(without_new_links(line, sources), VALUE_TOKENS).strip()
+    return clip_end(line, VALUE_TOKENS).strip()
 
 
 def _category(value: object) -> str:

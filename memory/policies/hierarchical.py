@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chatmemory.llm.protocol import Schema
 from memory.limits import MemoryLimits
-from memory.policies.answers import said, without_new_links, without_unseen
+from memory.policies.answers import said, without_unseen
 from memory.policies.facts import (
     CATEGORIES,
     Fact,
@@ -137,6 +137,10 @@ class Hierarchical(Policy):
         """The turns that hold the newest messages."""
         return -(-_numbers(limits).recent_messages // MESSAGES_A_TURN)
 
+    def carried(self, state: State) -> str:
+        """Nothing: facts are merged, and pieces of the narrative are never told anew."""
+        return ""
+
     def rereads(self, limits: MemoryLimits) -> bool:
         """As its number says."""
         return _numbers(limits).reread
@@ -166,20 +170,18 @@ class Hierarchical(Policy):
         if not isinstance(answer.get("facts"), list | dict) and not isinstance(answer.get("narrative"), str):
             raise Refusal("wrong_shape")
         numbers, before = _numbers(limits), stored_facts(state.data.get("facts"))
-        sources = [
-            *(fact.value for fact in before),
-            *(side for turn in turns for side in (turn.user, turn.assistant)),
-        ]
-        told = told_in(answer.get("facts"), answer.get("removed"), sources)
-        narrative = _paragraph(text_in(answer.get("narrative")), sources, numbers.piece_tokens)
+        told = told_in(answer.get("facts"), answer.get("removed"))
+        narrative = _paragraph(text_in(answer.get("narrative")), numbers.piece_tokens)
         if not told.facts and not narrative:
             raise Refusal("empty")
         pieces = stored_pieces(state)
         if narrative:
             pieces.append(Piece(turns[0].from_seq, turns[-1].through_seq, narrative))
-        return _state(
-            fitting(merged(before, told), numbers.facts_tokens), _newest(pieces, numbers.narrative_tokens)
-        )
+        facts = fitting(merged(before, told), numbers.facts_tokens)
+        pieces = _newest(pieces, numbers.narrative_tokens)
+        if not facts and not pieces:
+            raise Refusal("empty")  # nothing of it fits
+        return _state(facts, pieces)
 
     def render(self, state: State) -> list[StateSection]:
         """Facts, then the narrative, each as material that the user hands over."""
@@ -222,9 +224,9 @@ def _seq(value: JSON) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _paragraph(text: str, sources: Sequence[str], max_tokens: int) -> str:
+def _paragraph(text: str, max_tokens: int) -> str:
     line = " ".join(without_unseen(text).split())
-    return clip_end(quote_markers(without_new_links(line, sources)), max_tokens).strip()
+    return clip_end(quote_markers(line), max_tokens).strip()
 
 
 def _newest(pieces: Sequence[Piece], max_tokens: int) -> list[Piece]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from memory.policies.answers import without_new_links
+from memory.links import links_in
 from memory.policies.protocol import JSON
 from memory.tokens import count_tokens
 
@@ -95,23 +95,11 @@ def ordered(data: ImportantData, key_order: object) -> ImportantData:
     )
 
 
-def without_unknown_links(data: ImportantData, sources: Sequence[str]) -> ImportantData:
-    """`data` without any link that none of `sources` holds."""
-
-    def plain(text: str) -> str:
-        return without_new_links(text, sources)
-
-    pairs = {
-        kind: {plain(key): _each(value, plain) for key, value in found.items()}
-        for kind, found in data.pairs.items()
-    }
-    lists = {
-        kind: [text for text in found if any(text in source for source in sources)]
-        if kind == "source_urls"
-        else [plain(text) for text in found]
-        for kind, found in data.lists.items()
-    }
-    return ImportantData(pairs, lists)
+def without_empty_links(data: ImportantData, sources: Sequence[str]) -> ImportantData:
+    """`data` without items of `source_urls` that are no links ("none") and stand in none of `sources` either."""
+    named = data.lists.get("source_urls", ())
+    real = [text for text in named if links_in(text) or any(text in source for source in sources)]
+    return ImportantData(data.pairs, {**data.lists, "source_urls": real})
 
 
 def rendered(data: ImportantData) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory.limits import MemoryLimits
-from memory.policies.answers import plain_answer
+from memory.policies.answers import said
 from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection
 from memory.quoting import NO_SUMMARY, quote_markers, summarizer_input
@@ -109,9 +109,8 @@ class Interval(Policy):
         existing, cap = _existing(state, carried), _numbers(limits).token_cap
         if not spoken:
             return State(clip_end(quote_markers(existing), cap))
-        sources = [existing, *(side for turn in spoken for side in (turn.user, turn.assistant))]
-        said = _paragraph(plain_answer(answers[0] if answers else None, sources))
-        summary = "" if said == NO_SUMMARY else clip_end(quote_markers(said), cap)
+        answer = _paragraph(said(answers[0] if answers else None))
+        summary = "" if answer == NO_SUMMARY else clip_end(quote_markers(answer), cap)
         if not summary:
             raise Refusal("empty")
         return State(summary)

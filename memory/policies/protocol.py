@@ -20,7 +20,7 @@ from memory.turns import Turn
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-Fault = Literal["empty", "truncated", "refused", "error_text", "wrong_shape"]
+Fault = Literal["empty", "truncated", "refused", "error_text", "wrong_shape", "new_url", "new_instruction"]
 
 FAULTS: dict[Fault, str] = {
     "empty": "The summarizer's answer is empty.",
@@ -28,6 +28,8 @@ FAULTS: dict[Fault, str] = {
     "refused": "The summarizer refused to answer.",
     "error_text": "The summarizer answered with an error message.",
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
+    "new_url": "The answer has a link or an address that nobody gave.",
+    "new_instruction": "The answer has an order to the model that nobody said.",
 }
 """What each means, for staff."""
 
@@ -145,6 +147,10 @@ class Policy(ABC):
     def size(self, state: State) -> int:
         """Tokens of what is remembered, as briefs and revisions tell it."""
         return sum(count_tokens(section.text) for section in self.render(state))
+
+    def carried(self, state: State) -> str:
+        """What of the state each answer has to say again, or it is lost. The rest the policy keeps by itself."""
+        return state.summary
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
         """How many of the newest turns stay verbatim and are never folded; at least one.

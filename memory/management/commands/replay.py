@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chatmemory.llm import registry
+from chatmemory.terminal import plain
 from conversations.interchange import FORMATS, FormatName
 from conversations.management.asking import chats_in
 from memory.lab import plots, runner
@@ -97,9 +98,9 @@ class Command(BaseCommand):
             if path := options["plot"]:
                 plots.draw(outcome, path)
         except OSError as exc:
-            raise CommandError(f"{path}: {exc.strerror or exc}") from exc
+            raise CommandError(f"{plain(str(path))}: {exc.strerror or exc}") from exc
         except plots.NoLibrary as exc:
-            raise CommandError(f"{path} was not drawn: {exc}") from exc
+            raise CommandError(f"{plain(str(path))} was not drawn: {exc}") from exc
 
 
 def _policies(named: list[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""`manage.py resummarize`: brings the memory of chats up to date, or rebuilds it from the originals."""
+"""`manage.py resummarize`: brings the memory of chats up to date, rebuilds it from the originals, or restores it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,30 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
+from chatmemory.errors import ChatMemoryError
+from chatmemory.terminal import plain
 from conversations.management.asking import progress_bar
 from conversations.models import Chat
 from conversations.services import update_chat
 from memory.folding import FoldReport
+from memory.models import ConversationBrief
 from memory.policies import POLICIES
+from memory.progress import told
 from memory.requesting import Mode, request_resummarize
+from memory.restoring import restorable, restore
 from memory.resummarizing import outlook, resummarize_now
 
+ALONE = ("all", "due", "rebuild", "policy", "sync")
+"""Options that say nothing beside --restore."""
 PAGE = 500
 """Chats read at once. By key, so that no cursor stays open while their memory is written."""
 
 
 class Command(BaseCommand):
-    help = "Bring the memory of chats up to date (all outside the window), or rebuild it from the originals."
+    help = (
+        "Bring the memory of chats up to date (all outside the window), rebuild it from the originals, "
+        "or restore an older version of it."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
@@ -33,11 +43,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--rebuild", action="store_true", help="from the first message, not from the summary"
         )
+        parser.add_argument(
+            "--restore", type=int, metavar="VERSION", help="make this version the memory of one chat again"
+        )
         parser.add_argument("--policy", choices=sorted(POLICIES), help="switch the chats to this policy, too")
         parser.add_argument("--dry-run", action="store_true", help="tell what would be folded; spend nothing")
         parser.add_argument("--sync", action="store_true", help="do it here and now, not in a worker")
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        if options["restore"] is not None:
+            self.stdout.write(_restored(options))
+            return
         chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
         total, failed = chats.count(), 0
         for number, chat in enumerate(_each(chats), start=1):
@@ -59,12 +75,28 @@ class Command(BaseCommand):
         if not options["sync"]:
             return f"{mode} queued as task {request_resummarize(chat, mode)}", True
         report = self._now(chat, mode, title)
-        return _told(report), report.outcome not in ("failed", "waiting")
+        return _told(chat, report), report.outcome not in ("failed", "waiting")
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
         bites = math.ceil(outlook(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
         with progress_bar(title, bites, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
+
+
+def _restored(options: dict[str, Any]) -> str:
+    """Restore a version, or say that this can be done: the line to print."""
+    if len(options["chats"]) != 1 or any(options[name] for name in ALONE):
+        raise CommandError("--restore wants one chat, and nothing besides but --dry-run.")
+    chat, version = Chat.objects.get(pk=_known(options["chats"][0])), options["restore"]
+    try:
+        if options["dry_run"]:
+            through = restorable(chat, version)[1].through_seq
+            return f"{chat.pk}: would restore version {version}, which ends at message {through}"
+        brief = restore(chat, version)
+    except ChatMemoryError as refused:
+        raise CommandError(refused.message) from refused
+    left = f"{brief.unfolded_turns} turns to go on from"
+    return f"{chat.pk}: version {version} restored as version {brief.version}, {left}"
 
 
 def _chosen(ids: list[str], *, everything: bool, due: bool) -> QuerySet[Chat]:
@@ -83,7 +115,7 @@ def _known(text: str) -> UUID:
     except ValueError:
         chat_id = None
     if chat_id is None or not Chat.objects.filter(pk=chat_id).exists():
-        raise CommandError(f"There is no chat {text}.")
+        raise CommandError(f"There is no chat {plain(text)}.")
     return chat_id
 
 
@@ -94,9 +126,12 @@ def _each(chats: QuerySet[Chat]) -> Iterator[Chat]:
         after = page[-1].pk
 
 
-def _told(report: FoldReport) -> str:
+def _told(chat: Chat, report: FoldReport) -> str:
     if report.outcome == "idle":
-        return "a worker is at it already"
+        brief = ConversationBrief.objects.filter(chat=chat).first()
+        rebuild = told(brief) if brief else None
+        far = f": messages 1–{rebuild.through_seq} of {rebuild.of_seq}" if rebuild and rebuild.of_seq else ""
+        return f"a worker is at it already{far}"
     if report.outcome in ("failed", "waiting"):
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:

@@ -1,0 +1,130 @@
+"""What the recall index knows of a term: in which messages of a chat it stands. One interface to both databases.
+
+A look-up costs much the same however common the term is and however long the chat, because only so many finds of a
+term are read: on SQLite the newest, on PostgreSQL those of the newest blocks. What finds are worth is decided in
+`memory.ranking`. Every find is held against its chat, so no other chat's message can be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db import connection
+
+from memory.recall_schema import (
+    BLOCK_BITS,
+    CHATS,
+    FTS,
+    KEY_CHARS,
+    MESSAGES,
+    PG_LIVE,
+    PG_TERMS,
+    SEQ_BITS,
+)
+
+FINDS, FEWEST, MOST = 400, 40, 120
+"""Finds that are read of all terms together, and the bounds of those of one term."""
+MOST_EVERYWHERE = 400
+"""The same where all chats of an owner are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Where a term stands in a chat: seqs of messages, in no order. `is_cut`: there may be more, in older messages."""
+
+    seqs: tuple[int, ...]
+    is_cut: bool
+
+
+def most_of(terms: int) -> int:
+    """How many finds are read of each of so many terms."""
+    return max(FEWEST, min(MOST, FINDS // max(1, terms)))
+
+
+def postings(chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MOST) -> list[Postings]:
+    """For each of `tokens` (hashed terms, or several with spaces between: all of them), its finds in the chat.
+
+    At most so many, and none from message `before_seq` on.
+    """
+    if not tokens:
+        return []
+    asked = _postgresql if connection.vendor == "postgresql" else _sqlite
+    return [_read(found, most) for found in asked(chat_id, tokens, before_seq, most)]
+
+
+def _read(found: str | None, most: int) -> Postings:
+    seqs = tuple(map(int, found.split(","))) if found else ()
+    return Postings(seqs, len(seqs) >= most)
+
+
+_SQLITE_ONE = (
+    f"(SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq FROM {FTS} WHERE {FTS} MATCH %s"
+    f" AND rowid > %s AND rowid < %s ORDER BY rowid DESC LIMIT %s))"
+)
+
+
+def _sqlite(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> list[str | None]:
+    key = chat_id.hex[-KEY_CHARS:]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT id FROM {CHATS} WHERE chat_id = %s", [chat_id.hex])
+        number = cursor.fetchone()
+        if number is None:
+            return [None] * len(tokens)
+        first = number[0] << SEQ_BITS
+        params: list[str | int] = []
+        for token in tokens:
+            params += [_all_of(token, key), first, first | before_seq, most]
+        cursor.execute("SELECT " + ", ".join([_SQLITE_ONE] * len(tokens)), params)
+        return list(cursor.fetchone())
+
+
+_POSTGRESQL = (
+    f"SELECT (SELECT string_agg(seq::text, ',') FROM (SELECT found.seq"
+    f" FROM generate_series(%s, 0, -1) AS block CROSS JOIN LATERAL"
+    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(asked.token, '#', block::text)::tsquery"
+    f" AND {PG_LIVE} OFFSET 0) AS found"
+    f" WHERE found.chat_id = %s AND found.seq < %s LIMIT %s) AS finds)"
+    f" FROM unnest(%s::text[]) WITH ORDINALITY AS asked (token, place) ORDER BY place"
+)
+"""Blocks are looked at one by one, the newest first, until there is enough. OFFSET keeps the planner from reading the
+whole chat instead, by its other index."""
+
+
+def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> list[str | None]:
+    key = str(chat_id)[-KEY_CHARS:]
+    asked = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
+    with connection.cursor() as cursor:
+        cursor.execute(_POSTGRESQL, [before_seq >> BLOCK_BITS, chat_id, before_seq, most, asked])
+        return [row[0] for row in cursor.fetchall()]
+
+
+def everywhere(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
+    """For each of `tokens`, its finds in all chats of that owner, as chat and seq: at most `MOST_EVERYWHERE`."""
+    asked = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
+    joined = " & " if connection.vendor == "postgresql" else " AND "
+    suffix = ":*" if connection.vendor == "postgresql" else "*"
+    found: list[list[tuple[UUID, int]]] = []
+    with connection.cursor() as cursor:
+        for token in tokens:
+            cursor.execute(asked, [joined.join(one + suffix for one in token.split()), owner_id])
+            found.append([(UUID(str(chat_id)), seq) for chat_id, seq in cursor.fetchall()])
+    return found
+
+
+_SQLITE_ALL = (
+    f"SELECT chat.id, found.number & {2**SEQ_BITS - 1} FROM"
+    f" (SELECT rowid AS number FROM {FTS} WHERE {FTS} MATCH %s ORDER BY rowid DESC LIMIT {MOST_EVERYWHERE}) AS found"
+    f" JOIN {CHATS} AS numbered ON numbered.id = found.number >> {SEQ_BITS}"
+    f" JOIN conversations_chat AS chat ON chat.id = numbered.chat_id AND chat.owner_id = %s"
+)
+_POSTGRESQL_ALL = (
+    f"SELECT chat.id, found.seq FROM"
+    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ %s::tsquery AND {PG_LIVE} LIMIT {MOST_EVERYWHERE})"
+    f" AS found JOIN conversations_chat AS chat ON chat.id = found.chat_id AND chat.owner_id = %s"
+)
+
+
+def _all_of(token: str, key: str) -> str:
+    return " AND ".join(one + key for one in token.split())

@@ -1,0 +1,101 @@
+"""Search in all that a user said and was told, best first: the recall index, asked for an owner instead of a chat.
+
+What comes of common words alone is the newest of them (on PostgreSQL: some); a message that has all words is always
+among the finds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+
+from conversations.models import Message
+from memory.analysis import passages, terms
+from memory.highlights import highlights
+from memory.questions import Question, read_question
+from memory.ranking import Indexed, alone
+from memory.recall_index import everywhere
+
+LOOKED_AT = 80
+"""Messages that are looked at closely."""
+AS_IF = 20_000
+"""Messages that rarity is reckoned against, as nobody counts an owner's."""
+
+Place = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found: the piece of it that has most of what was looked for, and where in that it stands."""
+
+    message: Message
+    snippet: str
+    matches: tuple[tuple[int, int], ...]
+
+
+def search(owner: User, text: str, limit: int) -> list[Hit]:
+    """The messages of `owner` that `text` finds, best first, at most `limit`."""
+    asked = read_question(text, owner.pk)
+    if not asked.words:
+        return []
+    tokens = [word.token for word in asked.words]
+    *each, together = everywhere(owner.pk, [*tokens, " ".join(tokens)])
+    worth = [
+        word.weight * AS_IF / (AS_IF + len(found) ** 2) for word, found in zip(asked.words, each, strict=True)
+    ]
+    promising = _promising(each, together, worth)
+    ranked = sorted(_ranked(asked, worth, promising), key=lambda one: one[0], reverse=True)[:limit]
+    return _hits(ranked, set(terms(text)))
+
+
+def _promising(
+    each: Sequence[Sequence[Place]], together: Sequence[Place], worth: Sequence[float]
+) -> list[Place]:
+    scores: dict[Place, float] = defaultdict(float)
+    for found, gain in zip(each, worth, strict=True):
+        for place in found:
+            scores[place] += gain
+    for place in together:
+        scores[place] = sum(worth) + 1
+    return nlargest(LOOKED_AT, scores, key=lambda place: (scores[place], place[0].int, place[1]))
+
+
+def _ranked(
+    asked: Question, worth: Sequence[float], places: Sequence[Place]
+) -> list[tuple[tuple[float, int, int], UUID, int]]:
+    """How well each message fits (the newer first, where two fit alike), and its passage that fits best."""
+    rows = _at(places).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
+    ranked = []
+    for pk, chat_id, seq, role, tokens, stored in rows:
+        indexed = Indexed(seq, role == "user", tokens, tuple((stored or "").split("\n")))
+        score, passage = alone(asked, worth, indexed)
+        ranked.append(((score, chat_id.int, seq), pk, passage))
+    return ranked
+
+
+def _at(places: Sequence[Place]) -> QuerySet[Message]:
+    by_chat: dict[UUID, list[int]] = defaultdict(list)
+    for chat_id, seq in places:
+        by_chat[chat_id].append(seq)
+    where = Q(pk=None)
+    for chat_id, seqs in by_chat.items():
+        where |= Q(chat_id=chat_id, seq__in=seqs)
+    return Message.objects.filter(where)
+
+
+def _hits(ranked: Sequence[tuple[tuple[float, int, int], UUID, int]], wanted: set[str]) -> list[Hit]:
+    messages = Message.objects.defer("terms").in_bulk([pk for _, pk, _ in ranked])
+    return [_hit(messages[pk], passage, wanted) for _, pk, passage in ranked if pk in messages]
+
+
+def _hit(message: Message, passage: int, wanted: set[str]) -> Hit:
+    spans = passages(message.content)
+    start, end = spans[min(passage, len(spans) - 1)] if spans else (0, 0)
+    snippet = message.content[start:end].strip()
+    return Hit(message, snippet, tuple(highlights(snippet, wanted)))

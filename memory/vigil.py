@@ -1,0 +1,110 @@
+"""Watching a cluster of workers: when to send the next canary, and when it has frozen. Pure: no clock, no rows.
+
+One canary is on its way at a time. As long as its number comes back the cluster lives. Where it does not come back it
+may have been lost, so another one is sent; and it may wait because all workers are busy, which is no fault of theirs.
+What is left is a cluster that has idle workers and takes no task, or takes them and acknowledges nothing: it does so
+for ever when the process that held the lock of a queue was killed, and nothing but a new cluster helps.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+RESENDS = 3
+"""How often a canary is sent within the patience."""
+LONGEST_PAUSE = 30.0
+"""Seconds between two starts of a cluster that dies at once, at most."""
+
+
+class Step(enum.Enum):
+    """What to do now."""
+
+    WAIT = "wait"
+    SEND = "send"
+    VOUCH = "vouch"
+    """Say for the cluster that it is alive: it is too busy to say so itself."""
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: between two canaries, for one to come back, and for the first one of a cluster that is starting."""
+
+    every: float
+    answer: float
+    start: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the tables tell of a cluster."""
+
+    done: int
+    """Number of the last canary that a worker ran."""
+    acknowledged: int
+    """Number of the last one whose result came all the way."""
+    all_busy: bool
+    """Every worker process has a task, and none for longer than a task may take."""
+
+
+class Vigil:
+    """Watches one cluster. All times are of one monotonic clock; `facts` are looked up often within the patience."""
+
+    def __init__(self, patience: Patience, now: float, facts: Facts) -> None:
+        self._patience = patience
+        self._facts = facts
+        self._is_waiting = False
+        self._sent_at = now - patience.every
+        self._life = now
+        """Since then nothing but time passed."""
+        self._looked = now
+        self._vouched = now
+        self.is_proven = False
+        """Whether this cluster has ever answered."""
+
+    def sent(self, now: float) -> None:
+        """A canary was sent."""
+        if not self._is_waiting:
+            self._life = now
+        self._is_waiting, self._sent_at = True, now
+
+    def look(self, now: float, facts: Facts) -> Step:
+        """Take in the facts of this moment and decide."""
+        self._take_in(now, facts)
+        if not self._is_waiting:
+            return Step.SEND if now - self._sent_at >= self._patience.every else Step.WAIT
+        if facts.all_busy and not self.is_unacknowledged:
+            self._life = now
+            return self._vouch(now)
+        answer = self._patience.answer
+        if now - self._life >= (answer if self.is_proven else max(answer, self._patience.start)):
+            return Step.REPLACE
+        return Step.SEND if now - self._sent_at >= answer / RESENDS else Step.WAIT
+
+    @property
+    def is_unacknowledged(self) -> bool:
+        """A worker ran a canary, and its result is not acknowledged."""
+        return self._facts.done > self._facts.acknowledged
+
+    def _take_in(self, now: float, facts: Facts) -> None:
+        was_unacknowledged = self.is_unacknowledged
+        if facts.acknowledged > self._facts.acknowledged:
+            self._is_waiting, self._life, self.is_proven = False, now, True
+        # While nobody could look (no database, a machine that slept), the cluster could not answer either.
+        if now - self._looked > self._patience.answer / 2:
+            self._life = now
+        self._facts, self._looked = facts, now
+        if self.is_unacknowledged and not was_unacknowledged:
+            self._life = now
+
+    def _vouch(self, now: float) -> Step:
+        if now - self._vouched < self._patience.every:
+            return Step.WAIT
+        self._vouched = now
+        return Step.VOUCH
+
+
+def pause_before_start(failures: int) -> float:
+    """Seconds to wait before a cluster is started again, after so many in a row that never answered."""
+    return 0.0 if failures == 0 else min(LONGEST_PAUSE, 2.0 ** (min(failures, 10) - 1))
