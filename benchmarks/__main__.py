@@ -18,7 +18,18 @@ import psycopg
 from benchmarks import databases, report
 from benchmarks.figures import Group, missed
 
-NAMES = ("turns", "first-token", "streams", "memory", "talks", "calls", "growth", "hostile")
+NAMES = (
+    "turns",
+    "first-token",
+    "streams",
+    "memory",
+    "slow-streams",
+    "talks",
+    "calls",
+    "growth",
+    "hostile",
+    "recall",
+)
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -21,6 +22,7 @@ from conversations.models import Chat, Message, Role, Status
 from memory.lines import line_cost
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.planned import Plan, Shown
+from memory.stored_terms import stored_terms
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 
 TAIL = 10
@@ -71,6 +73,7 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
         role=Role.USER,
         content=exchange.user,
         token_count=exchange.user_tokens,
+        terms=_terms(exchange.user, chat.owner_id),
         **common,
     )
     reply = Message(
@@ -79,6 +82,7 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
         role=Role.ASSISTANT,
         content=exchange.assistant,
         token_count=exchange.assistant_tokens,
+        terms=_terms(exchange.assistant, chat.owner_id),
         reply_to=question,
         outline=exchange.outline,
         line=exchange.line,
@@ -91,6 +95,12 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
         **common,
     )
     return question, reply
+
+
+@lru_cache(maxsize=1024)
+def _terms(text: str, owner_id: int) -> str:
+    """Terms of texts that are said again and again."""
+    return stored_terms(text, owner_id)
 
 
 def _record(reply: Message) -> ContextRecord:

@@ -33,17 +33,19 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import calls, growth, hostile, streams, talks, turns
+    from benchmarks import calls, growth, hostile, recall_speed, slow, streams, talks, turns
 
     return {
         "turns": turns.run,
         "first-token": streams.first_token,
         "streams": streams.throughput,
         "memory": streams.memory,
+        "slow-streams": slow.run,
         "talks": talks.run,
         "calls": calls.run,
         "growth": growth.run,
         "hostile": hostile.run,
+        "recall": recall_speed.run,
     }
 
 

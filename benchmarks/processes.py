@@ -35,6 +35,14 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
 
 
 @contextmanager
+def pacemaker() -> Iterator[Running]:
+    """The upstream of `benchmarks.pacemaker`."""
+    port = _free_port()
+    with _process([sys.executable, "-m", "benchmarks.pacemaker", "--port", str(port)], port) as upstream:
+        yield upstream
+
+
+@contextmanager
 def server(upstream: Running, log: Path) -> Iterator[Running]:
     """One server process on this process's database, as `make run` starts it, but for its logs, which go to a file."""
     port = _free_port()
@@ -53,6 +61,13 @@ def resident_mib(pid: int) -> float:
     """Resident memory of a process, in MiB."""
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
     return int(told.stdout) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has computed so far, in seconds of one core; Linux alone tells."""
+    with Path(f"/proc/{pid}/stat").open() as file:
+        after_name = file.read().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -10,11 +10,12 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -143,7 +144,11 @@ class Bench:
 
 
 def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS) -> Group:
-    """Chats of each length, and one whose unfolded span is long: a turn of each a round, so that all drift alike."""
+    """Chats of each length, and one whose unfolded span is long: a turn of each a round, so that all drift alike.
+
+    Without recall, which short chats do not need: it has a benchmark of its own.
+    """
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
     prompts = Prompts()
     waiting = make_chat(owner, 10_000, unfolded=5_000)
     _let_wait(waiting)

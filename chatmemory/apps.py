@@ -6,7 +6,7 @@ from django.apps import AppConfig, apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 
-from chatmemory import forking
+from chatmemory import checks, forking
 
 UNWANTED = (
     # A schedule names any function to call: whoever may edit one runs code as the worker. The others show pickled
@@ -26,6 +26,7 @@ class ChatmemoryConfig(AppConfig):
 
     def ready(self) -> None:
         forking.install()
+        checks.install()
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "What was said, and what is remembered"
         for label in UNWANTED:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -33,8 +34,11 @@ from django.db import close_old_connections, reset_queries
 
 from chatmemory import errors
 from chatmemory.llm import registry
-from conversations import generation
+from chatmemory.observability import request_context, request_id, request_id_for, tell_of_crashes
+from conversations import abandoned, generation, passing
 from memory import tokens
+
+logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Event = MutableMapping[str, Any]
@@ -60,7 +64,7 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
     limit = settings.REQUEST_MAX_BYTES
     declared = dict(scope["headers"]).get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
-        await _refuse(send)
+        await _refuse(scope, send)
         return
     received = 0
 
@@ -73,16 +77,25 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
 
     await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
     if received > limit:
-        await _refuse(send)
+        await _refuse(scope, send)
 
 
-async def _refuse(send: Send) -> None:
+async def _refuse(scope: Scope, send: Send) -> None:
+    """Answer 413, with the same header and line in the log as all that Django answers."""
     body = json.dumps(errors.error_body("too_large", errors.SENTENCES[413])).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send(
-        {"type": "http.response.start", "status": 413, "headers": [*headers, (b"connection", b"close")]}
-    )
-    await send({"type": "http.response.body", "body": body})
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    with request_context(request_id_for(given)):
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "connection": "close",
+            "x-request-id": request_id.get(),
+        }
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 413, "headers": raw})
+        await send({"type": "http.response.body", "body": body})
+        facts = {"method": scope["method"], "path": scope["path"], "status": 413}
+        logger.info("request", extra=facts)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -90,10 +103,15 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         event = await receive()
         if event["type"] == "lifespan.startup":
             tokens.load()
-            _chain_sigterm(asyncio.get_running_loop())
+            if threading.current_thread() is threading.main_thread():  # else it is somebody else's process
+                _chain_sigterm(asyncio.get_running_loop())
+                tell_of_crashes()
+            abandoned.watch()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
+            await abandoned.leave()
+            await passing.all_ended()
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return
@@ -101,8 +119,6 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:
     """Start draining before the server's own handler runs. Only a main thread may install handlers."""
-    if threading.current_thread() is not threading.main_thread():
-        return
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _draining_first(loop, signal.getsignal(number)))
 

@@ -1,7 +1,7 @@
 """Child processes in sessions of their own: started with a log file, watched, and ended with all they started.
 
 A session of its own keeps the terminal's Ctrl-C from a child, so that the parent decides in which order and how
-patiently it ends. What the children do is not known here.
+patiently it ends; one that is tied ends with its parent even if that is killed. What the children do is not known here.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from chatmemory import tied
 
 POLL_SECONDS = 0.05
 
@@ -32,23 +35,33 @@ class Child:
         return self.process.poll()
 
     def kill_all(self) -> None:
-        """Kill what is left of it and of its own children: they are one process group."""
-        try:
+        """Kill what is left of it and of its own children: they are one process group.
+
+        Returns when it is gone; and when all of them are, in a process that adopts.
+        """
+        with suppress(ProcessLookupError):  # nothing is left
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return  # nothing is left
-        finally:
-            self.process.wait()
+        self.process.wait()
+        with suppress(ChildProcessError):
+            while True:
+                os.waitpid(-self.process.pid, 0)
 
 
 def start(
-    name: str, command: Sequence[str], *, log: Path, cwd: Path, env: Mapping[str, str], patience: float
+    name: str,
+    command: Sequence[str],
+    *,
+    log: Path,
+    cwd: Path,
+    env: Mapping[str, str],
+    patience: float,
+    is_tied: bool = False,
 ) -> Child:
     """Start `command` with its output added to the file `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         process = subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
-            command,
+            tied.command(command) if is_tied else command,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +29,8 @@ at once: 8 threads 69 streams a second and 248 ms to the first token at the 95th
 Fewer would be faster still next to the database, but not a network away from it."""
 SLOW = 4
 """Threads for work that takes seconds, at most; on PostgreSQL, no more than leave the writers their connections."""
+LOG_PATIENCE_MS = 200
+"""That emptying SQLite's log waits for others. Writers wait as long for it."""
 SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits for the interpreter. Every statement lets go of it, and then waits
 that long for a busy event loop: with Python's own 5 ms, 20 streams at once had two thirds of the speed (measured).
@@ -71,6 +74,44 @@ async def _run(
     context = contextvars.copy_context()
     call = partial(context.run, partial(_job, function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(executor, call)
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """Read as of one moment what is read within; on SQLite without the lock that our transactions take."""
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN DEFERRED")
+            try:
+                yield
+            finally:
+                cursor.execute("ROLLBACK")
+    else:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+
+
+def empty_log() -> None:
+    """On SQLite: move what the write-ahead log holds into the database, and cut the log to nothing.
+
+    What was deleted is overwritten there (`secure_delete`), but would stand in the log until that is written anew. If
+    somebody reads or writes just now, it waits a moment and leaves it to the next time.
+    """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        (patience,) = cursor.fetchone()
+        cursor.execute(f"PRAGMA busy_timeout = {LOG_PATIENCE_MS}")
+        try:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            cursor.fetchall()
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

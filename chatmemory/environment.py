@@ -61,6 +61,17 @@ def seconds(name: str, default: float, *, at_least: float = 0.05, at_most: float
     return number
 
 
+def share(name: str, default: float, *, at_most: float = 1.0) -> float:
+    value = text(name)
+    try:
+        number = float(value) if value else default
+    except ValueError:
+        raise fail(name, value, "a share, such as 0.33") from None
+    if not 0 <= number <= at_most:
+        raise fail(name, value, f"a share from 0 to {at_most:g}")
+    return number
+
+
 def numbers(prefix: str, kind: type[N]) -> N:
     """A policy's numbers, each from the variable of its name behind `prefix`."""
     given = {

@@ -2,8 +2,8 @@
 
 ChatMemoryError
 ├── InvalidRequest 400   ├── ChatBusy 409       ├── IdempotencyMismatch 422
-├── NotFound 404         ├── Conflict 409       └── Unavailable 503
-└── UpstreamFailed 502 or 504
+├── NotFound 404         ├── Conflict 409       ├── RateLimited, QuotaExceeded 429
+└── UpstreamFailed 502 or 504                   └── Unavailable 503
 
 Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "details"?}}`, whoever raised it.
 """
@@ -56,6 +56,18 @@ class Conflict(ChatMemoryError):
 
 class IdempotencyMismatch(ChatMemoryError):
     status, code = 422, "idempotency_mismatch"
+
+
+class RateLimited(ChatMemoryError):
+    """Too much at once: it may be done in a moment."""
+
+    status, code = 429, "rate_limited"
+
+
+class QuotaExceeded(ChatMemoryError):
+    """Today's tokens are used up."""
+
+    status, code = 429, "quota_exceeded"
 
 
 class Unavailable(ChatMemoryError):

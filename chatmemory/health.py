@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from typing import Any
 
-from django.db import DatabaseError, InterfaceError, connection
+from asgiref.sync import markcoroutinefunction
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny
@@ -13,10 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from chatmemory import readiness
 from chatmemory.errors import error_body
-from memory import queueing
-
-logger = logging.getLogger(__name__)
 
 
 class Open(APIView):
@@ -39,35 +38,31 @@ class HealthView(Open):
 
 
 class ReadyView(Open):
+    """Looks on the event loop: threads that wait for a database which is away are not asked for one more."""
+
+    problems: readiness.Problems
+
+    @classmethod
+    def as_view(cls, **initkwargs: Any) -> Any:
+        return markcoroutinefunction(super().as_view(**initkwargs))
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return self._dispatch(request, *args, **kwargs)
+
+    async def _dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        self.problems = await readiness.problems()
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
+        return response
+
     @extend_schema(
         responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
         operation_id="readyz",
-        summary="Database and queue answer",
+        summary="Database, queue and worker answer",
         tags=["health"],
         auth=[],
     )
     def get(self, request: Request) -> Response:
-        parts = {"database": _answers(_database), "queue": _answers(_queue)}
-        if all(parts.values()):
-            return Response({"status": "ok", "parts": dict.fromkeys(parts, "ok")})
-        failing = [name for name, answers in parts.items() if not answers]
-        details = {name: ["does not answer"] for name in failing}
-        return Response(error_body("unavailable", f"Not ready: {', '.join(failing)}.", details), status=503)
-
-
-def _database() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-
-
-def _queue() -> None:
-    queueing.waiting_tasks()
-
-
-def _answers(ask: Callable[[], None]) -> bool:
-    try:
-        ask()
-    except (DatabaseError, InterfaceError, OSError) as exc:
-        logger.warning("not ready", extra={"error": type(exc).__name__})
-        return False
-    return True
+        if not self.problems:
+            return Response({"status": "ok", "parts": dict.fromkeys(sorted(readiness.PARTS), "ok")})
+        details = {part: [problem] for part, problem in sorted(self.problems.items())}
+        return Response(error_body("unavailable", f"Not ready: {', '.join(details)}.", details), status=503)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter
 from knox.auth import TokenAuthentication as KnoxTokenAuthentication
 from rest_framework.exceptions import NotFound, ParseError, ValidationError
 from rest_framework.pagination import CursorPagination
@@ -58,10 +60,28 @@ def caller(request: Request) -> User:
     return request.user
 
 
-class CursorPages(CursorPagination):
-    """DRF's pages by cursor, for which a cursor that is none, or another list's, is a bad request."""
+LIMIT_MAX = 1_000_000
+PAGING = [
+    OpenApiParameter("cursor", str, description="Of `next` or `previous`, nothing else."),
+    OpenApiParameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},
+        description="Rows of a page, at most; each list has its own largest page.",
+    ),
+]
+"""What the views of lists take."""
 
-    page_size_query_param = "limit"
+
+class CursorPages(CursorPagination):
+    """DRF's pages by cursor, but what is no limit, or no cursor of this very list, is a bad request."""
+
+    def get_page_size(self, request: Request) -> int | None:
+        given = request.query_params.get("limit")
+        if given is None:
+            return self.page_size
+        if not (re.fullmatch("[0-9]{1,7}", given) and 1 <= int(given) <= LIMIT_MAX):
+            raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX:,}."]})
+        return min(int(given), self.max_page_size or LIMIT_MAX)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         try:

@@ -8,12 +8,13 @@ WhiteNoise, which is synchronous, steps aside at once when the path is no static
 from __future__ import annotations
 
 import logging
-import re
 import time
 from contextlib import AbstractContextManager
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from csp.constants import HEADER as CSP_HEADER
+from csp.middleware import CSPMiddleware
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
@@ -22,12 +23,9 @@ from django.http.response import HttpResponseBase
 from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from chatmemory.ids import new_id
-from chatmemory.observability import request_context, request_id
+from chatmemory.observability import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
-
-_REQUEST_ID = re.compile(r"[\w.\-]{8,64}", re.ASCII)
 
 
 def carries_token(request: HttpRequest) -> bool:
@@ -60,6 +58,18 @@ class _ForBrowsers:
 
 class SecurityMiddleware(_OnTheLoop, security.SecurityMiddleware):
     pass
+
+
+class ContentSecurityPolicyMiddleware(_OnTheLoop, CSPMiddleware):
+    """Pages have the policy of the settings. What is no page loads nothing, should a browser ever take it for one."""
+
+    NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if response.headers.get("Content-Type", "").startswith("text/html"):
+            return super().process_response(request, response)
+        response.headers.setdefault(CSP_HEADER, self.NO_PAGE)
+        return response
 
 
 class XFrameOptionsMiddleware(_OnTheLoop, clickjacking.XFrameOptionsMiddleware):
@@ -151,8 +161,7 @@ class RequestMiddleware:
             request.encoding = (
                 "utf-8"  # whatever the client named: Python has codecs that unpack, or are none
             )
-        given = request.META.get("HTTP_X_REQUEST_ID", "")
-        return request_context(given if _REQUEST_ID.fullmatch(given) else new_id().hex)
+        return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         response["X-Request-ID"] = request_id.get()

@@ -103,7 +103,7 @@ class Select(Generic[M]):
             constants=tuple(params),
             places=tuple(places),
             converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
-            columns=tuple(column.target.attname for column in columns),
+            columns=tuple(column.target.attname for column in columns if hasattr(column, "target")),
         )
 
 

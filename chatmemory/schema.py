@@ -1,26 +1,23 @@
-"""What drf-spectacular cannot see by itself: how tokens are sent, and the one form of all errors."""
+"""What drf-spectacular cannot see by itself: how tokens are sent, that unknown fields are refused, and what all answer.
+
+The hook `completed` adds to every operation the errors it can answer with (`schema_errors`), the events of a stream
+(`schema_events`) and where an answer leads (`schema_links`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.extensions import (
+    OpenApiAuthenticationExtension,
+    OpenApiSerializerExtension,
+    OpenApiSerializerFieldExtension,
+)
 
-ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": {"type": "string", "description": "snake_case, for programs"},
-                "message": {"type": "string", "description": "for a person"},
-                "details": {"type": "object", "additionalProperties": {}},
-            },
-        }
-    },
-}
+from chatmemory import schema_errors, schema_events, schema_links
+from chatmemory.fields import OneOf
+
+METHODS = ("get", "post", "patch", "delete")
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
@@ -35,15 +32,59 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         }
 
 
-def with_errors(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """A postprocessing hook: every operation may answer with the error body."""
-    result["components"]["schemas"]["Error"] = ERROR
-    answer = {
-        "description": "An error.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-    }
-    for path in result["paths"].values():
-        for operation in path.values():
-            if isinstance(operation, dict) and "responses" in operation:
-                operation["responses"]["default"] = answer
+class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    """Serializers that refuse fields they do not know say so, and which names a field takes."""
+
+    target_class = "conversations.serializers.Strict"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        for name, field in self.target.fields.items():
+            for validator in field.validators:
+                if isinstance(validator, OneOf):
+                    schema["properties"][name]["enum"] = sorted(validator.names())
+        return {**schema, "additionalProperties": False}
+
+
+class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    """A history says how long it may be, and that somebody must say something in it."""
+
+    target_class = "conversations.histories.HistoryField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        plain = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
+        return {**plain, **self.target.in_the_schema}
+
+
+def completed(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """A postprocessing hook: the schema with what is said above."""
+    components = result["components"]
+    components["schemas"] |= schema_errors.SCHEMAS | schema_events.SCHEMAS
+    components["headers"] = schema_errors.HEADERS
+    components["responses"] = schema_errors.RESPONSES
+    for path, methods in result["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                _complete(path, method, methods[method])
     return result
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    parameters = operation.get("parameters", [])
+    # That another form of the answer can be had by `?format=` is DRF's, and no promise of ours.
+    operation["parameters"] = [one for one in parameters if one["name"] != "format"]
+    links = schema_links.links_of(operation["operationId"])
+    for answer in operation["responses"].values():
+        answer["headers"] = schema_errors.WITH_ID
+        _without_false_events(answer.get("content", {}))
+        if links:
+            answer["links"] = links
+    operation["responses"] |= schema_errors.errors_of(path, method, operation)
+
+
+def _without_false_events(content: dict[str, Any]) -> None:
+    """DRF's renderer for events writes JSON where nothing is streamed."""
+    events = content.get("text/event-stream", {}).get("schema", {}).get("$ref", "Event")
+    if not events.endswith("Event"):
+        del content["text/event-stream"]

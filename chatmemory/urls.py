@@ -13,7 +13,11 @@ urlpatterns = [
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),
-    path("v1/docs", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    path(
+        "v1/docs",
+        SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="docs.html"),
+        name="docs",
+    ),
     path("v1/", include("conversations.urls")),
     path("v1/", include("memory.urls")),
 ]

@@ -45,6 +45,7 @@ _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:\w{1,2}|\w\.\w)\.$")
 _STOPS = (".", "!", "?", "…", "。", "！", "？", '"', "”")
 _WORD = re.compile(r"\w+")
+_PIECE = re.compile(rf"\S.{{0,{SENTENCE_CHARS - 1}}}(?!\S)|\S.{{0,{SENTENCE_CHARS - 1}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
 
 
 def _pieces(line: str) -> list[str]:
-    return [line[at : at + SENTENCE_CHARS] for at in range(0, len(line), SENTENCE_CHARS)]
+    # Between words where there is a space: half an address or a number is another one.
+    return _PIECE.findall(line)
 
 
 def _whole(parts: Sequence[str]) -> list[str]:

@@ -28,6 +28,7 @@ import httpx2
 from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm import answers, failures
+from chatmemory.llm.pace import pause_between_reads
 from chatmemory.llm.patience import Patience
 from chatmemory.llm.private_loop import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import (
@@ -80,6 +81,8 @@ class OpenAIModel:
         self._style: Style = style
         self._terminal: Terminal = terminal
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._open: set[ReplyReader] = set()
+        """The replies that are streamed at the moment."""
         self._unstructured: set[str] = set()
         """Models that were seen to refuse a request for structured output and to answer the same without it."""
 
@@ -88,11 +91,13 @@ class OpenAIModel:
     ) -> AsyncGenerator[Delta | Reply, None]:
         """Yield the text as it comes, then one `Reply`. One request; raises nothing but `CancelledError`.
 
-        All text that came in one read is one `Delta`. Close the generator (`aclosing`) when leaving it early.
+        All text that came in one read is one `Delta`; where many are open, reads are paced. Close the generator
+        (`aclosing`) when leaving it early.
         """
         started = time.monotonic()
         reader = ReplyReader(self._style, terminal=self._terminal, max_bytes=deadlines.max_bytes)
         failure: NoAnswerError | None = None
+        self._open.add(reader)
         try:
             async with aclosing(
                 self._chunks(self._body(prompt, variant, stream=True), deadlines, reader)
@@ -100,10 +105,14 @@ class OpenAIModel:
                 async for chunk in chunks:
                     if text := reader.feed(chunk):
                         yield Delta(text)
+                        if (pause := pause_between_reads(len(self._open))) and not reader.has_ended:
+                            await asyncio.sleep(pause)
         except Exception as exc:  # noqa: BLE001 - whatever the SDK or its HTTP stack raise, it ends as a `Reply`
             if not reader.has_ended:
                 failure = no_answer(exc)
                 reader.fail(failure.error)
+        finally:
+            self._open.discard(reader)
         if text := reader.finish():
             yield Delta(text)
         reply = reader.reply(model=variant.model)

@@ -24,7 +24,8 @@ class Patience:
         self._last = now + deadlines.total
         self.until = min(self._last, now + deadlines.first_byte)
         """When the wait for the next byte ends, in the loop's time."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
         self._task: asyncio.Task[Any] | None = None
         self._is_waiting = False
         self._rang = False
@@ -42,7 +43,7 @@ class Patience:
         if now >= self._last:
             raise TimeoutError
         self.until = min(self._last, now + self._idle)
-        if self._timer is None or self._timer.when() > self.until:
+        if self._timer is None or self._rings_at > self.until:
             self._set_timer()
         # Asked once: asking at every read takes a twelfth of a busy process's time (measured, chunks of one event).
         task = self._task = self._task or asyncio.current_task()
@@ -67,7 +68,8 @@ class Patience:
 
     def _set_timer(self) -> None:
         self.close()
-        self._timer = self._loop.call_at(self.until, self._ring)
+        # The time is kept here: of a time that is now, uvloop makes a handle that knows none.
+        self._timer, self._rings_at = self._loop.call_at(self.until, self._ring), self.until
 
     def _ring(self) -> None:
         self._timer = None

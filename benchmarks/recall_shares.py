@@ -1,0 +1,62 @@
+"""Which share of a prompt recall should have: whole prompts of folded chats, asked for their facts.
+
+The chats are imported and folded by the built-in model, under the default policy and numbers. What is counted is how
+many questions have a message's own words, a line or the summary with the value in their prompt, at each share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks.recall_sets import Chat
+
+if TYPE_CHECKING:
+    from conversations.models import Chat as Row
+
+SHARES = (0.0, 0.1, 0.2, 0.33, 0.5, 0.7)
+FORM = "slot and another fact"
+
+
+def measure(chats: Sequence[Chat]) -> dict[str, float]:
+    """By share: of the questions, those for which the value is in the prompt."""
+    from django.conf import settings
+
+    limits = settings.MEMORY_LIMITS
+    found = dict.fromkeys(SHARES, 0)
+    asked = 0
+    for chat in chats:
+        row = _folded(chat)
+        for one in chat.asked[FORM]:
+            asked += 1
+            for share in SHARES:
+                settings.MEMORY_LIMITS = replace(limits, recall_share=share)
+                found[share] += _is_there(row, one.question, one.values)
+    settings.MEMORY_LIMITS = limits
+    return {f"{share:g}": number / asked for share, number in found.items()}
+
+
+def _folded(chat: Chat) -> Row:
+    from django.contrib.auth.models import User
+
+    from conversations.importing import import_chat
+    from conversations.interchange import ImportedChat, ImportedMessage
+    from memory.folding import fold
+
+    owner, _ = User.objects.get_or_create(username="recall")
+    messages = tuple(ImportedMessage(role=role, content=text) for role, text in chat.messages)  # type: ignore[arg-type]  # user or assistant
+    row = import_chat(owner, ImportedChat(messages=messages))
+    while fold(row.pk, until=time.monotonic() + 60).outcome == "more":
+        pass
+    row.refresh_from_db()
+    return row
+
+
+def _is_there(row: Row, question: str, values: Sequence[str]) -> bool:
+    from memory import services
+
+    context = services.preview(row, question)
+    memory = "\n".join(one.text for one in context.sections if one.kind != "question").lower()
+    return any(value in memory for value in values)

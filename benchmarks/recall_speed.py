@@ -1,0 +1,136 @@
+"""Recall in a chat of 50,000 turns: what it costs by itself, and what a context costs with it and without.
+
+The chat talks in words that are as common and as rare as those of a language (by Zipf's law), so that questions can be
+asked in rare ones, in common ones, and in both. Beside it stands a second chat of the same owner, as long, whose words
+are the same: it must cost the first one nothing. How flat a whole turn is without recall is told by `turns`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from statistics import median
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+
+from benchmarks import chats
+from benchmarks.figures import Figure, Group, percentile
+from benchmarks.speech import Exchange
+from conversations.models import Chat
+from memory import services
+from memory.recall import recall
+from memory.salience import make_line
+from memory.tokens import count_tokens
+
+TURNS = 50_000
+OTHER_TURNS = 5_000
+VOCABULARY = 20_000
+USER_WORDS, REPLY_WORDS = 15, 45
+ROUNDS = 200
+RARE, COMMON = range(2_000, 12_000), range(20, 60)
+"""Ranks of words: a rare one stands in some tens of messages, a common one in some thousands."""
+RECALL_BAR = 3.0
+"""Milliseconds, at the 95th percentile."""
+
+
+def run(owner: User, *, turns: int = TURNS) -> Group:
+    """Recall's own time by kinds of questions, and whole turns beside those of a chat of ten turns."""
+    chance = random.Random(5)
+    weights = list(accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
+    words = [_word(rank) for rank in range(VOCABULARY)]
+
+    def said(number: int) -> str:
+        return " ".join(chance.choices(words, cum_weights=weights, k=number))
+
+    long = _chat(owner, turns, said)
+    _chat(owner, min(turns, OTHER_TURNS), said)
+    short = _chat(owner, 10, said)
+    _settle()
+    asked = {
+        "rare words": lambda: _pick(chance, words, RARE, 4),
+        "common words": lambda: _pick(chance, words, COMMON, 4),
+        "both": lambda: _pick(chance, words, RARE, 2) + " " + _pick(chance, words, COMMON, 3),
+        "twelve words": lambda: said(20),
+        "unknown words": lambda: "xyzzy plugh frotz",
+    }
+    figures = [figure for name, question in asked.items() for figure in _recall_alone(long, name, question)]
+    figures += _turns(long, short, asked["both"])
+    return Group(f"Recall in a chat of {turns:,} turns", tuple(figures))
+
+
+def _recall_alone(chat: Chat, name: str, question: Callable[[], str]) -> list[Figure]:
+    spent: list[float] = []
+    worked: list[float] = []
+    found = 0
+    for number in range(ROUNDS + 10):
+        text = question()
+        with transaction.atomic():
+            started, work = time.perf_counter(), time.thread_time()
+            answer = recall(chat, text, before_seq=chat.last_seq + 1, room=1000)
+            took, work = (time.perf_counter() - started) * 1000, (time.thread_time() - work) * 1000
+        if number >= 10:
+            spent.append(took)
+            worked.append(work)
+            found += len(answer.excerpts)
+    own = f"of this process alone {median(worked):.2f} and {percentile(worked, 0.95):.2f}"
+    note = f"median {median(spent):.2f} ms; {own}; {found / ROUNDS:.1f} excerpts"
+    return [
+        Figure(f"recall by {name}, 95th percentile", percentile(spent, 0.95), "ms", bar=RECALL_BAR, note=note)
+    ]
+
+
+def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]:
+    """What context costs in a long chat and in a short one, in turn, with recall and without."""
+    limits = settings.MEMORY_LIMITS
+    spent: dict[str, list[float]] = {"long, with": [], "long, without": [], "short": []}
+    for _ in range(ROUNDS):
+        text = question()
+        for name, chat, share in (
+            ("long, with", long, 0.33),
+            ("long, without", long, 0.0),
+            ("short", short, 0.33),
+        ):
+            settings.MEMORY_LIMITS = replace(limits, recall_share=share)
+            started = time.perf_counter()
+            services.preview(chat, text)
+            spent[name].append((time.perf_counter() - started) * 1000)
+    settings.MEMORY_LIMITS = limits
+    without, short_one = median(spent["long, without"]), median(spent["short"])
+    note = f"without recall {without:.2f} ms; in a chat of ten turns {short_one:.2f}"
+    return [Figure("the whole context, median", median(spent["long, with"]), "ms", note=note)]
+
+
+def _chat(owner: User, turns: int, said: Callable[[int], str]) -> Chat:
+    exchanges = tuple(_exchange(said(USER_WORDS), said(REPLY_WORDS)) for _ in range(turns))
+    return chats.make_chat(owner, turns, said=exchanges, records=False)
+
+
+def _exchange(user: str, assistant: str) -> Exchange:
+    counts = count_tokens(user), count_tokens(assistant)
+    return Exchange(user, assistant, *counts, "", make_line(user, assistant))
+
+
+def _word(rank: int) -> str:
+    """A word of its own for each rank, of letters alone, that no stop word and no ending changes."""
+    letters = "bdfgklmnprtvz"
+    parts = []
+    number = rank + 200
+    while number:
+        number, part = divmod(number, len(letters))
+        parts.append(letters[part] + "aiou"[part % 4])
+    return "".join(parts) + "x"
+
+
+def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int) -> str:
+    return " ".join(words[rank] for rank in chance.sample(ranks, number))
+
+
+def _settle() -> None:
+    """What a database does by itself some time after so many rows."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")

@@ -1,0 +1,154 @@
+"""Many slow streams at once through one server process: how late is a delta, what does an open stream hold?
+
+Server, upstream and client are a process each. How late a delta is counts from the moment at which the upstream wrote
+it to the moment at which the client read it. Streams that only begin or end are not in the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import uvloop
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from knox.models import AuthToken
+
+from benchmarks import processes
+from benchmarks.figures import Figure, Group, percentile
+from benchmarks.listener import Heard, Listener, listen
+from benchmarks.pacemaker import RATE
+from benchmarks.processes import Running
+from benchmarks.speech import exchanges
+
+STREAMS = 500
+SECONDS = 60
+"""How long all of them are open."""
+LATE_BAR = 250.0
+AT_ONCE = 10
+"""Streams that begin at the same time."""
+WARM_UP = 50
+SAMPLES = 40
+SETTLE_SECONDS = 3
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen while the streams were open."""
+
+    late: list[int] = field(default_factory=list)
+    """Of each delta, in microseconds."""
+    idle_mib: float = 0.0
+    open_mib: float = 0.0
+    cpu: float = 0.0
+    """Seconds of one core a second."""
+    idle_connections: int = 0
+    open_connections: int = 0
+    waited: float = 0.0
+    """Seconds, at most: how long a transaction was open on PostgreSQL, how long another writer waited on SQLite."""
+
+
+def run(owner: User, *, streams: int = STREAMS, seconds: int = SECONDS) -> Group:
+    token = AuthToken.objects.create(owner)[1]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        processes.pacemaker() as upstream,
+        processes.server(upstream, Path(folder) / "log") as server,
+    ):
+        seen = uvloop.run(_measure(server, upstream, token, streams, seconds))
+    return Group(f"{streams} slow streams at once, one server process", _figures(seen, streams, seconds))
+
+
+def _figures(seen: Seen, streams: int, seconds: int) -> tuple[Figure, ...]:
+    late = sorted(seen.late)
+    rate = len(late) / seconds
+    return (
+        Figure("deltas a second", rate, "", bar=0.99 * streams * RATE, at_least=True, note=f"in {seconds} s"),
+        Figure("late, median", median(late) / 1000, "ms"),
+        Figure("late, 95th percentile", percentile(late, 0.95) / 1000, "ms", bar=LATE_BAR),
+        Figure("late, at most", late[-1] / 1000, "ms"),
+        Figure("of one core", 100 * seen.cpu, "%"),
+        Figure("memory with all of them open", seen.open_mib, "MiB", note=f"{seen.idle_mib:.0f} MiB before"),
+        Figure("a stream", (seen.open_mib - seen.idle_mib) * 1024 / streams, "KiB"),
+        *_held(seen),
+    )
+
+
+def _held(seen: Seen) -> tuple[Figure, ...]:
+    if settings.IS_SQLITE:
+        return (
+            Figure("another writer waits, at most", seen.waited * 1000, "ms", note=f"asked {SAMPLES} times"),
+        )
+    more = seen.open_connections - seen.idle_connections
+    note = f"{seen.open_connections} of the server's, at most, and {seen.idle_connections} before"
+    return (
+        Figure("more connections to the database", more, "", bar=0, portable=True, note=note),
+        Figure("a transaction is open, at most", seen.waited * 1000, "ms", note=f"asked {SAMPLES} times"),
+    )
+
+
+async def _measure(server: Running, upstream: Running, token: str, streams: int, seconds: int) -> Seen:
+    seen = Seen()
+    await _end(upstream, await _begin(server, token, WARM_UP, Heard()))
+    seen.idle_connections, _ = await asyncio.to_thread(_look)
+    seen.idle_mib = processes.resident_mib(server.pid)
+    heard = Heard()
+    opened = await _begin(server, token, streams, heard)
+    await asyncio.sleep(SETTLE_SECONDS)
+    start, computed = time.monotonic_ns() // 1000, processes.cpu_seconds(server.pid)
+    for _ in range(SAMPLES):
+        await asyncio.sleep(seconds / SAMPLES)
+        connections, waited = await asyncio.to_thread(_look)
+        seen.open_connections = max(seen.open_connections, connections)
+        seen.waited = max(seen.waited, waited)
+    elapsed = time.monotonic_ns() // 1000 - start
+    seen.cpu = (processes.cpu_seconds(server.pid) - computed) / elapsed * 1e6
+    seen.open_mib = processes.resident_mib(server.pid)
+    await _end(upstream, opened)
+    seen.late = heard.between(start, start + seconds * 1_000_000)
+    return seen
+
+
+async def _begin(server: Running, token: str, streams: int, heard: Heard) -> list[Listener]:
+    left = iter(range(streams))
+    opened: list[Listener] = []
+
+    async def some() -> None:
+        for number in left:
+            said = exchanges()[number % len(exchanges())].user
+            opened.append(await listen(server.port, token, said, heard))
+
+    async with asyncio.TaskGroup() as clients:
+        for _ in range(AT_ONCE):
+            clients.create_task(some())
+    return opened
+
+
+async def _end(upstream: Running, opened: list[Listener]) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", upstream.port)
+    writer.write(b"POST /end HTTP/1.1\r\n\r\n")
+    await asyncio.gather(*(one.ended for one in opened))
+    writer.close()
+
+
+def _look() -> tuple[int, float]:
+    """How many connections the server has to PostgreSQL (0 on SQLite), and `Seen.waited` at this moment."""
+    with closing(connection), connection.cursor() as cursor:
+        if settings.IS_SQLITE:
+            begun = time.perf_counter()
+            cursor.execute("BEGIN IMMEDIATE")
+            waited = time.perf_counter() - begun
+            cursor.execute("ROLLBACK")
+            return 0, waited
+        cursor.execute(
+            "SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)"
+            " FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        count, oldest = cursor.fetchone()
+        return count, float(oldest)

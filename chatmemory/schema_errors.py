@@ -1,0 +1,120 @@
+"""Which errors an operation can answer with, read off its shape: its parameters, its body, who may call it.
+
+Pure: values of the schema in, values out. The codes are those of `errors`; a test compares.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+CODES: dict[int, list[str]] = {
+    400: ["invalid_request"],
+    401: ["not_authenticated"],
+    403: ["permission_denied"],
+    404: ["not_found"],
+    406: ["not_acceptable"],
+    409: ["chat_busy", "conflict"],
+    413: ["too_large"],
+    415: ["unsupported_media_type"],
+    422: ["idempotency_mismatch"],
+    429: ["rate_limited", "quota_exceeded"],
+    500: ["internal"],
+    502: ["upstream_error"],
+    503: ["unavailable"],
+    504: ["upstream_timeout"],
+}
+WHEN = {
+    400: "The request is not valid.",
+    401: "There is no valid token.",
+    403: "A session without its CSRF token.",
+    404: "There is no such thing, or it is not yours.",
+    406: "None of the accepted forms can be made.",
+    409: "Not now: a reply is being written, or has ended.",
+    413: "The body is too large.",
+    415: "The body is no JSON.",
+    422: "The key was used with another request.",
+    429: "Too much, for now or for today.",
+    500: "Something went wrong on our side.",
+    502: "The model's server gave nothing at all.",
+    503: "Not ready, or about to stop.",
+    504: "The model's server gave nothing in time.",
+}
+REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"}
+"""Operations that make a reply in a chat."""
+STATELESS = {"ask", "summarize"}
+LIMITED = {*REPLYING, *STATELESS, "v1_auth_token_create", "me_export"}
+_BY_NAME: list[tuple[set[str], set[int]]] = [
+    (REPLYING, {409, 422, 502, 504}),
+    (STATELESS, {502, 504}),
+    (LIMITED, {429}),
+    ({"messages_cancel", "messages_update", "messages_delete"}, {409}),
+    ({"v1_auth_token_create"}, {401}),
+    ({"v1_auth_token_destroy"}, {400}),
+]
+
+
+def _error(status: int) -> Schema:
+    """The one form of errors. Details are sentences by field, but of a limit and of an upstream that failed."""
+    sentences = {"type": "array", "items": {"type": "string"}}
+    details: Schema = {} if status in (429, 502, 504) else sentences
+    error = {
+        "type": "object",
+        "required": ["code", "message"],
+        "properties": {
+            "code": {"type": "string", "enum": CODES[status], "description": "For programs."},
+            "message": {"type": "string", "description": "For a person."},
+            "details": {"type": "object", "additionalProperties": details},
+        },
+        "additionalProperties": False,
+    }
+    properties = {"error": error}
+    return {"type": "object", "required": ["error"], "properties": properties, "additionalProperties": False}
+
+
+HEADERS: dict[str, Schema] = {
+    "RequestID": {
+        "description": "The request's id in the logs: its own `X-Request-ID`, or a new one.",
+        "required": True,
+        "schema": {"type": "string", "pattern": r"^[\w.\-]{8,64}$"},
+    },
+    "RetryAfter": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 0}},
+    "WWWAuthenticate": {"required": True, "schema": {"type": "string", "enum": ["Bearer"]}},
+}
+WITH_ID = {"X-Request-ID": {"$ref": "#/components/headers/RequestID"}}
+_LATER = {"Retry-After": {"$ref": "#/components/headers/RetryAfter"}}
+_MORE: dict[int, dict[str, Schema]] = {
+    401: {"WWW-Authenticate": {"$ref": "#/components/headers/WWWAuthenticate"}},
+    409: _LATER,
+    429: _LATER,
+    503: _LATER,
+}
+SCHEMAS: dict[str, Schema] = {f"Error{status}": _error(status) for status in CODES}
+RESPONSES: dict[str, Schema] = {
+    f"Error{status}": {
+        "description": WHEN[status],
+        # A body over the limit is refused before anything else looks at the request.
+        "headers": {**({} if status == 413 else WITH_ID), **_MORE.get(status, {})},
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/Error{status}"}}},
+    }
+    for status in CODES
+}
+
+
+def errors_of(path: str, method: str, operation: Schema) -> dict[str, Schema]:
+    """The errors of an operation, by status."""
+    name, has_body = operation["operationId"], "requestBody" in operation
+    found = {406, 500, 503}
+    if operation.get("security"):
+        found |= {401} if method == "get" else {401, 403}
+    if "{" in path or name == "message":
+        found.add(404)
+    if has_body or any(one["in"] != "path" for one in operation.get("parameters", ())):
+        found.add(400)
+    if has_body:
+        found |= {413, 415}
+    for names, statuses in _BY_NAME:
+        if name in names:
+            found |= statuses
+    return {str(status): {"$ref": f"#/components/responses/Error{status}"} for status in sorted(found)}
