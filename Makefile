@@ -8,25 +8,48 @@ POSTGRES_URL ?= postgres://postgres@127.0.0.1:5432/chatmemory
 REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 # A process of tests a core, each with a database of its own; a file stays in one process.
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
+# What is slow waits for processes and for leases more than for a core.
+WAITING := -n 4 --dist worksteal
+# Where to look, for less than everything: make test-postgres WHERE=tests/http
+WHERE ?=
+# What comes out the same on any database, or brings one of its own.
+NO_DATABASE := $(addprefix --ignore tests/,pure llm lab/test_replay.py lab/test_playing.py test_quickstart.py test_sixth_policy.py)
 
-.PHONY: run test test-all test-slow test-postgres test-services lint types bench lab lock clean
+.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser schemathesis faults lint types audit bench lab recall lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
 
 test: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow and not browser"
 
-test-all: test test-slow test-postgres test-services
+test-all: test test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
 
 test-slow: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "slow and not services"
+	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
 
 test-postgres: .venv/installed
-	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "not services" --ignore tests/pure --ignore tests/llm
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "not slow and not services and not browser" $(NO_DATABASE) $(WHERE)
+
+test-slow-postgres: .venv/installed
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
 test-services: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services
+
+# Chromium in the path, headless.
+test-browser: .venv/checks
+	$(BIN)/python -m pytest -m browser
+
+# Every check of schemathesis against a running server.
+schemathesis: .venv/checks
+	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/outside/test_schemathesis.py
+
+# Breaks all that can break, as often as docs/reliability.md says, and writes its table. Takes well over an hour.
+faults: .venv/checks
+	$(BIN)/python -m pytest -m "promise and not services and not browser" --faults full --table docs/reliability.md
+	DATABASE_URL=$(POSTGRES_URL) POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) \
+		$(BIN)/python -m pytest -m promise $(NO_DATABASE) --faults full --table docs/reliability.md
 
 lint: .venv/installed types
 	$(BIN)/ruff format --check .
@@ -34,7 +57,14 @@ lint: .venv/installed types
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
 
-types: .venv/installed
+# Holes known in what we stand on, and holes in our own code. S101: our asserts tell types and guard nothing.
+# OFFLINE=1 where nobody can be asked.
+audit: .venv/checks
+	$(BIN)/ruff check --select S --ignore S101 .
+	$(BIN)/python -m pytest tests/outside/test_supply_chain.py
+	$(BIN)/python -m tests.outside.audit
+
+types: .venv/checks
 	$(BIN)/mypy chatmemory conversations memory tests benchmarks
 
 bench: .venv/installed
@@ -44,7 +74,16 @@ bench: .venv/installed
 lab: .venv/installed
 	$(BIN)/python -m benchmarks.lab
 
+# What recall brings into prompts of 1,000 to 3,000 tokens, on the chats of the folder SAMPLES and on our own; writes
+# docs/recall.md. Takes some minutes.
+recall: .venv/installed
+	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m benchmarks.recall
+
 # Locked versions, with hashes. `make lock` is the one target that changes them.
+.venv/checks: .venv/installed requirements-check.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-check.lock
+	touch $@
+
 .venv/installed: requirements-dev.lock
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 	test -d .venv || $(PYTHON) -m venv .venv
@@ -55,6 +94,7 @@ lock:
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra redis -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis
