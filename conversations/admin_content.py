@@ -27,6 +27,7 @@ from conversations.admin_html import heading, link, short_id
 from conversations.models import Chat, ContentView
 
 PERMISSION = "conversations.view_content"
+COST_PERMISSION = "memory.view_cost"
 
 LIST, SEARCH = "list", "search"
 """Where the page of no one object was looked at: its list, with titles; a search that found titles."""
@@ -53,6 +54,11 @@ class Withheld:
 def may_see(request: HttpRequest) -> bool:
     """Whether whoever asks may read content."""
     return bool(request.user.has_perm(PERMISSION))
+
+
+def sees_cost(request: HttpRequest) -> bool:
+    """Whether whoever asks may see what chats and their memory cost in money."""
+    return bool(request.user.has_perm(COST_PERMISSION))
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
