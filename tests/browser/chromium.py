@@ -130,27 +130,32 @@ class Chromium:
     @contextmanager
     def _page(self, seen: Visit) -> Iterator[Any]:
         page = self._context.new_page()
-
-        def dialog(shown: Any) -> None:
-            seen.dialogs.append(shown.message)
-            shown.dismiss()
-
-        def request(sent: Any) -> None:
-            if not sent.url.startswith((f"{self.origin}/", "data:")):
-                seen.foreign.append(sent.url)
-
-        def said(line: Any) -> None:
-            if line.type == "error" and not line.location["url"].endswith("/favicon.ico"):  # there is none
-                seen.errors.append(line.text)
-
-        page.on("dialog", dialog)
-        page.on("request", request)
-        page.on("console", said)
-        page.on("pageerror", lambda error: seen.errors.append(str(error)))
+        listen(page, seen, self.origin)
         try:
             yield page
         finally:
             page.close()
+
+
+def listen(page: Any, seen: Visit, origin: str) -> None:
+    """Write down in `seen` what goes on in `page` that should not."""
+
+    def dialog(shown: Any) -> None:
+        seen.dialogs.append(shown.message)
+        shown.dismiss()
+
+    def request(sent: Any) -> None:
+        if not sent.url.startswith((f"{origin}/", "data:")):
+            seen.foreign.append(sent.url)
+
+    def said(line: Any) -> None:
+        if line.type == "error" and not line.location["url"].endswith("/favicon.ico"):  # there is none
+            seen.errors.append(line.text)
+
+    page.on("dialog", dialog)
+    page.on("request", request)
+    page.on("console", said)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
 
 
 LEADS = """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from tests.browser.chromium import PATH, Chromium
+from tests.browser.first_look import FirstLook, Person, browser, person
+from tests.browser.first_look import running as first_look_at
 from tests.live import LiveServer
 
 
@@ -35,3 +38,36 @@ def staff(chromium: Chromium, live: LiveServer, boss: User) -> Chromium:
     client.force_login(boss)
     chromium.log_in(client.cookies["sessionid"].value)
     return chromium
+
+
+# Walks on the server of `quickstart`: a module shares one, each test is a person of its own.
+
+
+@pytest.fixture(scope="module")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
+    with first_look_at(tmp_path_factory.mktemp("first")) as look:
+        yield look
+
+
+@pytest.fixture(scope="module")
+def walking() -> Iterator[Any]:
+    """Chromium, for `person`."""
+    if find_spec("playwright") is None:
+        pytest.skip("playwright is not installed: `make test-browser` brings it")
+    if not PATH:
+        pytest.skip("there is no Chromium on the PATH")
+    with browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def visitor(walking: Any, first_look: FirstLook) -> Iterator[Person]:
+    with person(walking, first_look) as somebody:
+        yield somebody
+
+
+@pytest.fixture
+def keeper(visitor: Person) -> Person:
+    """A visitor who has signed in to the admin as its superuser."""
+    visitor.sign_in()
+    return visitor
