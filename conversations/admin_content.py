@@ -101,6 +101,10 @@ class ContentAdmin(FactAdmin):
         """What the row's own page shows. `name` is what to call its chat."""
         raise NotImplementedError(f"{type(self).__name__}.page")
 
+    def page_for(self, request: HttpRequest, row: Any, name: str) -> Page:
+        """The same for a page that depends on what was asked, and on who asks."""
+        return self.page(row, name)
+
     def chat_of(self, row: Any) -> Chat:
         """The chat of a row, selected along with it."""
         chat: Chat = row.chat
@@ -130,7 +134,7 @@ class ContentAdmin(FactAdmin):
     ) -> HttpResponse:
         row = kwargs["obj"]
         chat, may = self.chat_of(row), may_see(request)
-        page = self.page(row, heading(chat, may))
+        page = self.page_for(request, row, heading(chat, may))
         texts = {name: _as_text(value) for name, value in page.texts.items() if value}
         if may and texts:
             record(request, self.own_name, [(chat, row.pk)])
