@@ -10,13 +10,14 @@ import logging
 from datetime import timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory import faults
-from memory import leasing
+from memory import daily, leasing
 from memory.asking import Answer, FoldFailed, Folding, ask_summarizer
-from memory.models import ConversationBrief
+from memory.models import ConversationBrief, Kind
 from memory.pacing import backoff_seconds
 
 logger = logging.getLogger(__name__)
@@ -26,8 +27,12 @@ class LeaseLost(Exception):
     """Somebody else works on the chat now, or it is gone."""
 
 
-def attempt(brief: ConversationBrief, folding: Folding, *, builtin: bool, timeout: float) -> Answer:
+def attempt(
+    brief: ConversationBrief, folding: Folding, *, builtin: bool, timeout: float, kind: Kind = Kind.FOLD
+) -> Answer:
     """Ask a summarizer for what `folding` wants. `brief` was loaded under the lease that it names.
+
+    `kind` is the work that it is part of.
 
     Raises `FoldFailed` when that failed and was written down, `LeaseLost` when it was not even begun.
     """
@@ -39,10 +44,10 @@ def attempt(brief: ConversationBrief, folding: Folding, *, builtin: bool, timeou
         answer = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
         faults.point("fold.answered")
     except FoldFailed as failure:
-        _failed(brief, number, failure.code, str(failure))
+        _failed(brief, number, kind, failure.code, str(failure))
         raise
     except Exception:
-        _failed(brief, number, "internal", "Folding failed by a fault of our own; the log has it.")
+        _failed(brief, number, kind, "internal", "Folding failed by a fault of our own; the log has it.")
         raise
     return answer
 
@@ -59,11 +64,13 @@ def _begin(brief: ConversationBrief, number: int, *, builtin: bool) -> bool:
     return leasing.count_attempt(brief.chat_id, brief.lease_owner, number, _wait(number))
 
 
-def _failed(brief: ConversationBrief, number: int, code: str, message: str) -> None:
+def _failed(brief: ConversationBrief, number: int, kind: Kind, code: str, message: str) -> None:
     error = {"code": code, "message": message, "at": timezone.now().isoformat(), "attempt": number}
-    leasing.held(brief.chat_id, brief.lease_owner).update(
-        last_error=error, next_attempt_at=Now() + timedelta(seconds=_wait(number))
-    )
+    with transaction.atomic():
+        leasing.held(brief.chat_id, brief.lease_owner).update(
+            last_error=error, next_attempt_at=Now() + timedelta(seconds=_wait(number))
+        )
+        daily.count_failure(kind, brief.policy)
     logger.warning(
         "memory fold failed",
         extra={

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from conversations.models import ActiveReply, Message
+from django.db.models import Count, Sum
+
+from conversations.models import ActiveReply, Message, Status
 from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
 from memory.policies import counts_of, get_policy, is_due
 from memory.policies.protocol import Counts, State
+from memory.tokens import MESSAGE_OVERHEAD
 from memory.turns import StoredMessage, Turn, to_turns
 
 PAGE = 64
@@ -104,6 +107,26 @@ def recount(brief: ConversationBrief) -> None:
     policy, state, limits = get_policy(brief.policy), stored_state(brief), limits_of(brief)
     turns = each_turn(brief.chat_id, brief.folded_through_seq, pending_seq(brief.chat_id), text=False)
     set_counters(brief, counts_of(policy, state, turns, limits), limits)
+
+
+def said_tokens(brief: ConversationBrief) -> int | None:
+    """Tokens of all finished turns of the chat as they were said; None where nobody has counted the folded ones."""
+    if not brief.folded_through_seq:
+        return brief.unfolded_tokens
+    return None if brief.folded_tokens is None else brief.folded_tokens + brief.unfolded_tokens
+
+
+def count_folded_tokens(brief: ConversationBrief) -> int:
+    """Tokens of the turns that `brief` has folded, where nobody kept count. Reads the chat once."""
+    spoken = Message.objects.filter(
+        chat_id=brief.chat_id,
+        seq__lte=brief.folded_through_seq,
+        superseded_by=None,
+        token_count__gt=0,
+        status__in=[Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED],
+    )
+    found = spoken.aggregate(tokens=Sum("token_count"), messages=Count("pk"))
+    return (found["tokens"] or 0) + MESSAGE_OVERHEAD * int(found["messages"])
 
 
 def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits) -> None:

@@ -1,7 +1,7 @@
 """What is remembered: the brief in use, the revisions it came from, and what each reply was told.
 
 The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
-Last come the workers' signs of life, which nobody keeps.
+Then come the figures of each day, which outlive chats and users, and the workers' signs of life, which nobody keeps.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ class ConversationBrief(models.Model):
 
     `version` only grows; `head` is the revision in use (0 before any). `epoch` changes whenever something was taken
     out from under a fold, so that a fold already under way cannot publish. The counters tell of the finished turns
-    after `folded_through_seq`; `seen_seq` is the last message that went into the state, later where a card tells of a
-    turn that is still shown. `policy` and `options` are those in use: the chat's, once it has been rebuilt by them.
+    after `folded_through_seq`, `folded_tokens` of those up to it, as they were said (None where nothing is folded, and
+    until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
+    state, later where a card tells of a turn that is still shown. `policy` and `options` are those in use: the chat's,
+    once it has been rebuilt by them.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -40,6 +42,7 @@ class ConversationBrief(models.Model):
         Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
     )
     folded_through_seq = models.PositiveIntegerField(default=0)
+    folded_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     seen_seq = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=0)
     head = models.PositiveIntegerField(default=0)
@@ -94,6 +97,7 @@ class Kind(models.TextChoices):
 class SummaryRevision(models.Model):
     """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost.
 
+    `folded_tokens` are those of all turns up to `through_seq`, as they were said; None where nobody counted.
     `parent` is the version whose state it goes on from: for a restored one, the version restored. `soft_faults` are
     what is wanting in it, `is_wanting` if anything is; `drift` is how far a rebuild found the memory before it from
     the originals. `forgotten_at`: when its texts were taken out, because a message that it had seen was edited or
@@ -111,6 +115,7 @@ class SummaryRevision(models.Model):
     from_seq = models.PositiveIntegerField()
     through_seq = models.PositiveIntegerField()
     seen_seq = models.PositiveIntegerField(default=0)
+    folded_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     turns = models.PositiveIntegerField()
     tokens_before = models.PositiveIntegerField()
     tokens_after = models.PositiveIntegerField()
@@ -172,7 +177,11 @@ class ContextText(models.Model):
 
 
 class ContextRecord(models.Model):
-    """What the model was sent for one reply, as a plan over stored texts; `prompt_hash` proves the rebuilt prompt."""
+    """What the model was sent for one reply, as a plan over stored texts; `prompt_hash` proves the rebuilt prompt.
+
+    `history_tokens` are those of the whole chat before the question, as it was said: what would have been sent without
+    memory (None where that is not known). `is_counted`: whether the reply is in the figures of its day.
+    """
 
     reply = models.OneToOneField(
         Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record"
@@ -191,6 +200,13 @@ class ContextRecord(models.Model):
     turn_instructions_hash = models.CharField(max_length=64, blank=True)
     sources_hash = models.CharField(max_length=64, blank=True)
     prompt_hash = models.CharField(max_length=64)
+    history_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    is_counted = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["reply"], name="context_not_counted", condition=Q(is_counted=False)),
+        ]
 
     def __str__(self) -> str:
         return f"context of {self.reply_id}"
@@ -252,6 +268,70 @@ class Comparison(models.Model):
     def is_over(self) -> bool:
         """Whether nothing will change any more."""
         return self.state in (Comparing.DONE, Comparing.FAILED)
+
+
+class UsageDay(models.Model):
+    """What the replies of a UTC day by one model variant took, and what memory saved. Sums over all chats, no text.
+
+    `billed` replies are those whose usage the upstream told, `priced` those of them whose price is known; tokens and
+    `cost_usd` are theirs. `compared` are the replies that did not fail and whose chat's length is known:
+    `history_tokens` it had, `memory_tokens` were sent in its place, `saved_tokens` is the difference where memory was
+    shorter. `saved_usd` is that at the average price of the reply's own input tokens.
+    """
+
+    day = models.DateField()
+    model_variant = models.CharField(max_length=64)
+    replies = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
+    billed = models.PositiveBigIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    priced = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+    compared = models.PositiveBigIntegerField(default=0)
+    history_tokens = models.PositiveBigIntegerField(default=0)
+    memory_tokens = models.PositiveBigIntegerField(default=0)
+    saved_tokens = models.PositiveBigIntegerField(default=0)
+    saved_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+
+    class Meta:
+        default_permissions = ()  # shown in the overview alone
+        permissions = [("view_cost", "Can see what chats cost")]
+        constraints = [models.UniqueConstraint(fields=["day", "model_variant"], name="usage_day_variant")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.model_variant}"
+
+
+class FoldDay(models.Model):
+    """What the summarizer did on a UTC day, by kind of work and policy. Sums over all chats, no text.
+
+    `folds` are the revisions that were published; cards that replies brought along are not among them. `share_sum` is
+    the sum of the shares of salient spans that each kept. `failures` are attempts that brought nothing.
+    """
+
+    day = models.DateField()
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    policy = models.CharField(max_length=32)
+    folds = models.PositiveBigIntegerField(default=0)
+    turns = models.PositiveBigIntegerField(default=0)
+    tokens_before = models.PositiveBigIntegerField(default=0)
+    tokens_after = models.PositiveBigIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+    duration_ms = models.PositiveBigIntegerField(default=0)
+    share_sum = models.FloatField(default=0)
+    degraded = models.PositiveBigIntegerField(default=0)
+    failures = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()  # as above
+        constraints = [models.UniqueConstraint(fields=["day", "kind", "policy"], name="fold_day_kind_policy")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.kind} {self.policy}"
 
 
 class Watch(models.Model):

@@ -135,12 +135,21 @@ def _tells_of_replaced(revision: SummaryRevision) -> bool:
 
 
 def _make_current(brief: ConversationBrief, revision: SummaryRevision, user: User | None) -> None:
+    tokens_before = choose(brief, revision)
+    keep(brief, _revision(brief, revision, tokens_before, user))
+
+
+def choose(brief: ConversationBrief, revision: SummaryRevision) -> int:
+    """Let `brief`, which is locked, say what `revision` says, because somebody chose it. Saves nothing.
+
+    It gets a version and an epoch of its own. Returns the tokens of the memory before.
+    """
     tokens_before, policy_before = brief.token_count, brief.policy
     stepping.stand_on(brief, revision)
     brief.version += 1
     brief.head = brief.version
     brief.epoch += 1
-    # Somebody chose it: nothing of what was to replace the memory before it may replace it.
+    # Nothing of what was to replace the memory before it may replace it.
     brief.degraded = False
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
@@ -149,7 +158,12 @@ def _make_current(brief: ConversationBrief, revision: SummaryRevision, user: Use
     elif brief.policy != policy_before:
         brief.options = {}
     recount(brief)
-    _revision(brief, revision, tokens_before, user).save(force_insert=True)
+    return tokens_before
+
+
+def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
+    """Save `brief` as `choose` left it, and the revision that tells of it. What is due then is folded again."""
+    revision.save(force_insert=True)
     brief.save()
     if brief.due or brief.requested:
         queueing.enqueue_fold(brief.chat_id)
@@ -171,6 +185,7 @@ def _revision(
         from_seq=restored.through_seq + 1,
         through_seq=restored.through_seq,
         seen_seq=restored.seen_seq,
+        folded_tokens=restored.folded_tokens,
         turns=0,
         tokens_before=tokens_before,
         tokens_after=brief.token_count,

@@ -21,7 +21,7 @@ from django.utils import timezone
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
 from conversations.models import ActiveReply, Chat, Message, Status
-from memory import carding, loading, queueing, recall, shown, stepping
+from memory import carding, daily, loading, queueing, recall, shown, stepping
 from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
 from memory.freshening import StaleMemory as StaleMemory
@@ -94,6 +94,7 @@ def context_for(
     brief.chat = chat  # at hand, where its instructions count
     if may_wait:
         require_fresh(brief)
+    said = None if again else loading.said_tokens(brief)
     if again and before_seq <= brief.seen_seq:
         stepping.step_back(brief, before_seq)
     limits = limits_of(brief)
@@ -101,7 +102,7 @@ def context_for(
     asked = _asked(chat, question, request, turn_instructions, sources)
     context = _assemble(brief, asked, before_seq, limits)
     _log_cuts(chat, context)
-    record = {**_record(chat, brief, context, asked, turn_instructions), "again": again}
+    record = {**_record(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
         record |= carding.asked(brief, request)
     return Prepared(context.prompt, record, brings_card=request.form == "block")
@@ -177,12 +178,14 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     anchor = record["plan"]["anchor_seq"]
     if anchor != record["anchor_before"]:
         ConversationBrief.objects.filter(chat_id=reply.chat_id).update(anchor_seq=anchor)
+    said = record.get("said")  # none in the record of a reply that an older version began
     if record["again"] and reply.reply_to is not None:
         # An answer that failed takes nobody's place, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED else reply.reply_to
-        messages_changed(reply.chat_id, from_seq=changed.seq)
+        said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
     became = carding.take(reply, record, card) if carding.was_asked(record) else Card.NONE
-    ContextRecord.objects.create(reply=reply, card=became, **{name: record[name] for name in _RECORDED})
+    recorded = {name: record[name] for name in _RECORDED}
+    ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
 
 
 def count_reply(reply: Message) -> None:
@@ -193,8 +196,7 @@ def count_reply(reply: Message) -> None:
     question = reply.reply_to
     if question is None or reply.seq != question.seq + 1:
         return
-    said = 0 if reply.status == Status.FAILED else reply.token_count
-    tokens = sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
+    tokens = _tokens_of(question, reply)
     brief = _LOCKED_BRIEF.first(reply.chat_id)
     assert brief is not None  # the turn began with it
     brief.unfolded_turns += bool(tokens)
@@ -205,12 +207,12 @@ def count_reply(reply: Message) -> None:
     _enqueue_if_waiting(brief)
 
 
-def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> None:
+def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
     """Messages from `from_seq` on came, went or changed, other than by a turn: what stood on them stands no more.
 
     The brief steps back to the newest revision that had not seen them; a fold under way cannot publish. What is left
     is counted anew and folded again when due. Runs in the transaction of the change. `forgets`: their former text is to
-    be nowhere; so what the later revisions say goes, too.
+    be nowhere; so what the later revisions say goes, too. Returns the brief as it is then.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
@@ -223,6 +225,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     loading.recount(brief)
     brief.save()
     _enqueue_if_waiting(brief)
+    return brief
 
 
 def policy_changed(chat: Chat) -> None:
@@ -241,9 +244,27 @@ def chat_deleted(chat_id: UUID) -> None:
 
     Statements over the chat's rows, however many: Django's own cascade would load every one of them.
     """
+    daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
     for model in (ContextText, SummaryRevision, Comparison, ConversationBrief):
         model.objects.filter(chat_id=chat_id).delete()
+
+
+def _tokens_of(question: Message, reply: Message) -> int:
+    """What a turn adds to the counters."""
+    said = 0 if reply.status == Status.FAILED else reply.token_count
+    return sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
+
+
+def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
+    """Tokens of the chat before the question of its last turn, to which `reply` is the new answer. None: not known.
+
+    One that failed leaves the answer before it in the count.
+    """
+    said = loading.said_tokens(brief)
+    if said is None or reply.reply_to is None or reply.status == Status.FAILED:
+        return None
+    return max(0, said - _tokens_of(reply.reply_to, reply))
 
 
 def _is_due(brief: ConversationBrief) -> bool:

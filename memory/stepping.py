@@ -70,6 +70,7 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     brief.global_summary, brief.state = state.summary, (older.state if older else {})
     brief.token_count = get_policy(brief.policy).size(state)
     brief.folded_through_seq = older.through_seq if older else 0
+    brief.folded_tokens = older.folded_tokens if older else None
     brief.seen_seq = older.seen_seq if older else 0
     brief.rebuild = None
     brief.last_summarized_message = _replies(brief).filter(seq__lte=brief.folded_through_seq).first()
@@ -98,6 +99,7 @@ def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int
         from_seq=brief.folded_through_seq + 1,
         through_seq=brief.folded_through_seq,
         seen_seq=brief.seen_seq,
+        folded_tokens=brief.folded_tokens,
         turns=0,
         tokens_before=tokens_before,
         tokens_after=brief.token_count,

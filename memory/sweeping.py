@@ -20,7 +20,7 @@ from chatmemory import db, faults
 from conversations import erasing, quotas
 from conversations.finishing import finish_expired
 from conversations.models import IdempotencyKey, SignInAttempts
-from memory import comparing, leasing, queueing, recall_filling, watches
+from memory import comparing, daily, leasing, queueing, recall_filling, watches
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ KEEP_ATTEMPTS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
 """That a sweep erases users who asked for it; the rest waits for the next one."""
 
+COUNT_SECONDS = 10.0
+"""That a sweep counts replies into the figures of their days; the rest waits for the next one."""
 ANALYSED_AT_ONCE = 5000
 """Messages that a sweep gives their terms, such as a server of an older version stored while this one came."""
 
@@ -54,6 +56,7 @@ class SweepReport:
     attempts_removed: int
     users_erased: int
     messages_analysed: int
+    replies_counted: int
 
 
 def sweep() -> SweepReport:
@@ -73,6 +76,7 @@ def sweep() -> SweepReport:
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
         users_erased=erasing.erase_waiting(ERASE_SECONDS),
         messages_analysed=recall_filling.fill(ANALYSED_AT_ONCE),
+        replies_counted=daily.count_replies(COUNT_SECONDS),
     )
     db.empty_log()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})

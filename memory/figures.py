@@ -1,0 +1,131 @@
+"""The figures of a day, added up from replies, and how people read numbers.
+
+Pure: what a reply took comes as values, and what is to be added to a day's row goes back as values.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+
+from chatmemory.llm.protocol import MILLION, Price
+
+USD = Decimal("1E-9")
+"""To what sums of money are rounded."""
+
+Number = int | Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CountedReply:
+    """What one reply took. Tokens and `cost_usd` are None where the upstream did not tell, or no price is known."""
+
+    day: date
+    """In UTC, when it ended."""
+    variant: str
+    failed: bool
+    input_tokens: int | None
+    cached_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    price: Price | None
+    memory_tokens: int
+    """Of the memory that was sent."""
+    history_tokens: int | None
+    """Of the whole chat that stood before the question."""
+
+
+def sums_of(replies: Iterable[CountedReply]) -> dict[tuple[date, str], dict[str, Number]]:
+    """What `replies` add to the row of each day and variant, by the name of its column; in order of the keys."""
+    totals: dict[tuple[date, str], dict[str, Number]] = defaultdict(lambda: defaultdict(int))
+    for reply in replies:
+        row = totals[reply.day, reply.variant]
+        for name, value in _parts(reply).items():
+            row[name] += value
+    return {key: dict(totals[key]) for key in sorted(totals)}
+
+
+def saved_of(reply: CountedReply) -> tuple[int, Decimal | None] | None:
+    """Tokens that memory saved against sending the whole chat, never below zero, and USD where a price is known.
+
+    In USD at the average price of the reply's own input tokens, so that what its prompt cache gave is taken off.
+    None where nothing is known of the chat's length, or the reply failed.
+    """
+    if reply.failed or reply.history_tokens is None:
+        return None
+    tokens = max(0, reply.history_tokens - reply.memory_tokens)
+    rate = _input_rate(reply)
+    return tokens, None if rate is None else (tokens * rate).quantize(USD)
+
+
+def days_until(last: date, count: int) -> list[date]:
+    """The `count` days that end with `last`, oldest first."""
+    return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
+
+
+def short(number: float) -> str:
+    """A number for people, in three digits or so: `1,234`, `12.3 k`, `4.56 M`."""
+    if abs(number) < 9_999.5:
+        return f"{number:,.0f}"
+    size, unit = next(one for one in _UNITS if abs(number) >= 0.9995 * one[0])
+    scaled = number / size
+    digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
+    return f"{scaled:,.{digits}f} {unit}"
+
+
+def usd(amount: Decimal | float) -> str:
+    """An amount for people: `12.34 USD`, and as many digits as a small one needs: `0.0123 USD`."""
+    value = float(amount)
+    if value == 0:
+        return "0 USD"
+    if abs(value) >= 1:
+        return f"{value:,.2f} USD"
+    return f"{value:.6f} USD" if abs(value) < 0.001 else f"{value:.4f} USD"
+
+
+def ago(seconds: float) -> str:
+    """How long something is ago, in one unit: `4 s`, `3 min`, `2 h`, `5 days`."""
+    for size, unit in ((172_800, "days"), (7200, "h"), (120, "min")):
+        if seconds >= size:
+            return f"{seconds // _SECONDS[unit]:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SECONDS = {"days": 86_400, "h": 3600, "min": 60}
+
+
+def _parts(reply: CountedReply) -> Mapping[str, Number]:
+    parts: dict[str, Number] = {"replies": 1, "failed": int(reply.failed)}
+    if reply.input_tokens is not None:
+        parts |= {
+            "billed": 1,
+            "input_tokens": reply.input_tokens,
+            "cached_tokens": reply.cached_tokens,
+            "output_tokens": reply.output_tokens,
+        }
+    if reply.cost_usd is not None:
+        parts |= {"priced": 1, "cost_usd": reply.cost_usd}
+    if (saved := saved_of(reply)) is not None:
+        parts |= {
+            "compared": 1,
+            "history_tokens": reply.history_tokens or 0,
+            "memory_tokens": reply.memory_tokens,
+            "saved_tokens": saved[0],
+            "saved_usd": saved[1] or Decimal(0),
+        }
+    return parts
+
+
+def _input_rate(reply: CountedReply) -> Decimal | None:
+    """USD per input token of the reply. The built-in model costs nothing, whatever its variant's price."""
+    if reply.cost_usd == 0:
+        return Decimal(0)
+    if reply.cost_usd is None or reply.price is None or not reply.input_tokens:
+        return None
+    fresh = reply.input_tokens - reply.cached_tokens
+    spent = fresh * reply.price.input + reply.cached_tokens * reply.price.cached
+    return spent / MILLION / reply.input_tokens
