@@ -45,6 +45,7 @@ class Survey:
         self._of_after, self._of_before = _figures(after_text), _figures(before_text)
         self._unsaid = {*self._of_after, *self._of_before}
         self._compares, self._version = before is not None, version
+        self._cut_at: int | None = None
 
     def take(self, bite: Sequence[Turn], *, of_both: bool) -> None:
         """Hold the states against these turns; `of_both`: the state before had folded them, too."""
@@ -57,11 +58,15 @@ class Survey:
             said = Holding(text, self._unsaid)
             self._unsaid = {span for span in self._unsaid if span not in said}
 
+    def end_at(self, seq: int) -> None:
+        """Take no more: the originals after message `seq` are not looked at, and how far memory drifted is not told."""
+        self._cut_at = seq
+
     @property
     def retained(self) -> Retained:
-        """What the rebuilt state holds of all originals."""
+        """What the rebuilt state holds of the originals."""
         tally = self._after
-        return Retained(tally.kept[:LIST_CAP], tally.lost[:LIST_CAP], tally.share)
+        return Retained(tally.kept[:LIST_CAP], tally.lost[:LIST_CAP], tally.share, self._cut_at)
 
     @property
     def drift(self) -> dict[str, Any] | None:
@@ -71,7 +76,7 @@ class Survey:
         other way round; `added` are numbers, ids and addresses of either that no original has.
         """
         before, after = self._before, self._both
-        if not (self._compares and before.total):
+        if not (self._compares and before.total) or self._cut_at is not None:
             return None
         return {
             "against": self._version,

@@ -22,9 +22,17 @@ from django.utils import timezone
 
 from chatmemory import faults
 from conversations.models import Chat
+from memory import daily
 from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS
-from memory.loading import newest_turns, pending_seq, recount, set_counters, stored_state
+from memory.loading import (
+    count_folded_tokens,
+    newest_turns,
+    pending_seq,
+    recount,
+    set_counters,
+    stored_state,
+)
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.pacing import backoff_seconds
 from memory.policies import get_policy, with_window
@@ -94,6 +102,7 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
             )
             return Done.LOST
         write(brief, result)
+        _count(brief, result)
         faults.point("publish.stored")
     faults.point("publish.committed")
     _log(brief, result, started)
@@ -109,6 +118,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
         brief.options = brief.chat.options
     brief.global_summary, brief.state = result.state.summary, result.state.to_json()
     brief.token_count = get_policy(result.policy).size(result.state)
+    brief.folded_tokens = _folded_tokens(brief, result)
     brief.folded_through_seq = result.through_seq
     seen_seq = max(result.seen_seq, result.through_seq)
     # A fold goes on from what the state knew; a card may have told it of turns that are not folded yet.
@@ -121,6 +131,31 @@ def write(brief: ConversationBrief, result: Result) -> None:
     if result.kind == Kind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
         brief.requested = Requested.REBUILD
     brief.save()
+
+
+def _folded_tokens(before: ConversationBrief, result: Result) -> int:
+    """Tokens of all turns up to the end of `result`. Counted from the tables where an older version folded the rest."""
+    if result.kind == Kind.REBUILD or not before.folded_through_seq:
+        return result.folded.tokens
+    known = before.folded_tokens
+    return (count_folded_tokens(before) if known is None else known) + result.folded.tokens
+
+
+def _count(brief: ConversationBrief, result: Result) -> None:
+    """Add the fold to the figures of its day."""
+    daily.count_fold(
+        result.kind,
+        result.policy,
+        cost_usd=result.cost_usd,
+        share=result.retained.share,
+        degraded=result.degraded,
+        turns=result.folded.turns,
+        tokens_before=result.tokens_before,
+        tokens_after=brief.token_count,
+        input_tokens=result.input_tokens,
+        output_tokens=result.output_tokens,
+        duration_ms=result.duration_ms,
+    )
 
 
 def _has_folded_enough(chat_id: UUID) -> bool:
@@ -204,6 +239,7 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         from_seq=result.from_seq,
         through_seq=result.through_seq,
         seen_seq=brief.seen_seq,
+        folded_tokens=brief.folded_tokens,
         turns=result.folded.turns,
         tokens_before=result.tokens_before,
         tokens_after=brief.token_count,
@@ -214,7 +250,7 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         prompt_hash=result.prompt_hash,
         source_hash=result.source_hash,
         duration_ms=result.duration_ms,
-        retained=asdict(result.retained),
+        retained={name: value for name, value in asdict(result.retained).items() if value is not None},
         soft_faults=list(result.soft_faults),
         is_wanting=bool(result.soft_faults),
         drift=result.drift,

@@ -44,6 +44,9 @@ class RetainedOut(serializers.Serializer[Any]):
     kept = serializers.ListField(child=serializers.CharField())
     lost = serializers.ListField(child=serializers.CharField())
     share = serializers.FloatField(min_value=0, max_value=1)
+    through_seq = serializers.IntegerField(
+        required=False, help_text="Only where messages after this one were not looked at, for want of time."
+    )
 
 
 class SoftFaultOut(serializers.Serializer[Any]):

@@ -43,6 +43,8 @@ class Retained:
     lost: list[str]
     share: float
     """Kept spans of all spans, 0 to 1; 1.0 when the source has none."""
+    through_seq: int | None = None
+    """The last message that was looked at, where those after it were not for want of time."""
 
 
 def spans(text: str) -> list[str]:

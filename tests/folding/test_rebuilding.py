@@ -12,6 +12,7 @@ from django_q.models import OrmQ
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Message
 from conversations.services import update_chat
+from memory import rebuilding
 from memory.folding import fold
 from memory.loading import unfolded_turns
 from memory.models import Kind
@@ -245,6 +246,30 @@ def test_a_first_rebuild_and_one_by_another_policy_tell_of_no_drift(model: Keepi
     update_chat(chat, {"policy": "interval"})
     run(chat)
     assert (revisions(chat)[-1].policy, revisions(chat)[-1].drift) == ("interval", None)
+
+
+@pytest.mark.django_db
+def test_what_there_was_no_time_to_survey_is_told(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
+    chat = chat_of(12)
+    run(chat)
+    for seconds in (0.0, rebuilding.SURVEY_SECONDS):
+        monkeypatch.setattr(rebuilding, "SURVEY_SECONDS", seconds)
+        request_resummarize(chat, "rebuild")
+        run(chat)
+    hasty, whole = revisions(chat)[-2:]
+    assert (hasty.kind, whole.kind, hasty.global_summary) == (
+        Kind.REBUILD,
+        Kind.REBUILD,
+        whole.global_summary,
+    )
+    assert 0 < hasty.retained["through_seq"] < hasty.through_seq
+    assert hasty.drift is None
+    assert len(hasty.retained["kept"]) < len(whole.retained["kept"])
+    assert "through_seq" not in whole.retained
+    assert whole.drift is not None
 
 
 @pytest.mark.django_db
