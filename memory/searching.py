@@ -1,4 +1,4 @@
-"""Search in all that a user said and was told, best first: the recall index, asked for an owner instead of a chat.
+"""Search in all that a user said and was told, or in one chat of theirs, best first: the recall index, asked for words.
 
 What comes of common words alone is the newest of them (on PostgreSQL: some); a message that has all words is always
 among the finds.
@@ -7,7 +7,7 @@ among the finds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from uuid import UUID
@@ -15,12 +15,12 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from conversations.models import Message
+from conversations.models import Chat, Message
 from memory.analysis import passages, terms
 from memory.highlights import highlights
 from memory.questions import Question, read_question
 from memory.ranking import Indexed, alone
-from memory.recall_index import everywhere
+from memory.recall_index import everywhere, postings
 
 LOOKED_AT = 80
 """Messages that are looked at closely."""
@@ -41,11 +41,27 @@ class Hit:
 
 def search(owner: User, text: str, limit: int) -> list[Hit]:
     """The messages of `owner` that `text` finds, best first, at most `limit`."""
-    asked = read_question(text, owner.pk)
+    return _search(owner.pk, text, limit, lambda tokens: everywhere(owner.pk, tokens))
+
+
+def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
+    """The messages of one chat that `text` finds, best first, at most `limit`."""
+
+    def look_up(tokens: list[str]) -> list[list[Place]]:
+        found = postings(chat.pk, tokens, before_seq=chat.last_seq + 1)
+        return [[(chat.pk, seq) for seq in one.seqs] for one in found]
+
+    return _search(chat.owner_id, text, limit, look_up)
+
+
+def _search(
+    owner_id: int, text: str, limit: int, look_up: Callable[[list[str]], list[list[Place]]]
+) -> list[Hit]:
+    asked = read_question(text, owner_id)
     if not asked.words:
         return []
     tokens = [word.token for word in asked.words]
-    *each, together = everywhere(owner.pk, [*tokens, " ".join(tokens)])
+    *each, together = look_up([*tokens, " ".join(tokens)])
     worth = [
         word.weight * AS_IF / (AS_IF + len(found) ** 2) for word, found in zip(asked.words, each, strict=True)
     ]

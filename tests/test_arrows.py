@@ -32,6 +32,7 @@ PURE = {
     *("memory.worddiff", "memory.pacing", "memory.vigil", "memory.policies"),
     *("memory.analysis", "memory.words", "memory.dates", "memory.stored_terms"),
     "memory.picking",
+    *("memory.timeline", "memory.explaining", "memory.coverage"),
     "memory.clips",
     *("memory.questions", "memory.highlights", "memory.ranking", "memory.recalling", "memory.excerpts"),
     *("memory.lookalikes", "memory.links", "memory.orders", "memory.acceptance", "memory.shortfall"),
