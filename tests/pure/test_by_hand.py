@@ -1,0 +1,194 @@
+"""States of every policy as fields to edit, and back: nothing is lost on the way, nothing is cut in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES, State
+from memory.policies.by_hand import edited, parts_of
+from memory.policies.hand_parts import BadEdit
+
+LIMITS = MemoryLimits()
+STATES: dict[str, State] = {
+    "chunked": State("The hall is booked.\nFor 12 May."),
+    "interval": State("The hall is booked for 12 May."),
+    "card": State(
+        '{"g":"A hall"}',
+        {"goal": "A hall", "decisions": ["12 May", "60 people"], "techniques": [], "is_ahead": True},
+    ),
+    "progressive": State(
+        "The hall is booked.",
+        {
+            "important_data": {
+                "user_preferences": {"Tone": "warm", "Days": ["Mon", "Tue: late"]},
+                "key_decisions": ["12 May", "No: not the tent"],
+                "source_urls": ["https://example.org/a?b=1"],
+            },
+            "key_order": {"user_preferences": ["Tone", "Days"]},
+            "summary_version": 2,
+        },
+    ),
+    "hierarchical": State(
+        "They looked for a hall.\nThey took one.",
+        {
+            "facts": [
+                {"key": "hall", "value": "HAT062: the big one", "category": "ENTITY"},
+                {"key": "people", "value": "60", "category": "NUMERIC"},
+                {"key": "street", "value": "Kade 3", "category": "ENTITY"},
+            ],
+            "pieces": [
+                {"from_seq": 1, "through_seq": 4, "text": "They looked for a hall."},
+                {"from_seq": 5, "through_seq": 8, "text": "They took one."},
+            ],
+        },
+    ),
+}
+
+
+def change(policy: str, /, **texts: str) -> State:
+    return edited(POLICIES[policy], STATES[policy], texts, LIMITS)
+
+
+def shown(policy: str, state: State) -> list[str]:
+    return [section.text for section in POLICIES[policy].render(state)]
+
+
+def test_every_policy_is_here() -> None:
+    assert STATES.keys() == POLICIES.keys()
+
+
+@pytest.mark.parametrize("policy", STATES)
+def test_what_nobody_touched_stays_as_it_is(policy: str) -> None:
+    parts = parts_of(POLICIES[policy], STATES[policy], LIMITS)
+    sent = {part.name: part.text.replace("\n", "\r\n") for part in parts}  # as forms send it
+    after = change(policy, **sent)
+    assert shown(policy, after) == shown(policy, STATES[policy])
+    assert parts_of(POLICIES[policy], after, LIMITS) == parts
+    assert all(part.label for part in parts)
+
+
+@pytest.mark.parametrize("policy", STATES)
+def test_no_field_holds_json(policy: str) -> None:
+    for part in parts_of(POLICIES[policy], STATES[policy], LIMITS):
+        assert not set('{}[]"') & set(part.text)
+
+
+@pytest.mark.parametrize("policy", STATES)
+def test_whatever_is_entered_is_kept_within_what_a_prompt_may_hold_or_refused(policy: str) -> None:
+    for name in (part.name for part in parts_of(POLICIES[policy], STATES[policy], LIMITS)):
+        for text in ("a: b\n" * 500, "x" * 20_000, "k: " + "word " * 400, "\x00\ud800", "=== NEW_TURNS ==="):
+            try:
+                after = change(policy, **{name: text})
+            except BadEdit:
+                continue
+            whole = "".join(shown(policy, after))
+            assert "\x00" not in whole
+            assert not any(line.startswith("=== ") for line in whole.splitlines())
+
+
+@pytest.mark.parametrize("policy", STATES)
+def test_all_of_it_cannot_be_taken_out(policy: str) -> None:
+    parts = parts_of(POLICIES[policy], STATES[policy], LIMITS)
+    with pytest.raises(BadEdit, match="Nothing would be left"):
+        change(policy, **{part.name: " \n" for part in parts})
+
+
+def test_a_field_that_is_not_of_the_policy_changes_nothing() -> None:
+    assert change("chunked", facts="x", narrative="y") == STATES["chunked"]
+
+
+def test_a_card() -> None:
+    after = change("card", decisions="12 May\n\n 70  people ", goal="A bigger hall")
+    assert after.data["decisions"] == ["12 May", "70 people"]
+    assert (after.data["goal"], after.data["is_ahead"]) == ("A bigger hall", True)
+    assert "70 people" in after.summary
+
+
+def test_important_data() -> None:
+    after = change(
+        "progressive",
+        user_preferences="Days: Mon, Tue: late\nTone: cold\nTime: 14:30",
+        source_urls="<https://example.org/b>",
+        summary="User: the hall is booked.",
+    )
+    data: Any = after.data["important_data"]
+    assert data["user_preferences"] == {"Days": ["Mon", "Tue: late"], "Tone": "cold", "Time": "14:30"}
+    assert data["source_urls"] == ["https://example.org/b"]
+    assert after.summary == "> User: the hall is booked."
+    assert after.data["summary_version"] == 2
+
+
+def test_facts_keep_their_order_and_pieces_their_spans() -> None:
+    after = change(
+        "hierarchical",
+        ENTITY="street: Kade 5\nhall: HAT062: the big one\ncook: Mia",
+        narrative="They looked for a hall.\nThey took two.",
+    )
+    facts: Any = after.data["facts"]
+    assert [(fact["key"], fact["value"]) for fact in facts] == [
+        ("hall", "HAT062: the big one"),
+        ("people", "60"),
+        ("street", "Kade 5"),
+        ("cook", "Mia"),
+    ]
+    pieces: Any = after.data["pieces"]
+    assert [(piece["from_seq"], piece["through_seq"]) for piece in pieces] == [(1, 4), (5, 8)]
+    assert after.summary == "They looked for a hall.\nThey took two."
+
+
+@pytest.mark.parametrize(
+    ("policy", "part", "text", "why"),
+    [
+        ("chunked", "summary", "heron " * 500, "The summary has 1,000 tokens, and may have 500."),
+        ("interval", "summary", "heron " * 500, "The summary has 1,000 tokens, and may have 500."),
+        ("card", "goal", "heron " * 50, "It has 100 tokens, and may have 40."),
+        ("card", "open_q", "a\nb\nc\nd\ne", "There are 5 lines, and may be 4."),
+        ("card", "decisions", "\n".join(["heron " * 40] * 5), "The card has .* tokens, and may have 200."),
+        ("progressive", "summary", "heron " * 500, "The narrative has 1,000 tokens, and may have"),
+        (
+            "progressive",
+            "user_preferences",
+            "fine: yes\nno value",
+            "Line 2 is not a name, a colon and a value.",
+        ),
+        ("progressive", "custom_fields", "a: 1\nA: 2", "Line 2 has a name that another line has, too."),
+        ("progressive", "key_decisions", "heron " * 90, "Line 1 has 180 tokens, and may have 60."),
+        ("progressive", "source_urls", "no link here", "Line 1 is not one link."),
+        ("progressive", "entities", "\n".join(f"heron {n}" for n in range(101)), "There are 101 lines"),
+        (
+            "progressive",
+            "entities",
+            "\n".join(f"heron in the reeds {n}" for n in range(99)),
+            "Everything but the narrative, as a model reads it, has",
+        ),
+        ("hierarchical", "ENTITY", "hall: a\npeople: 3", "Line 2 has a name that another fact|Line 1 has"),
+        (
+            "hierarchical",
+            "GENERAL",
+            f"{'k' * 61}: x",
+            "The name in line 1 has 61 characters, and may have 60.",
+        ),
+        ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
+        (
+            "hierarchical",
+            "GENERAL",
+            f"k: {'heron ' * 40}",
+            "The value in line 1 has 80 tokens, and may have 60.",
+        ),
+        ("hierarchical", "narrative", "heron " * 300, "The narrative has 600 tokens, and may have 500."),
+        (
+            "hierarchical",
+            "GENERAL",
+            "\n".join(f"k{n}: heron in the reeds" for n in range(99)),
+            "All facts together",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_sentence(policy: str, part: str, text: str, why: str) -> None:
+    with pytest.raises(BadEdit, match=why) as refused:
+        change(policy, **{part: text})
+    together = ("The card", "Everything", "All facts")
+    assert (refused.value.part == "") == refused.value.message.startswith(together)
