@@ -124,7 +124,7 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
         folds_nothing = head.through_seq < head.from_seq
         is_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
         is_empty = head.kind == Kind.REBUILD and not head.turns  # all there is lies in the window
-        may_fold_nothing = is_card or is_empty or head.kind in (Kind.RETRACT, Kind.RESTORE)
+        may_fold_nothing = is_card or is_empty or head.kind in (Kind.RETRACT, Kind.RESTORE, Kind.MANUAL)
         if head.from_seq != after + 1 or (folds_nothing and not may_fold_nothing):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"
         if head.forgotten_at is not None:
