@@ -32,6 +32,7 @@ PURE = {
     *("memory.worddiff", "memory.pacing", "memory.vigil", "memory.policies"),
     *("memory.analysis", "memory.words", "memory.dates", "memory.stored_terms"),
     "memory.picking",
+    "memory.estimating",
     *("memory.timeline", "memory.explaining", "memory.coverage"),
     "memory.clips",
     *("memory.questions", "memory.highlights", "memory.ranking", "memory.recalling", "memory.excerpts"),
