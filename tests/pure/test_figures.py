@@ -1,0 +1,115 @@
+"""What a day's figures add up to, and how numbers are told to people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.protocol import Price
+from memory.figures import CountedReply, ago, days_until, saved_of, short, sums_of, usd
+
+PRICE = Price(Decimal("1.25"), Decimal("0.125"), Decimal(10))
+REPLY = CountedReply(
+    day=date(2026, 3, 1),
+    variant="arco",
+    failed=False,
+    input_tokens=1000,
+    cached_tokens=0,
+    output_tokens=50,
+    cost_usd=Decimal("0.00175"),
+    price=PRICE,
+    memory_tokens=800,
+    history_tokens=100_800,
+)
+
+
+def test_saved_is_what_was_not_sent_at_the_price_of_what_was() -> None:
+    assert saved_of(REPLY) == (100_000, Decimal("0.125"))
+    assert saved_of(replace(REPLY, cached_tokens=1000)) == (100_000, Decimal("0.0125"))  # its cache took off
+
+
+@pytest.mark.parametrize(
+    ("change", "saved"),
+    [
+        ({"history_tokens": 500}, (0, Decimal(0))),  # a short chat: memory brings headings along
+        ({"price": None, "cost_usd": None}, (100_000, None)),
+        ({"input_tokens": None, "cost_usd": None}, (100_000, None)),
+        ({"cost_usd": Decimal(0)}, (100_000, Decimal(0))),  # the built-in model
+        ({"failed": True}, None),
+        ({"history_tokens": None}, None),
+    ],
+)
+def test_saved_where_something_is_missing(change: dict[str, object], saved: object) -> None:
+    assert saved_of(replace(REPLY, **change)) == saved  # type: ignore[arg-type]  # named by each case
+
+
+def test_what_is_not_known_is_in_no_sum() -> None:
+    unknown = replace(REPLY, input_tokens=None, cost_usd=None, history_tokens=None)
+    (sums,) = sums_of([REPLY, unknown]).values()
+    assert (sums["replies"], sums["billed"], sums["priced"], sums["compared"]) == (2, 1, 1, 1)
+    assert (sums["input_tokens"], sums["memory_tokens"]) == (1000, 800)
+
+
+replies = st.builds(
+    CountedReply,
+    day=st.sampled_from([date(2026, 3, 1), date(2026, 3, 2)]),
+    variant=st.sampled_from(["arco", "vela"]),
+    failed=st.booleans(),
+    input_tokens=st.none() | st.integers(1, 10**6),
+    cached_tokens=st.just(0),
+    output_tokens=st.integers(0, 10**5),
+    cost_usd=st.none() | st.decimals(0, 10, places=9),
+    price=st.none() | st.just(PRICE),
+    memory_tokens=st.integers(0, 5000),
+    history_tokens=st.none() | st.integers(0, 10**9),
+)
+
+
+@given(st.lists(replies), st.integers(0, 20))
+def test_batches_add_up_to_the_whole(many: list[CountedReply], cut: int) -> None:
+    whole = sums_of(many)
+    first, second = sums_of(many[:cut]), sums_of(many[cut:])
+    assert list(whole) == sorted(whole)
+    for key, sums in whole.items():
+        for name, value in sums.items():
+            assert first.get(key, {}).get(name, 0) + second.get(key, {}).get(name, 0) == value
+
+
+def test_days_end_with_the_last() -> None:
+    assert days_until(date(2026, 3, 2), 3) == [date(2026, 2, 28), date(2026, 3, 1), date(2026, 3, 2)]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        *((0, "0"), (7, "7"), (1234, "1,234"), (9999, "9,999"), (10_000, "10.0 k"), (12_345, "12.3 k")),
+        *((123_456, "123 k"), (999_499, "999 k"), (999_600, "1.00 M"), (4_560_000, "4.56 M")),
+        *((2.5e9, "2.50 G"), (1.2e13, "12,000 G")),
+    ],
+)
+def test_numbers_for_people(number: float, told: str) -> None:
+    assert short(number) == told
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        *((0, "0 USD"), (0.0123, "0.0123 USD"), (0.00001234, "0.000012 USD")),
+        *((Decimal("12.345"), "12.35 USD"), (1234.5, "1,234.50 USD")),
+    ],
+)
+def test_money_for_people(amount: float, told: str) -> None:
+    assert usd(amount) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(-3, "0 s"), (4.4, "4 s"), (119, "119 s"), (180, "3 min"), (7200, "2 h"), (200_000, "2 days")],
+)
+def test_how_long_ago(seconds: float, told: str) -> None:
+    assert ago(seconds) == told
