@@ -15,7 +15,7 @@ WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,pure llm lab/test_replay.py lab/test_playing.py test_quickstart.py test_sixth_policy.py)
 
-.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser schemathesis faults lint types audit bench lab recall lock clean
+.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser schemathesis faults lint types audit screenshots bench lab recall lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -40,6 +40,10 @@ test-services: .venv/installed
 # Chromium in the path, headless.
 test-browser: .venv/checks
 	$(BIN)/python -m pytest -m browser
+
+# Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
+screenshots: .venv/checks
+	$(BIN)/python -m tests.browser.screenshots
 
 # Every check of schemathesis against a running server.
 schemathesis: .venv/checks
