@@ -22,7 +22,7 @@ from benchmarks import chats
 from benchmarks.figures import Figure, Group, percentile
 from benchmarks.speech import Exchange
 from conversations.models import Chat
-from memory import services
+from memory import recall_schema, services
 from memory.recall import recall
 from memory.salience import make_line
 from memory.tokens import count_tokens
@@ -32,6 +32,7 @@ OTHER_TURNS = 5_000
 VOCABULARY = 20_000
 USER_WORDS, REPLY_WORDS = 15, 45
 ROUNDS = 200
+SWEEPS = 15
 RARE, COMMON = range(2_000, 12_000), range(20, 60)
 """Ranks of words: a rare one stands in some tens of messages, a common one in some thousands."""
 RECALL_BAR = 3.0
@@ -131,6 +132,8 @@ def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int
 
 
 def _settle() -> None:
-    """What a database does by itself some time after so many rows."""
+    """What the sweeps of some minutes and the database itself do after so many rows."""
+    for _ in range(SWEEPS):
+        recall_schema.merge()
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

@@ -18,11 +18,12 @@ from django.db.models import QuerySet
 from chatmemory.prepared import Select
 from conversations.models import Chat, Message, Role, Status
 from memory.excerpts import Excerpt, Said
+from memory.finds import said_together, shortlist, weigh, with_places
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.planned import Plan
 from memory.questions import Question, read_question
-from memory.ranking import Indexed, Ranked, rank, said_together, shortlist, weigh, with_places
+from memory.ranking import Indexed, Ranked, rank
 from memory.recall_index import most_of, postings
 from memory.recalling import excerpts, looked_at, worth_showing
 from memory.shown import Newest
@@ -107,8 +108,7 @@ def _indexed(chat_id: UUID, seqs: Sequence[int]) -> dict[int, Indexed]:
     """The live ones of these messages. Others are passed over, as if they were not there."""
     return {
         seq: Indexed(seq, role == Role.USER, tokens, tuple((terms or "").split("\n")))
-        for seq, role, tokens, terms, status, superseded_by in _rows(_indexed_of, chat_id, seqs)
-        if status in _LIVE and superseded_by is None and tokens
+        for seq, role, tokens, terms in _rows(_indexed_of, chat_id, seqs)
     }
 
 
@@ -130,17 +130,19 @@ def _rows(select: Callable[[int], Select[Message]], chat_id: UUID, seqs: Sequenc
 
 @cache
 def _indexed_of(number: int) -> Select[Message]:
-    return _select(number, "seq", "role", "token_count", "terms", "status", "superseded_by_id")
+    live = {"status__in": _LIVE, "superseded_by": None, "token_count__gt": 0}
+    return _select(number, "seq", "role", "token_count", "terms", **live)
 
 
 @cache
 def _said_of(number: int) -> Select[Message]:
+    # What was recalled before may have been superseded since: a prompt of then is shown as it was.
     return _select(number, "id", "seq", "role", "created_at", "content", "token_count")
 
 
-def _select(number: int, *fields: str) -> Select[Message]:
+def _select(number: int, *fields: str, **where: Any) -> Select[Message]:
     def make(chat_id: UUID, *seqs: int) -> QuerySet[Message, Any]:
-        # What was recalled before may have been superseded since: a prompt of then is shown as it was.
-        return Message.objects.filter(chat_id=chat_id, seq__in=seqs).order_by("seq").values_list(*fields)
+        rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs, **where)
+        return rows.order_by("seq").values_list(*fields)
 
     return Select(make, UUID, *[int] * number)

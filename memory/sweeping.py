@@ -20,7 +20,7 @@ from chatmemory import db, faults
 from conversations import erasing, quotas
 from conversations.finishing import finish_expired
 from conversations.models import IdempotencyKey, SignInAttempts
-from memory import comparing, daily, leasing, queueing, recall_filling, watches
+from memory import comparing, daily, leasing, queueing, recall_filling, recall_schema, watches
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ def sweep() -> SweepReport:
         messages_analysed=recall_filling.fill(ANALYSED_AT_ONCE),
         replies_counted=daily.count_replies(COUNT_SECONDS),
     )
+    recall_schema.merge()
     db.empty_log()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report

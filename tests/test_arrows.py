@@ -35,7 +35,15 @@ PURE = {
     "memory.estimating",
     *("memory.timeline", "memory.explaining", "memory.coverage"),
     "memory.clips",
-    *("memory.questions", "memory.highlights", "memory.ranking", "memory.recalling", "memory.excerpts"),
+    *(
+        "memory.questions",
+        "memory.highlights",
+        "memory.finds",
+        "memory.fusing",
+        "memory.ranking",
+        "memory.recalling",
+        "memory.excerpts",
+    ),
     *("memory.lookalikes", "memory.links", "memory.orders", "memory.acceptance", "memory.shortfall"),
     *(
         "memory.lab.talks",

@@ -119,3 +119,23 @@ def test_no_word_stands_in_the_index() -> None:
     stored = " ".join(row.terms or "" for row in Message.objects.filter(chat=chat))
     assert stored
     assert not any(word in stored for word in ("xyzzy", "canary", "noted"))
+
+
+def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
+    chat = make_chat()
+    for number in range(30):
+        add_turn(chat, f"zeppelin {number}", f"hangar {number}")
+    found_before, before = found(chat, "zeppelin"), _parts()
+    recall_schema.merge()
+    assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
+    if connection.vendor == "sqlite":
+        assert 0 < _parts() < before
+
+
+def _parts() -> int:
+    """Of how many parts the index is, where that can be told."""
+    if connection.vendor != "sqlite":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(DISTINCT segid) FROM {recall_schema.FTS}_idx")
+        return int(cursor.fetchone()[0])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory.excerpts import Said
+from memory.finds import said_together, shortlist, weigh, with_places
 from memory.planned import Quote
 from memory.questions import MOST_TERMS, read_question
-from memory.ranking import Indexed, Ranked, rank, said_together, shortlist, weigh, with_places
+from memory.ranking import Indexed, Ranked, rank
 from memory.recalling import excerpts, looked_at, worth_showing
 from memory.stored_terms import stored_terms
 from memory.tokens import count_tokens
@@ -109,7 +110,7 @@ def test_common_words_are_looked_up_together() -> None:
     assert said_together(finds, [True, True, False]) == [(0, 1)]
     assert said_together(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
     both = with_places(finds, [(0, 1)], [(9_000,)])
-    assert 9_000 in both.places[0] & both.places[1]
+    assert both.at[9_000] == 0b11
 
 
 def test_a_long_question_is_cut_to_what_is_most_specific() -> None:

@@ -1,0 +1,112 @@
+"""Finds of a question's words in an index → the messages to look at closely. Pure, and the same for every chat.
+
+Words are bits of a number, the first the lowest: what stands at one place is one number, and what its words are worth
+together is reckoned once, however many places have the same. What the messages say is looked at in `memory.ranking`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory.questions import Question
+
+NEIGHBOURS = ((1, 0.7), (2, 0.35), (3, 0.25))
+"""How much a term counts that stands so many messages before or after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finds:
+    """Which words of a question stand at which seqs, and how much each word says: rare ones most."""
+
+    at: Mapping[int, int]
+    worth: tuple[float, ...]
+    _sums: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+
+    def total(self, words: int) -> float:
+        """What these words are worth together."""
+        known = self._sums.get(words)
+        if known is None:
+            known = sum([worth for at, worth in enumerate(self.worth) if words >> at & 1])
+            self._sums[words] = known
+        return known
+
+    def between(self, first: int, last: int) -> int:
+        """The words that stand in any message from `first` to `last`."""
+        words = 0
+        for seq in range(first, last + 1):
+            words |= self.at.get(seq, 0)
+        return words
+
+
+def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:
+    """The finds of each word (at most `most` of one were read), and the words' worth by how many there must be."""
+    worth = tuple(
+        word.weight * _rarity(_spread(found, most, last_seq), last_seq)
+        for word, found in zip(question.words, seqs, strict=True)
+    )
+    return Finds(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
+
+
+def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
+    """Which words to look up together, because none of them alone leads anywhere: all are too common to be read whole.
+
+    The two that are rarest. Empty where a word is rare enough to go by.
+    """
+    common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -finds.worth[at])
+    if len(common) < 2:
+        return []
+    rare = sum([1 << at for at, cut in enumerate(is_cut) if not cut])
+    if any(words & rare for words in finds.at.values()):
+        return []
+    return [tuple(common[:2])]
+
+
+def with_places(finds: Finds, together: Sequence[tuple[int, ...]], seqs: Sequence[Sequence[int]]) -> Finds:
+    """`finds`, and where the words that were looked up together stand."""
+    words = (sum([1 << at for at in ats]) for ats in together)
+    return Finds(_placed(finds.at, zip(words, seqs, strict=True)), finds.worth)
+
+
+def shortlist(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
+    """Seqs of the messages to look at closely, best first, at most so many, none of them `shown`."""
+    totals = {words: finds.total(words) for words in set(finds.at.values())}
+    own = sorted([(totals[words], seq) for seq, words in finds.at.items()], reverse=True)
+    first = [seq for _, seq in own[: most + most // 2]]
+    beside = {seq + step for seq in first[: most // 2] for step in (-1, 1, 2)}
+    places = {*first, *beside} - shown
+    ranked = sorted([(_with_neighbours(seq, finds), seq) for seq in places if seq > 0], reverse=True)
+    return [seq for _, seq in ranked[:most]]
+
+
+def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -> dict[int, int]:
+    """`at`, and these words at these seqs."""
+    placed = dict(at)
+    for words, seqs in found:
+        for seq in seqs:
+            placed[seq] = placed.get(seq, 0) | words
+    return placed
+
+
+def _with_neighbours(seq: int, finds: Finds) -> float:
+    words_at = finds.at.get
+    have = words_at(seq, 0)
+    total = finds.total(have)
+    for step, share in NEIGHBOURS:
+        if new := (words_at(seq + step, 0) | words_at(seq - step, 0)) & ~have:
+            total += share * finds.total(new)
+            have |= new
+    return total
+
+
+def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
+    """In about how many messages a word stands, by how densely those lie that were read."""
+    if len(found) < most:
+        return float(len(found))
+    return last_seq * len(found) / (max(found) - min(found) + 1)
+
+
+def _rarity(messages: float, last_seq: int) -> float:
+    """Nothing for what stands in every second message: that is how these people talk."""
+    return max(0.0, math.log(max(0.5, last_seq - messages + 0.5) / (messages + 0.5)))
