@@ -1,4 +1,7 @@
-"""The actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id. The work is the service's."""
+"""The actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id. The work is the service's.
+
+Of one chat alone the confirmation tells what it will take; afterwards the chat's own page shows how far it is.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,16 @@ from django.contrib.admin import helpers
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import ngettext
 
+from conversations.admin_content import sees_cost
 from conversations.models import Chat
-from memory.models import Comparison
+from memory.estimating import Estimate
+from memory.foreseeing import foresee
+from memory.models import Comparison, ConversationBrief
 from memory.requesting import Mode, request_resummarize
 
 CHATS_NAMED = 20
@@ -24,7 +31,8 @@ EXPLAINED: dict[Mode, str] = {
     "update": "Everything outside the window of recent turns is folded into the summary, due or not.",
     "rebuild": (
         "The summary is made anew from the first message, from the originals. "
-        "It costs a summarizer call for every bite of the chat; the present summary serves until it is done."
+        "It costs a summarizer call for every bite of the chat; the present summary serves until it is done. "
+        "What somebody wrote into the memory by hand is replaced."
     ),
 }
 
@@ -61,12 +69,18 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             return self._confirmation(request, queryset, mode, action)
-        count = 0
-        for chat_id in queryset.values_list("pk", flat=True).iterator(chunk_size=500):
-            count += self._request(request, chat_id, mode)
-        text = ngettext("%d chat is being summarized", "%d chats are being summarized", count) % count
+        asked = [
+            chat_id
+            for chat_id in queryset.values_list("pk", flat=True).iterator(chunk_size=500)
+            if self._request(request, chat_id, mode)
+        ]
+        text = ngettext("%d chat is being summarized", "%d chats are being summarized", len(asked)) % len(
+            asked
+        )
         self.message_user(request, f"{text} in the background.", messages.SUCCESS)
-        return None
+        if len(asked) != 1:
+            return None
+        return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=asked))
 
     def _request(self, request: HttpRequest, chat_id: Any, mode: Mode) -> bool:
         """True if asked for; False for a chat that was deleted meanwhile."""
@@ -83,6 +97,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     ) -> HttpResponse:
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
+        named = list(queryset.values_list("pk", flat=True)[:CHATS_NAMED])
         context = {
             **self.admin_site.each_context(request),
             "title": "Are you sure?",
@@ -91,10 +106,22 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "mode": mode,
             "explained": EXPLAINED[mode],
             "count": queryset.count(),
-            "named": queryset.values_list("pk", flat=True)[:CHATS_NAMED],
+            "named": named,
+            "estimate": _estimate(named[0], mode) if len(named) == 1 else None,
+            "sees_cost": sees_cost(request),
             "across": across,
             "selected": selected[:1] if across else selected,  # one at least, or the list refuses the action
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,
         }
         return TemplateResponse(request, "admin/memory/confirm_resummarize.html", context)
+
+
+def _estimate(chat_id: Any, mode: Mode) -> Estimate | None:
+    chat = Chat.objects.filter(pk=chat_id).first()
+    return foresee(chat, mode) if chat is not None else None
+
+
+def progress_url(brief: ConversationBrief) -> str:
+    """What a page that includes `admin/memory/progress.html` asks."""
+    return reverse("admin:memory_conversationbrief_progress", args=[brief.pk])

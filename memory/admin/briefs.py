@@ -1,4 +1,7 @@
-"""The brief of a chat: what it says, what it covers, how it came to be, and what is wrong with it."""
+"""The brief of a chat: what it says, what it covers, how it came to be, and what is wrong with it.
+
+Its page is the history of the summary: revisions by version, a page of them at a time, any two to be compared.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,35 @@ import json
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 
+from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin import code_of
-from conversations.admin_content import OfChatAdmin, Page
+from conversations.admin_content import OfChatAdmin, Page, sees_cost
 from conversations.admin_html import admin_url, link
 from conversations.models import Message, Role
 from memory import services
-from memory.admin.actions import MemoryActions
+from memory.admin.actions import MemoryActions, progress_url
+from memory.admin.differing import DiffPage
+from memory.admin.editing import EditPage
+from memory.admin.progressing import ProgressPage
 from memory.coverage import Coverage, coverage_of
 from memory.lineage import remembered, text_of
 from memory.models import ConversationBrief, SummaryRevision
 from memory.progress import told
 
-REVISIONS_SHOWN = 50
-"""Newest revisions on the page of a brief; the link beside them leads to all."""
+REVISIONS_SHOWN = 25
+"""Revisions on one page of a brief's history."""
+
+SIGNS = {"fold": "↧", "rebuild": "⟳", "restore": "↶", "manual": "✎", "retract": "✂"}
+"""A sign for each kind of revision, beside its name."""
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
 
 @admin.register(ConversationBrief)
-class BriefAdmin(MemoryActions, OfChatAdmin):
+class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     list_display = (
         *("short", "title", "owner", "policy", "version", "summary", "folded", "unfolded"),
         *("due", "requested", "attempts", "degraded", "updated_at"),
@@ -34,6 +45,9 @@ class BriefAdmin(MemoryActions, OfChatAdmin):
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "rebuild", "last_error", *_CHAT_COLUMNS)
     change_form_template = "admin/memory/conversationbrief/change_form.html"
+
+    class Media:
+        css = {"all": ("chatmemory/history.css",)}
 
     @admin.display(description="summary tokens")
     def summary(self, brief: ConversationBrief) -> int:
@@ -70,10 +84,24 @@ class BriefAdmin(MemoryActions, OfChatAdmin):
             "brief": row,
             "facts": _facts(row),
             "coverage": coverage(row),
-            "revisions": revisions(row),
-            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=row.chat_id),
+            "progress_url": progress_url(row),
         }
         return Page(texts, context, content)
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        brief = kwargs["obj"]
+        context |= {
+            "history": history(brief, request.GET.get("upto", "")),
+            "sees_cost": sees_cost(request),
+            "may_edit": bool(brief.head) and self.has_edit_permission(request),
+            "may_see_revisions": self.admin_site.get_model_admin(SummaryRevision).has_view_permission(
+                request
+            ),
+            "revisions_url": admin_url("memory_summaryrevision", "changelist", chat__id__exact=brief.chat_id),
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
 
 
 def coverage(brief: ConversationBrief) -> Coverage:
@@ -84,17 +112,37 @@ def coverage(brief: ConversationBrief) -> Coverage:
     return coverage_of(services.preview(brief.chat).plan, folded)
 
 
-def revisions(brief: ConversationBrief) -> list[SummaryRevision]:
-    """The newest revisions without their texts, newest first."""
-    rows = SummaryRevision.objects.filter(chat_id=brief.chat_id).order_by("-version")
-    return list(rows.defer("global_summary", "state")[:REVISIONS_SHOWN])
+def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
+    """One page of the revisions without their texts, newest first: those up to version `upto`, or the newest."""
+    top = min(int(upto), brief.version) if upto.isdecimal() and len(upto) < 10 else brief.version
+    top = max(top, min(REVISIONS_SHOWN, brief.version))
+    rows = SummaryRevision.objects.filter(
+        chat_id=brief.chat_id, version__lte=top, version__gt=top - REVISIONS_SHOWN
+    )
+    shown = rows.defer("global_summary", "state", "soft_faults", "drift").select_related("created_by")
+    return {
+        "rows": [
+            {"revision": one, "sign": SIGNS[one.kind], "share": one.retained.get("share")}
+            for one in shown.order_by("-version")
+        ],
+        "older": top - REVISIONS_SHOWN if top > REVISIONS_SHOWN else None,
+        "newer": min(top + REVISIONS_SHOWN, brief.version) if top < brief.version else None,
+        "oldest": max(1, top - REVISIONS_SHOWN + 1),
+        "newest": top,
+        "before_newest": top - 1,
+    }
 
 
 def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
     """The columns of the page's head: headings, and names with values."""
     chat = link(brief.chat_id, "conversations_chat", "change", brief.chat_id)
-    span = {"chat__id__exact": brief.chat_id, "seq__lte": brief.folded_through_seq}
-    folded = link(f"messages 1–{brief.folded_through_seq}", "conversations_message", "changelist", **span)
+    folded = link(
+        f"messages 1–{brief.folded_through_seq:,}",
+        "conversations_chat",
+        "change",
+        brief.chat_id,
+        at=brief.folded_through_seq,
+    )
     return [
         (
             "Memory",
@@ -120,12 +168,14 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
                 ("Version, in use, epoch", f"{brief.version}, {brief.head}, {brief.epoch}"),
                 *(("Failed attempts", brief.attempts), ("Last error", code_of(brief.last_error))),
                 ("Rebuild", _rebuild(brief)),
-                ("Next attempt", brief.next_attempt_at or "any time"),
+                ("Next attempt", viewer_time(brief.next_attempt_at) if brief.next_attempt_at else "any time"),
                 (
                     "Lease",
-                    f"{brief.lease_owner}, until {brief.lease_expires_at}" if brief.lease_owner else "free",
+                    format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
+                    if brief.lease_owner
+                    else "free",
                 ),
-                ("Changed", brief.updated_at),
+                ("Changed", viewer_time(brief.updated_at)),
             ],
         ),
     ]

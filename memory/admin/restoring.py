@@ -9,11 +9,14 @@ from django.contrib.admin import helpers
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from chatmemory.errors import ChatMemoryError
-from memory.models import SummaryRevision
+from conversations.admin_html import admin_url
+from memory.foreseeing import foresee
+from memory.models import ConversationBrief, SummaryRevision
 from memory.restoring import restore
 
 EXPLAINED = (
@@ -39,8 +42,7 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             return None
         if "confirmed" not in request.POST:
             return self._confirmation(request, chosen[0])
-        self._restore(request, chosen[0])
-        return None
+        return self._restore(request, chosen[0])
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
@@ -51,16 +53,20 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         }
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def _restore(self, request: HttpRequest, revision: SummaryRevision) -> None:
+    def _restore(self, request: HttpRequest, revision: SummaryRevision) -> HttpResponse | None:
+        """Then shows the brief, to those who may see it."""
         assert isinstance(request.user, User)  # the admin lets nobody else in
         try:
             brief = restore(revision.chat, revision.version, request.user)
         except ChatMemoryError as refused:
             self.message_user(request, refused.message, messages.ERROR)
-            return
+            return None
         self.log_change(request, revision, f"Restored as revision {brief.version}.")
         text = f"Revision {revision.version} was restored: it is now revision {brief.version}, and in use."
         self.message_user(request, text, messages.SUCCESS)
+        if not self.admin_site.get_model_admin(ConversationBrief).has_view_permission(request):
+            return None
+        return redirect(admin_url("memory_conversationbrief", "change", revision.chat_id))
 
     def _confirmation(self, request: HttpRequest, revision: SummaryRevision) -> HttpResponse:
         context = {
@@ -69,6 +75,7 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "opts": self.opts,
             "revision": revision,
             "explained": EXPLAINED,
+            "again": foresee(revision.chat, "update", after_seq=revision.through_seq),
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,
         }

@@ -6,17 +6,28 @@ import json
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import pluralize
 from django.utils.safestring import SafeString
 
-from conversations.admin_content import OfChatAdmin, Page
-from conversations.admin_html import link
+from chatmemory.templatetags.viewing import viewer_time
+from conversations.admin_content import OfChatAdmin, Page, may_see, sees_cost
+from conversations.admin_html import admin_url, link
+from conversations.models import Message
 from memory.admin.restoring import RestoreAction
 from memory.lineage import parent_of, remembered, text_of
 from memory.models import SummaryRevision
 from memory.shortfall import SOFT_FAULTS
 from memory.worddiff import Piece, word_diff
+
+MESSAGES_READ = 400
+"""A revision of a longer span has its lost spans searched for, not looked up."""
+
+HELD_AGAINST = {
+    "manual": "the revision that was edited named",
+    "rebuild": "all messages up to there named",
+}
+"""What the kept share of a revision is a share of, where that is not the turns that it folded."""
 
 
 @admin.register(SummaryRevision)
@@ -31,6 +42,13 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
     chat_filters = ("kind", "degraded", "is_wanting")
     lookups = ("is_wanting__exact",)
     change_form_template = "admin/memory/summaryrevision/change_form.html"
+
+    class Media:
+        css = {"all": ("chatmemory/history.css",)}
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = super().get_list_display(request)
+        return [one for one in columns if one != "cost_usd" or sees_cost(request)]
 
     def get_list_filter(self, request: HttpRequest) -> tuple[str, ...]:
         """What is wanting has an index of its own, and can be found in all chats."""
@@ -59,7 +77,8 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
     def page(self, row: SummaryRevision, name: str) -> Page:
         kept, lost = row.retained.get("kept", []), row.retained.get("lost", [])
         texts = {"title": row.chat.title, "memory": text_of(row), "state": row.state}
-        facts = _facts(row)
+        family = _family(row)
+        facts = _facts(row, family)
         context = {
             "title": f"Revision {row.version} of {name}",
             "subtitle": None,
@@ -68,19 +87,36 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
             "share": self.retained_share(row),
             "wanting": [SOFT_FAULTS[fault["fault"]] for fault in _each_once(row.soft_faults)],
             "drift": row.drift,
+            "previous": family.get(row.version - 1),
+            "next": family.get(row.version + 1),
+            "held_against": HELD_AGAINST.get(row.kind, "the folded turns named"),
         }
         content = {
             "facts": [*facts, _hashes(row)],
             "remembered": remembered(row),
-            "diff": changes(row),
+            "diff": changes(row) if row.forgotten_at is None else [],
             "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
             "kept": kept,
-            "lost": lost,
+            "lost": _where_said(row, lost),
             "missing": _missing(row),
             "drifted": _drifted(row),
         }
         texts |= {"kept": "\n".join(kept), "lost": "\n".join(lost), "missing": "\n".join(_missing(row))}
         return Page({**texts, "drift": row.drift}, context, content)
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        revision = kwargs["obj"]
+        may_change = request.user.has_perm("memory.change_conversationbrief")
+        context |= {
+            "may_edit": may_change and may_see(request) and revision.forgotten_at is None,
+            "edit_url": admin_url(
+                "memory_conversationbrief", "edit", revision.chat_id, **{"from": revision.version}
+            ),
+            "costs": _costs(revision) if sees_cost(request) else "",
+        }
+        return super().render_change_form(request, context, *args, **kwargs)
 
 
 def changes(revision: SummaryRevision) -> list[Piece]:
@@ -112,7 +148,38 @@ def _drifted(revision: SummaryRevision) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]:
+def _family(revision: SummaryRevision) -> dict[int, int]:
+    """The ids of the revisions that its page leads to, by version: its parent, and those before and after it."""
+    versions = {revision.parent or 0, revision.version - 1, revision.version + 1}
+    rows = SummaryRevision.objects.filter(chat_id=revision.chat_id, version__in=versions)
+    return dict(rows.values_list("version", "pk"))
+
+
+def _where_said(revision: SummaryRevision, spans: list[str]) -> list[dict[str, str]]:
+    """Each lost span with the way to the message that said it, or else to a search for it in the chat.
+
+    Messages are read only where they are few: those of one bite, not those of a whole chat that was rebuilt.
+    """
+    said: list[tuple[int, str]] = []
+    if spans and 0 < revision.through_seq - revision.from_seq < MESSAGES_READ:
+        rows = Message.objects.filter(
+            chat_id=revision.chat_id, seq__gte=revision.from_seq, seq__lte=revision.through_seq
+        )
+        said = [(seq, text.casefold()) for seq, text in rows.order_by("seq").values_list("seq", "content")]
+    found: list[dict[str, str]] = []
+    for span in spans:
+        seq = next((seq for seq, text in said if span.casefold() in text), None)
+        query: dict[str, Any] = {"q": span} if seq is None else {"at": seq}
+        url = admin_url("conversations_chat", "change", revision.chat_id, **query)
+        found.append({"span": span, "url": url, "where": f"message {seq}" if seq else "search"})
+    return found
+
+
+def _costs(revision: SummaryRevision) -> str:
+    return f"{revision.cost_usd.normalize():f} USD" if revision.cost_usd is not None else "not known"
+
+
+def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str, list[tuple[str, Any]]]]:
     chat_id = revision.chat_id
     return [
         (
@@ -121,7 +188,7 @@ def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]
                 ("Chat", link(chat_id, "conversations_chat", "change", chat_id)),
                 ("Brief", link("the memory in use", "memory_conversationbrief", "change", chat_id)),
                 ("Kind", f"{revision.kind}, by policy {revision.policy}"),
-                ("Parent", _parent(revision)),
+                ("Parent", _parent(revision, family)),
                 ("Folded", _span(revision)),
                 ("Tokens", f"{revision.tokens_before:,} before, {revision.tokens_after:,} after"),
             ],
@@ -131,10 +198,9 @@ def _facts(revision: SummaryRevision) -> list[tuple[str, list[tuple[str, Any]]]]
             [
                 ("Model", f"{revision.model or '–'}{' (degraded)' if revision.degraded else ''}"),
                 ("Call", f"{revision.input_tokens:,} tokens in, {revision.output_tokens:,} out"),
-                ("Cost", f"{revision.cost_usd} USD" if revision.cost_usd is not None else "not known"),
                 ("Duration", f"{revision.duration_ms:,} ms"),
                 ("By", revision.created_by or "the worker"),
-                ("When", revision.created_at),
+                ("When", viewer_time(revision.created_at)),
             ],
         ),
     ]
@@ -145,7 +211,9 @@ def _hashes(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
     return ("Hashes", [("Prompt", revision.prompt_hash or "–"), ("Source", revision.source_hash or "–")])
 
 
-def _span(revision: SummaryRevision) -> SafeString:
+def _span(revision: SummaryRevision) -> SafeString | str:
+    if revision.through_seq < revision.from_seq:
+        return f"nothing new; it holds messages 1–{revision.through_seq:,}"
     span = {
         "seq__gte": revision.from_seq,
         "seq__lte": revision.through_seq,
@@ -155,12 +223,9 @@ def _span(revision: SummaryRevision) -> SafeString:
     return link(text, "conversations_message", "changelist", **span)
 
 
-def _parent(revision: SummaryRevision) -> SafeString | str:
-    parent = (
-        SummaryRevision.objects.filter(chat_id=revision.chat_id, version=revision.parent or 0)
-        .only("pk")
-        .first()
-    )
-    if parent is None:
-        return f"revision {revision.parent}, gone" if revision.parent else "none: the first"
-    return link(f"revision {revision.parent}", "memory_summaryrevision", "change", parent.pk)
+def _parent(revision: SummaryRevision, family: dict[int, int]) -> SafeString | str:
+    if not revision.parent:
+        return "none: the first"
+    if revision.parent not in family:
+        return f"revision {revision.parent}, gone"
+    return link(f"revision {revision.parent}", "memory_summaryrevision", "change", family[revision.parent])

@@ -1,0 +1,23 @@
+"""What pages say of memory, whichever page it is."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils import timezone
+
+from memory import underway
+from memory.models import ConversationBrief
+
+register = template.Library()
+
+
+@register.filter
+def under_way(brief: ConversationBrief) -> underway.UnderWay:
+    """What is going on with this memory now."""
+    return underway.under_way(brief, timezone.now())
+
+
+@register.filter
+def grouped(number: int | None) -> str:
+    """A count with its thousands apart: 12,345."""
+    return "–" if number is None else f"{number:,}"
