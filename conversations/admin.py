@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import ChatMemoryError
 from conversations import admin_sign_in, admin_users, forgetting, services
 from conversations.admin_allowances import AllowanceAdmin
-from conversations.admin_content import ContentAdmin, OfChatAdmin, Page
+from conversations.admin_content import ContentAdmin, OfChatAdmin, Page, sees_cost
 from conversations.admin_html import as_json, as_text, chat_rows, link, short_id
 from conversations.admin_views import ContentViewAdmin
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 
+ADDED_UP = 2000
+"""Newest messages whose tokens and cost are added up on the page of a chat: all of a long one would take too long."""
+
+
 @admin.register(Chat)
 class ChatAdmin(ContentAdmin):
     """Read-only but for deleting, which goes through the service."""
@@ -46,7 +50,12 @@ class ChatAdmin(ContentAdmin):
     fieldsets: ClassVar[Any] = [
         (
             None,
-            {"fields": ["title", "owner", "policy", "rows", "tokens", "created_at", "updated_at", "looks"]},
+            {
+                "fields": [
+                    *("title", "owner", "policy", "rows", "tokens", "cost", "created_at", "updated_at"),
+                    "looks",
+                ]
+            },
         ),
         ("Given by the client", {"fields": ["options_json", "instructions_text", "metadata_json"]}),
     ]
@@ -80,20 +89,27 @@ class ChatAdmin(ContentAdmin):
     def rows(self, chat: Chat) -> SafeString:
         return chat_rows(f"{chat.last_seq} messages", "conversations_message", chat.pk)
 
-    @admin.display(description="tokens and cost")
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without the cost for those who may not see it."""
+        hidden = () if sees_cost(request) else ("cost",)
+        return _without(super().get_fieldsets(request, obj), hidden)
+
+    @admin.display(description="tokens")
     def tokens(self, chat: Chat) -> str:
-        said = Message.objects.filter(chat=chat).aggregate(
-            said=Sum("token_count"),
-            sent=Sum("input_tokens"),
-            got=Sum("output_tokens"),
-            cost=Sum("cost_usd"),
-            n=Count("pk"),
+        said = _newest(chat).aggregate(
+            said=Sum("token_count"), sent=Sum("input_tokens"), got=Sum("output_tokens"), n=Count("pk")
         )
-        cost = f", {said['cost']:.6f} USD" if said["cost"] is not None else ""
+        which = "the newest " if chat.last_seq > ADDED_UP else ""
         return (
-            f"{said['said'] or 0:,} said in {said['n']:,} messages; "
-            f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them{cost}"
+            f"{said['said'] or 0:,} said in {which}{said['n']:,} messages; "
+            f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them"
         )
+
+    @admin.display(description="cost")
+    def cost(self, chat: Chat) -> str:
+        cost = _newest(chat).aggregate(cost=Sum("cost_usd"))["cost"]
+        which = f", of the newest {ADDED_UP:,} messages" if chat.last_seq > ADDED_UP else ""
+        return "–" if cost is None else f"{cost:.6f} USD{which}"
 
     @admin.display(description="who has read it")
     def looks(self, chat: Chat) -> SafeString:
@@ -146,7 +162,15 @@ class MessageAdmin(OfChatAdmin):
     fieldsets = [
         (None, {"fields": ["chat_link", "seq", "role", "status", "length", "token_count", "text"]}),
         ("The turn", {"fields": ["question", "newer_answer", "line", "outline"]}),
-        ("Model", {"fields": ["model_variant", "model", "response_id", "usage", "error_code", "error_json"]}),
+        (
+            "Model",
+            {
+                "fields": [
+                    *("model_variant", "model", "response_id", "usage", "cost_usd"),
+                    *("error_code", "error_json"),
+                ]
+            },
+        ),
         ("Besides", {"fields": ["created_at", "completed_at", "edited_at", "metadata_json"]}),
     ]
 
@@ -187,6 +211,11 @@ class MessageAdmin(OfChatAdmin):
         rows: QuerySet[Message] = super().get_queryset(request)
         return rows.annotate(length=Length("content"))
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without the cost for those who may not see it."""
+        hidden = () if sees_cost(request) else ("cost_usd",)
+        return _without(super().get_fieldsets(request, obj), hidden)
+
     @admin.display(description="characters")
     def length(self, message: Any) -> int:
         return int(message.length)
@@ -205,7 +234,8 @@ class MessageAdmin(OfChatAdmin):
 
     @admin.display(description="usage")
     def usage(self, message: Message) -> str:
-        return ", ".join(f"{name}: {value}" for name, value in (message.usage or {}).items()) or "–"
+        tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
+        return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
 
     @admin.display(description="error")
     def error_code(self, message: Message) -> str:
@@ -288,6 +318,17 @@ class IdempotencyKeyAdmin(OfChatAdmin):
     @admin.display(description="reply")
     def reply(self, row: IdempotencyKey) -> SafeString | str:
         return _message_link(row.message_id)
+
+
+def _newest(chat: Chat) -> QuerySet[Message]:
+    return Message.objects.filter(chat=chat, seq__gt=max(0, chat.last_seq - ADDED_UP))
+
+
+def _without(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
+    return [
+        (name, {**options, "fields": [one for one in options["fields"] if one not in hidden]})
+        for name, options in fieldsets
+    ]
 
 
 def code_of(error: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory.planned import Plan, Quote, Shown
+from memory.policies.protocol import FAULTS
 
 SECTION_NAMES = {
     "instructions": "Instructions",
@@ -151,3 +152,22 @@ def _left(shown: Shown) -> str:
 
 def _in_part(quotes: Sequence[Quote]) -> str:
     return " in part" if any(quote.end is not None for quote in quotes) else ""
+
+
+# Errors
+
+_ERRORS: dict[str, str] = {
+    **{str(fault): said for fault, said in FAULTS.items()},
+    "upstream_error": "The model's server answered with an error.",
+    "upstream_timeout": "The model did not answer in time.",
+    "context_length_exceeded": "What it was asked was too long for the model.",
+    "refused": "The model refused to answer.",
+    "interrupted": "The answer broke off before its end.",
+    "too_long": "The answer was longer than is taken.",
+    "internal": "It failed by a fault of our own; the log has it.",
+}
+
+
+def error_words(code: str) -> str:
+    """What the code of a stored error means, in a sentence; of one that nobody knows, the code."""
+    return _ERRORS.get(code, f"It failed ({code}).")

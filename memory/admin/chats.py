@@ -5,67 +5,76 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest
+from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin import ChatAdmin, MessageAdmin
+from conversations.admin_content import Page
 from conversations.admin_html import chat_rows, link
 from conversations.models import Chat, Message
 from memory.admin.actions import MemoryActions
-from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.admin.chat_page import brief_of, chat_page
+from memory.admin.previews import preview_urls
+from memory.models import ContextRecord, SummaryRevision
 
 admin.site.unregister(Chat)
 admin.site.unregister(Message)
 
 
-def brief_of(chat: Chat) -> ConversationBrief | None:
-    """The chat's brief; a chat in which nothing was said may have none."""
-    try:
-        return chat.brief
-    except ObjectDoesNotExist:
-        return None
-
-
 @admin.register(Chat)
 class RememberedChatAdmin(MemoryActions, ChatAdmin):
-    """A chat with its memory: links to it, and the actions on it."""
+    """A chat with its memory: its turns and what became of each, links to the rest, and the actions on it."""
 
-    list_display = (
-        "short",
-        "title",
-        "owner",
-        "policy",
-        "last_seq",
-        "revision",
-        "unfolded",
-        "is_due",
-        "updated_at",
-    )
+    list_display = ("short", "title", "owner", "policy", "said", "memory", "unfolded", "health", "changed")
+    list_display_links = ("short", "title")
     list_select_related = ("owner", "brief")
     list_defer = (*ChatAdmin.list_defer, "brief__global_summary", "brief__state", "brief__rebuild")
+    change_form_template = "admin/conversations/chat/change_form.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        return [*preview_urls(self), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, *others = super().get_fieldsets(request, obj)
         return [first, ("Memory", {"fields": ["brief_link", "revisions", "records"]}), *others]
 
+    def page_for(self, request: HttpRequest, row: Chat, name: str) -> Page:
+        return chat_page(request, row, name)
+
+    @admin.display(description="messages")
+    def said(self, chat: Chat) -> str:
+        return f"{chat.last_seq:,}"
+
     @admin.display(description="memory")
-    def revision(self, chat: Chat) -> str:
+    def memory(self, chat: Chat) -> SafeString | str:
         brief = brief_of(chat)
         if brief is None or not brief.head:
-            return "–"
-        return f"revision {brief.head}" + (", degraded" if brief.degraded else "")
+            return "none yet"
+        return format_html("revision {}, {} tokens", brief.head, f"{brief.token_count:,}")
 
-    @admin.display(description="unfolded tokens")
-    def unfolded(self, chat: Chat) -> int:
+    @admin.display(description="not folded, tokens")
+    def unfolded(self, chat: Chat) -> str:
         brief = brief_of(chat)
-        return brief.unfolded_tokens if brief else 0
+        return f"{brief.unfolded_tokens:,}" if brief else "0"
 
-    @admin.display(description="due", boolean=True)
-    def is_due(self, chat: Chat) -> bool:
+    @admin.display(description="state of it")
+    def health(self, chat: Chat) -> SafeString:
+        """In a word, with a sign that can be told without colour."""
         brief = brief_of(chat)
-        return bool(brief and brief.due)
+        if brief is not None and brief.attempts:
+            return _chip("bad", f"failing, attempt {brief.attempts}")
+        if brief is not None and brief.degraded:
+            return _chip("bad", "degraded")
+        if brief is not None and (brief.due or brief.requested):
+            return _chip("busy", "due" if brief.due else brief.get_requested_display().lower())
+        return _chip("good", "up to date")
+
+    @admin.display(description="changed")
+    def changed(self, chat: Chat) -> SafeString | str:
+        return viewer_time(chat.updated_at)
 
     @admin.display(description="brief")
     def brief_link(self, chat: Chat) -> SafeString | str:
@@ -83,6 +92,10 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     @admin.display(description="what models were sent")
     def records(self, chat: Chat) -> SafeString:
         return chat_rows("context records", "memory_contextrecord", chat.pk, path="reply__chat")
+
+
+def _chip(kind: str, text: str) -> SafeString:
+    return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
 
 
 @admin.register(Message)

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from conversations.admin_content import OfChatAdmin, Page
+from conversations.admin_content import OfChatAdmin, Page, sees_cost
 from conversations.admin_html import link
 from conversations.models import Chat, Message
 from memory import services
+from memory.admin.sections import ShownSection, at, sentences, shown_sections
+from memory.context import prompt_messages
+from memory.coverage import budget_of
 from memory.exactness import OTHER, why_not_exact
-from memory.models import ContextRecord, SummaryRevision
+from memory.explaining import explain
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.planned import Plan
 from memory.rendering import Section
+
+NEAR = 200
+"""Messages on either side of a reply among which the reply before and after it are looked for."""
 
 _LONG = (
     "content",
@@ -31,17 +39,6 @@ _LONG = (
     "chat__metadata",
     "chat__options",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ShownSection:
-    """A section with its text, where it could be rebuilt, and its messages by seq."""
-
-    kind: str
-    tokens: int
-    clipped: bool
-    text: str
-    messages: list[SafeString]
 
 
 @admin.register(ContextRecord)
@@ -73,31 +70,42 @@ class RecordAdmin(OfChatAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
-    def page(self, row: ContextRecord, name: str) -> Page:
-        sections, why = rebuilt(row)
-        facts = _facts(row)
+    def page_for(self, request: HttpRequest, row: ContextRecord, name: str) -> Page:
+        sections, prompt, why = rebuilt(row)
+        revision, reply = _revision_of(row), row.reply
+        facts = _facts(row, revision, with_cost=sees_cost(request))
+        told = explain(
+            Plan.from_json(row.plan),
+            head=row.revision,
+            folded_through=revision.through_seq if revision else 0,
+        )
         context = {
-            "title": f"What the model was sent for message {row.reply.seq}",
+            "title": f"What the model saw for message {reply.seq}",
             "subtitle": None,
             "record": row,
             "sections": [replace(section, text="") for section in sections],
+            "budget": budget_of([(section.kind, section.tokens) for section in sections], row.budget),
+            "told": sentences(reply.chat_id, told),
             "why": why,
             "facts": facts,
             "plan": json.dumps(row.plan, indent=2, sort_keys=True),
+            **_beside(reply),
         }
-        texts = {section.kind: section.text for section in sections}
-        return Page(texts, context, {"sections": sections, "facts": [*facts, _hashes(row)]})
+        texts = {section.name: section.text for section in sections}
+        content = {"sections": sections, "prompt": prompt, "facts": [*facts, _hashes(row)]}
+        return Page(texts, context, content)
 
 
-def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], str | None]:
-    """The sections with their texts, and None if that is what was sent, to the letter, else why not.
+def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, str]], str | None]:
+    """The sections with their texts, the prompt by role, and None if that was sent, to the letter, else why not.
 
     Where it is not (a message was edited or forgotten since), the sections are shown as recorded, without text.
     """
     past = services.past_context(record.reply)
     why = OTHER if past is None else why_not_exact(record.reply, *past)
+    chat_id = record.reply.chat_id
     if past is not None and why is None:
-        return _with_links(past[0].sections), None
+        return shown_sections(chat_id, past[0].sections), prompt_messages(past[0].prompt), None
     recorded = [
         Section(
             kind=section["kind"],
@@ -108,51 +116,66 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], str | None]:
         )
         for section in record.sections
     ]
-    return _with_links(recorded), why
+    return shown_sections(chat_id, recorded), [], why
 
 
-def _with_links(sections: Iterable[Section]) -> list[ShownSection]:
-    sections = list(sections)
-    wanted = {message_id for section in sections for message_id in section.message_ids}
-    seqs = dict(Message.objects.filter(pk__in=wanted).values_list("pk", "seq"))
+def _beside(reply: Message) -> dict[str, Any]:
+    """The replies before and after this one that have a record, where they are near."""
+    near = Message.objects.filter(chat_id=reply.chat_id, context_record__isnull=False).only("pk", "seq")
+    before = near.filter(seq__lt=reply.seq, seq__gte=reply.seq - NEAR).order_by("-seq")
+    after = near.filter(seq__gt=reply.seq, seq__lte=reply.seq + NEAR).order_by("seq")
+    return {"previous": before.first(), "next": after.first()}
+
+
+def _facts(
+    record: ContextRecord, revision: SummaryRevision | None, *, with_cost: bool
+) -> list[tuple[str, list[tuple[str, Any]]]]:
     return [
-        ShownSection(
-            section.kind,
-            section.tokens,
-            section.clipped,
-            section.text,
-            [
-                link(seqs.get(message_id, "gone"), "conversations_message", "change", message_id)
-                for message_id in section.message_ids
-            ],
-        )
-        for section in sections
+        ("The reply", _of_reply(record, revision)),
+        ("The memory in it", _of_memory(record)),
+        ("The model's bill", _bill(record.reply, with_cost=with_cost)),
     ]
 
 
-def _facts(record: ContextRecord) -> list[tuple[str, list[tuple[str, Any]]]]:
+def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[tuple[str, Any]]:
     reply = record.reply
     return [
-        (
-            "For",
-            [
-                ("Chat", link(reply.chat_id, "conversations_chat", "change", reply.chat_id)),
-                ("Reply", link(f"message {reply.seq}", "conversations_message", "change", reply.pk)),
-                ("Revision", _revision(record)),
-                ("Policy", record.policy),
-            ],
-        ),
-        (
-            "Budget",
-            [
-                ("Memory", f"{record.tokens:,} of {record.budget:,} tokens"),
-                ("Turns without text or line", record.unrepresented),
-                ("Turns of the window not verbatim", record.dropped),
-                ("Things clipped", record.clipped),
-                ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
-            ],
-        ),
+        ("In its chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
+        ("All of it", link("its own page", "conversations_message", "change", reply.pk)),
+        ("Status", reply.get_status_display()),
+        ("Revision", _revision(record, revision)),
+        ("Policy", record.policy),
     ]
+
+
+def _of_memory(record: ContextRecord) -> list[tuple[str, Any]]:
+    return [
+        ("Memory", f"{record.tokens:,} of {record.budget:,} tokens"),
+        ("Turns without text or line", record.unrepresented),
+        ("Of the newest, not word for word", record.dropped),
+        ("Things cut", record.clipped),
+        ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
+    ]
+
+
+def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
+    """What the upstream counted. Its tokens are not ours: another model counts another way."""
+    said = [("Model", f"{reply.model or '–'}, as {reply.model_variant or '–'}")]
+    if reply.input_tokens is None:
+        said.append(("Tokens", "not told by the model"))
+    else:
+        said += [
+            ("Tokens in", f"{reply.input_tokens:,}"),
+            ("Of them from its cache", _cached(reply.cached_tokens or 0, reply.input_tokens)),
+            ("Tokens out", f"{reply.output_tokens or 0:,}"),
+        ]
+    if with_cost:
+        said.append(("Cost", "not known" if reply.cost_usd is None else f"{reply.cost_usd:.6f} USD"))
+    return said
+
+
+def _cached(cached: int, sent: int) -> str:
+    return f"{cached:,} ({cached / sent:.0%})" if sent else "0"
 
 
 def _hashes(record: ContextRecord) -> tuple[str, list[tuple[str, Any]]]:
@@ -167,14 +190,22 @@ def _hashes(record: ContextRecord) -> tuple[str, list[tuple[str, Any]]]:
     )
 
 
-def _revision(record: ContextRecord) -> SafeString | str:
+def _revision_of(record: ContextRecord) -> SummaryRevision | None:
+    """The revision it was made with, without its texts; None where there was none, and where it is gone."""
+    rows = SummaryRevision.objects.filter(chat_id=record.reply.chat_id, version=record.revision)
+    return rows.only("pk", "version", "through_seq", "forgotten_at").first() if record.revision else None
+
+
+def _revision(record: ContextRecord, found: SummaryRevision | None) -> SafeString | str:
     if not record.revision:
         return "none yet"
-    found = (
-        SummaryRevision.objects.filter(chat_id=record.reply.chat_id, version=record.revision)
-        .only("pk")
-        .first()
-    )
     if found is None:
         return f"revision {record.revision}, gone"
-    return link(f"revision {record.revision}", "memory_summaryrevision", "change", found.pk)
+    head = (
+        ConversationBrief.objects.filter(chat_id=record.reply.chat_id).values_list("head", flat=True).first()
+    )
+    now = "still in use" if head == found.version else "since replaced"
+    if found.forgotten_at is not None:
+        now = "its texts were deleted"
+    name = link(f"revision {record.revision}", "memory_summaryrevision", "change", found.pk)
+    return format_html("{}, {}", name, now)

@@ -1,0 +1,119 @@
+"""What a chat's model would see now: a question, a policy and a budget in, the context that would be built out.
+
+Nothing is sent and nothing is kept. For those who may see the chat and read what was said in it; each look is recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+
+from conversations.admin_content import may_see, record
+from conversations.admin_html import admin_url, heading
+from conversations.models import Chat
+from memory import services
+from memory.admin.sections import sentences, shown_sections
+from memory.context import Context, prompt_messages
+from memory.coverage import budget_of
+from memory.explaining import explain
+from memory.models import ConversationBrief
+from memory.policies import POLICIES
+from memory.serializers import ContextIn
+
+_FIELDS = {"message": "question", "policy": "policy", "budget": "budget"}
+"""The API's names of what the form asks for."""
+
+
+class PreviewForm(forms.Form):
+    """What to show. Its rules are the API's."""
+
+    question = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
+        label="Question",
+    )
+    policy = forms.ChoiceField(choices=lambda: [(name, name) for name in POLICIES], label="Policy")
+    budget = forms.IntegerField(required=False, label="Tokens of memory", error_messages={})
+
+    def clean(self) -> dict[str, Any]:
+        given = {name: self.cleaned_data.get(field) for name, field in _FIELDS.items()}
+        body = ContextIn(data={name: value for name, value in given.items() if value not in (None, "")})
+        if not body.is_valid():
+            for name, errors in body.errors.items():
+                self.add_error(_FIELDS.get(name), [str(error) for error in errors])
+        return self.cleaned_data
+
+
+def preview_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
+    """The address of the page, for the admin of chats."""
+
+    def view(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+        return preview_view(chats, request, chat_id)
+
+    return [
+        path("<uuid:chat_id>/context/", chats.admin_site.admin_view(view), name="conversations_chat_context")
+    ]
+
+
+def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    """The page of one chat: the form, and what it asked for; at first, what would be sent without a question."""
+    if not (chats.has_view_permission(request) and may_see(request)):
+        raise PermissionDenied
+    chat = get_object_or_404(Chat, pk=chat_id)
+    in_use = (
+        ConversationBrief.objects.filter(chat=chat).values_list("policy", flat=True).first() or chat.policy
+    )
+    initial = {"policy": in_use}
+    form = (
+        PreviewForm(request.POST, initial=initial)
+        if request.method == "POST"
+        else PreviewForm(initial=initial)
+    )
+    chosen = _chosen(form, in_use)
+    page = {
+        **chats.admin_site.each_context(request),
+        "title": "What the model would see now",
+        "opts": chats.opts,
+        "media": chats.media,
+        "chat": chat,
+        "chat_name": heading(chat, may_see=True),
+        "form": form,
+        "in_use": in_use,
+        "is_other": chosen is not None and chosen["policy"] != in_use,
+        "compare_url": admin_url("memory_comparison", "compare", chat.pk),
+        **({} if chosen is None else _shown(chat, chosen)),
+    }
+    record(request, "conversations_chat", [(chat, chat.pk)])
+    return TemplateResponse(request, "admin/memory/preview.html", page)
+
+
+def _chosen(form: PreviewForm, in_use: str) -> dict[str, Any] | None:
+    """What is to be shown; None where it cannot be."""
+    if not form.is_bound:
+        return {"question": "", "policy": in_use, "budget": None}
+    return form.cleaned_data if form.is_valid() else None
+
+
+def _shown(chat: Chat, chosen: dict[str, Any]) -> dict[str, Any]:
+    context = services.preview(chat, chosen["question"], policy=chosen["policy"], budget=chosen["budget"])
+    return {"context": context, **context_parts(chat.pk, context)}
+
+
+def context_parts(chat_id: UUID, context: Context, **known: int) -> dict[str, Any]:
+    """A context for `admin/memory/sections.html`."""
+    sections = shown_sections(chat_id, context.sections)
+    return {
+        "sections": sections,
+        "budget": budget_of([(section.kind, section.tokens) for section in sections], context.budget),
+        "told": sentences(chat_id, explain(context.plan, **known)),
+        "prompt": prompt_messages(context.prompt),
+    }
