@@ -6,10 +6,14 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 import chatmemory.schema  # noqa: F401  # registers how tokens are described
 from chatmemory.errors import page_error
 from chatmemory.health import HealthView, ReadyView
+from chatmemory.playground import playground
+from memory.admin.overview import overview
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/v1/docs")),
+    path("admin/overview/", admin.site.admin_view(overview), name="admin-overview"),
     path("admin/", admin.site.urls),
+    path("playground/", playground, name="playground"),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("v1/schema", SpectacularAPIView.as_view(), name="schema"),

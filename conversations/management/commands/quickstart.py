@@ -34,7 +34,7 @@ LAST_LINES = 5
 SCREEN = """
 chatmemory is running. {model}
 
-  Admin         http://{host}:{port}/admin/
+{playground}  Admin         http://{host}:{port}/admin/
                 {login}
   Sample chat   http://{host}:{port}/admin/memory/conversationbrief/{chat_id}/change/
                 what is remembered of it, and how that came to be
@@ -49,6 +49,11 @@ curl -N http://{host}:{port}/v1/message \\
   -d '{body}'
 
 Ctrl-C ends all of it."""
+
+PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
+                chat, and see the memory beside it
+
+"""
 
 OFFLINE = "The built-in offline model answers; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one."
 ONLINE = "The configured model answers, and folds the sample chat in the background."
@@ -132,7 +137,7 @@ def _worker() -> Child:
 
 
 def _start(name: str, command: list[str], patience: float) -> Child:
-    env = {"LOG_FORMAT": "console", **os.environ, "PYTHONUNBUFFERED": "1"}
+    env = {"LOG_FORMAT": "console", **os.environ, "PLAYGROUND": _mode(), "PYTHONUNBUFFERED": "1"}
     log = quickstart.folder() / "log" / f"{name}.log"
     return children.start(
         name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience, is_tied=True
@@ -190,16 +195,20 @@ def _screen(port: int, prepared: Prepared, running: list[Child]) -> str:
         if password
         else f"as {quickstart.ADMIN}, with your own password"
     )
+    where = {"host": HOST, "port": port, "token": prepared.demo_token, "chat_id": prepared.chat_id}
     return SCREEN.format(
+        **where,
         model=OFFLINE if registry.is_offline() else ONLINE,
-        host=HOST,
-        port=port,
+        playground=PLAYGROUND.format(**where) if _mode() == "open" else "",
         login=login,
-        chat_id=prepared.chat_id,
         logs=", ".join(_short(child.log) for child in running),
-        token=prepared.demo_token,
         body=json.dumps({"chat_id": prepared.chat_id, "message": quickstart.QUESTION}),
     )
+
+
+def _mode() -> str:
+    """Who gets the playground: anybody, on a machine of one's own, unless the environment says otherwise."""
+    return os.environ.get("PLAYGROUND", "").strip() or "open"
 
 
 def _short(path: Path) -> str:

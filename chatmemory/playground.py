@@ -1,0 +1,86 @@
+"""The playground: one page that talks to the public API as any client does. It holds no data of anybody's.
+
+Who gets the page is the setting `PLAYGROUND`. What it shows, the API gives to whoever its token or session names; this
+module knows neither chats nor messages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.views import redirect_to_login
+from django.http import Http404, HttpRequest, HttpResponse
+from django.middleware.csrf import get_token
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from memory.policies import POLICIES
+
+SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
+MODULES = [
+    f"chatmemory/playground/{path.relative_to(SCRIPTS).as_posix()}"
+    for path in sorted(SCRIPTS.rglob("*.js"))
+    if path.name != "theme.js"
+]
+"""All of them at once: the browser needs not read one to learn of the next."""
+WAYS = {
+    "chunked": ("One summary", "Older turns are folded into one summary, in chunks."),
+    "progressive": ("Data and a narrative", "Important data is kept apart from a narrative that grows."),
+    "card": ("Notes from each reply", "Each reply brings its own short notes. Nothing is summarized."),
+    "hierarchical": ("Facts and a narrative", "Facts are kept by key, with a short narrative beside them."),
+    "interval": ("A paragraph every few turns", "Every few turns, one paragraph is written anew."),
+}
+
+
+class Way(NamedTuple):
+    """A way to remember, as people choose it. `measure` is what a fold waits for: `tokens`, `turns` or nothing told."""
+
+    name: str
+    label: str
+    told: str
+    measure: str
+    threshold: int
+
+
+@require_safe
+def playground(request: HttpRequest) -> HttpResponse:
+    """The page, or the way to it: the admin's login where it is for staff, 404 where it is off."""
+    mode, user = settings.PLAYGROUND, getattr(request, "user", AnonymousUser())
+    if mode == "off":
+        raise Http404
+    if mode == "staff" and not (user.is_active and user.is_staff):
+        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+    context = {
+        "csrf": get_token(request) if user.is_authenticated else "",
+        "modules": MODULES,
+        "ways": ways(),
+        "default_policy": settings.MEMORY_POLICY,
+    }
+    answer = render(request, "playground.html", context)
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def ways() -> list[Way]:
+    """All policies, the default first, as people read them."""
+    names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
+    return [Way(name, *WAYS.get(name, (name.capitalize(), "")), *_threshold(name)) for name in names]
+
+
+def _threshold(policy: str) -> tuple[str, int]:
+    limits: Any = settings.MEMORY_LIMITS
+    numbers = limits.numbers.get(policy)
+    match policy:
+        case "chunked":
+            return "tokens", limits.threshold
+        case "progressive":
+            return "tokens", numbers.threshold
+        case "interval":
+            return "turns", numbers.window_turns + numbers.every_turns
+        case "hierarchical":
+            return "turns", numbers.trigger_messages // 2 + 1
+    return "", 0

@@ -1,0 +1,219 @@
+// The messages of a chat. All that were fetched are kept as values; only those around what is looked at are elements.
+
+import { call, queryOf } from "./api.js";
+import { el } from "./dom.js";
+import { grow, item } from "./message.js";
+
+const PAGE = 50;
+const STEP = 40; // messages that become elements at a time
+const MOST = 160; // elements at once
+const NEAR = 800; // pixels from an edge at which the next ones are drawn
+const AT_END = 48;
+
+export class Conversation {
+  #messages = [];
+  #items = new Map();
+  #from = 0;
+  #to = 0;
+  #older = null;
+  #path = "";
+  #busy = false;
+  #sticks = true;
+  #top = 0;
+  #frame = 0;
+  #rest = 0;
+  #verbatim = null;
+  #divider = el("p", { class: "cm-divider" }, el("span", {}, "From here on the model reads every word. Above: what its memory kept."));
+
+  /** `acts` are what the buttons of messages do, `moved` is told whether the newest message is in sight. */
+  constructor(scroller, list, acts, moved) {
+    Object.assign(this, { scroller, list, acts, moved });
+    scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    const resized = new ResizeObserver(() => this.#sticks && this.#toBottom());
+    resized.observe(list);
+    resized.observe(scroller);
+  }
+
+  /** Shows the newest messages of a chat. */
+  async open(chatId, signal) {
+    const path = `chats/${chatId}/messages`;
+    const page = await call("GET", `${path}?order=desc&limit=${PAGE}`, { signal });
+    this.clear();
+    this.#path = path;
+    this.#older = queryOf(page.next);
+    this.#messages = unique(page.results.reverse());
+    this.toNewest();
+  }
+
+  clear() {
+    this.#messages = [];
+    this.#items.clear();
+    this.#divider.remove();
+    this.#verbatim = this.#older = null;
+    this.#from = this.#to = 0;
+    this.list.replaceChildren();
+  }
+
+  get last() {
+    return this.#messages.at(-1);
+  }
+
+  find(id) {
+    return this.#messages.find((one) => one.id === id);
+  }
+
+  /** Takes a message in, in place of the one with its id, or as the newest. */
+  put(message) {
+    const at = this.#messages.findIndex((one) => one.id === message.id);
+    const before = this.last;
+    if (at >= 0) this.#messages[at] = message;
+    else {
+      this.#messages.push(message);
+      if (this.#to === this.#messages.length - 1) this.#to++;
+    }
+    this.#redraw(message.id, before?.id);
+  }
+
+  drop(id) {
+    this.#messages = this.#messages.filter((one) => one.id !== id);
+    this.#to = Math.min(this.#to, this.#messages.length);
+    this.#redraw(this.last?.id);
+  }
+
+  /** A reply that is being written says `text` by now. It is drawn once a frame, less often where that takes long. */
+  grow(id, text) {
+    const message = this.find(id);
+    if (!message) return;
+    message.content = text;
+    this.#frame ||= requestAnimationFrame((now) => this.#drawGrown(message, now));
+  }
+
+  /** Marks where the verbatim part of the prompt begins. */
+  verbatimFrom(id) {
+    this.#verbatim = id;
+    this.#anchored(() => this.#divide());
+  }
+
+  toNewest() {
+    this.#to = this.#messages.length;
+    this.#from = Math.max(0, this.#to - STEP);
+    this.#sticks = true;
+    this.#draw();
+    this.#toBottom();
+    this.#fill();
+  }
+
+  #drawGrown(message, now) {
+    this.#frame = 0;
+    const made = this.#items.get(message.id);
+    if (!made || message.status !== "streaming") return;
+    if (now < this.#rest) {
+      this.#frame = requestAnimationFrame((later) => this.#drawGrown(message, later));
+      return;
+    }
+    const started = performance.now();
+    grow(made, message);
+    const ended = performance.now();
+    this.#rest = ended - started < 4 ? 0 : ended + 3 * (ended - started);
+  }
+
+  #redraw(...ids) {
+    for (const id of ids) {
+      this.#items.get(id)?.remove();
+      this.#items.delete(id);
+    }
+    this.#draw();
+  }
+
+  #draw() {
+    const shown = this.#messages.slice(this.#from, this.#to);
+    const ids = new Set(shown.map((one) => one.id));
+    for (const [id, made] of this.#items)
+      if (!ids.has(id)) {
+        made.remove();
+        this.#items.delete(id);
+      }
+    let at = this.list.firstElementChild;
+    for (const one of shown) {
+      const made = this.#items.get(one.id) ?? item(one, this.acts, one === this.last);
+      this.#items.set(one.id, made);
+      if (made === at) at = at.nextElementSibling;
+      else this.list.insertBefore(made, at);
+    }
+    this.#divide();
+  }
+
+  #divide() {
+    const made = this.#items.get(this.#verbatim);
+    if (made && this.find(this.#verbatim).seq > 1) made.prepend(this.#divider);
+    else this.#divider.remove();
+  }
+
+  #scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    const isUp = scrollTop < this.#top; // less room moves nothing, and is no wish to leave the end
+    this.#top = scrollTop;
+    const atEnd = scrollHeight - scrollTop - clientHeight < AT_END && this.#to === this.#messages.length;
+    this.#sticks = atEnd || (this.#sticks && !isUp);
+    this.moved(this.#sticks);
+    this.#fill();
+  }
+
+  /** Draws more where the reader comes near an edge. */
+  async #fill() {
+    if (this.#busy) return;
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    if (scrollTop < NEAR && (this.#from > 0 || this.#older)) await this.#up();
+    else if (scrollHeight - scrollTop - clientHeight < NEAR && this.#to < this.#messages.length)
+      this.#anchored(() => {
+        this.#to = Math.min(this.#messages.length, this.#to + STEP);
+        this.#from = Math.max(this.#from, this.#to - MOST);
+        this.#draw();
+      });
+  }
+
+  async #up() {
+    this.#busy = true;
+    try {
+      if (this.#from === 0) await this.#fetchOlder();
+      this.#anchored(() => {
+        this.#from = Math.max(0, this.#from - STEP);
+        if (!this.#sticks) this.#to = Math.min(this.#to, this.#from + MOST);
+        this.#draw();
+      });
+    } catch (error) {
+      this.acts.failed(error);
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  async #fetchOlder() {
+    const path = this.#path;
+    const page = await call("GET", `${path}${this.#older}`);
+    if (path !== this.#path) return;
+    const known = this.#messages.length;
+    this.#messages = unique([...page.results.reverse(), ...this.#messages]);
+    const added = this.#messages.length - known;
+    this.#older = queryOf(page.next);
+    this.#from += added;
+    this.#to += added;
+  }
+
+  /** Does `change` without moving what the reader looks at. */
+  #anchored(change) {
+    const top = this.scroller.getBoundingClientRect().top;
+    const looked = [...this.list.children].find((one) => one.getBoundingClientRect().bottom > top);
+    const before = looked?.getBoundingClientRect().top ?? 0;
+    change();
+    if (this.#sticks) this.#toBottom();
+    else if (looked?.isConnected) this.scroller.scrollTop += looked.getBoundingClientRect().top - before;
+  }
+
+  #toBottom() {
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+}
+
+/** A reply that ended while the page was read is there twice, the final one last. */
+const unique = (messages) => [...new Map(messages.map((one) => [one.id, one])).values()];

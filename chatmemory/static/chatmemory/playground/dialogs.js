@@ -1,0 +1,47 @@
+// Questions that stop everything else until they are answered. Esc is always "no".
+
+import { el, id } from "./dom.js";
+
+/**
+ * Asks, and gives the answer: null for no; else true, or with `text` what was written.
+ *
+ * `text` is what a field begins with, `label` names it, `long` makes it a large one.
+ */
+export function ask({ title, told, yes, danger = false, text = null, label = "", long = false }) {
+  const dialog = id("dialog");
+  const field = text === null ? null : el(long ? "textarea" : "input", { id: "dialog-field", dir: "auto", ...(long ? { rows: 8 } : {}) });
+  if (field) field.value = text;
+  const submit = el("button", { class: `cm-button ${danger ? "cm-danger" : "cm-primary"}`, value: "yes" }, yes);
+  const back = document.activeElement;
+  dialog.replaceChildren(
+    el(
+      "form",
+      { method: "dialog", class: "cm-asking" },
+      el("h2", { id: "dialog-title" }, title),
+      told ? el("p", { id: "dialog-told" }, told) : null,
+      field ? el("label", { for: "dialog-field" }, label) : null,
+      field,
+      el("div", { class: "cm-answers" }, el("button", { class: "cm-button cm-plain", value: "" }, "Cancel"), submit),
+    ),
+  );
+  dialog.returnValue = "";
+  dialog.showModal();
+  (field ?? dialog.querySelector("button")).focus();
+  field?.setSelectionRange?.(field.value.length, field.value.length);
+  field?.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || (long && !(event.ctrlKey || event.metaKey))) return;
+    event.preventDefault();
+    submit.click();
+  });
+  return new Promise((resolve) => {
+    dialog.addEventListener(
+      "close",
+      () => {
+        const said = dialog.returnValue === "yes";
+        resolve(!said ? null : field ? field.value : true);
+        if (back?.isConnected) back.focus();
+      },
+      { once: true },
+    );
+  });
+}

@@ -1,0 +1,119 @@
+// Markdown as elements. `marked` reads it; what it found is built here, one known element at a time. No HTML is ever
+// parsed: tags in a text are shown as text. Images are not loaded: their words stand there, as a link where it may be one.
+
+import { lexer } from "./vendor/marked.esm.js";
+import { button, copy, el } from "./dom.js";
+
+const LONGEST = 60_000; // of one text that is read as Markdown, in UTF-16 units; longer ones are shown as they are
+const SCHEMES = ["http:", "https:", "mailto:"];
+const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
+const drawn = new WeakMap();
+
+/** Shows `text` in `place`. What stands there already and has not changed stays: a text can grow under a reader's eyes. */
+export function show(place, text) {
+  const tokens = read(text);
+  const before = drawn.get(place) ?? [];
+  const raws = tokens.map((token) => token.raw);
+  let same = 0;
+  while (same < before.length && same < raws.length && before[same] === raws[same]) same++;
+  while (place.childNodes.length > same) place.lastChild.remove();
+  place.append(...tokens.slice(same).map(block));
+  drawn.set(place, raws);
+}
+
+function read(text) {
+  try {
+    if (text.length <= LONGEST) return lexer(text).filter((token) => token.type !== "space" && token.type !== "def");
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error; // nested deeper than the stack
+  }
+  return [{ type: "plain", raw: text }];
+}
+
+/** The address, if a click on it may go there; else null. Relative ones are none: a chat has no place of its own. */
+export function address(href) {
+  try {
+    return SCHEMES.includes(new URL(href).protocol) ? new URL(href).href : null;
+  } catch {
+    return null;
+  }
+}
+
+function block(token) {
+  const { type } = token;
+  if (type === "heading") return el(`h${Math.min(6, token.depth + 2)}`, { dir: "auto" }, inside(token));
+  if (type === "paragraph") return el("p", { dir: "auto" }, inside(token));
+  if (type === "text") return el("p", { dir: "auto" }, inside(token));
+  if (type === "code") return code(token);
+  if (type === "blockquote") return el("blockquote", { dir: "auto" }, token.tokens.map(block));
+  if (type === "list") return list(token);
+  if (type === "table") return table(token);
+  if (type === "hr") return el("hr");
+  if (type === "space" || type === "def") return document.createTextNode("");
+  return el("p", { dir: "auto", class: "cm-asis" }, token.raw.trimEnd());
+}
+
+function code(token) {
+  const copying = button("Copy code", () => copy(token.text, copying), { sign: "copy" });
+  return el(
+    "div",
+    { class: "cm-code" },
+    el("div", { class: "cm-codehead" }, el("span", {}, (token.lang ?? "").split(/\s/)[0].slice(0, 30) || "text"), copying),
+    el("pre", { tabindex: 0, dir: "ltr" }, el("code", {}, token.text)),
+  );
+}
+
+function list(token) {
+  const start = token.ordered && Number(token.start) > 1 ? { start: token.start } : {};
+  const items = token.items.map((item) =>
+    el("li", { dir: "auto" }, item.tokens.flatMap((inner) => (inner.type === "text" ? inside(inner) : isSpace(inner) ? [] : [boxed(inner)]))),
+  );
+  return el(token.ordered ? "ol" : "ul", start, items);
+}
+
+const isSpace = (token) => token.type === "space";
+const boxed = (token) => (token.type === "checkbox" ? box(token) : block(token));
+const box = (token) => document.createTextNode(token.checked ? "☑ " : "☐ ");
+
+function table(token) {
+  const cell = (name) => (one) => el(name, { dir: "auto", class: one.align ? `cm-${one.align}` : null }, inside(one));
+  return el(
+    "div",
+    { class: "cm-scroll", tabindex: 0, role: "group", "aria-label": "Table" },
+    el(
+      "table",
+      {},
+      el("thead", {}, el("tr", {}, token.header.map(cell("th")))),
+      el("tbody", {}, token.rows.map((row) => el("tr", {}, row.map(cell("td"))))),
+    ),
+  );
+}
+
+const inside = (token, linked = false) => (token.tokens ? token.tokens.map((one) => inline(one, linked)) : [plain(token.text)]);
+
+function inline(token, linked) {
+  const { type } = token;
+  if (type === "strong" || type === "em" || type === "del") return el(type, {}, inside(token, linked));
+  if (type === "codespan") return el("code", {}, token.text);
+  if (type === "br") return el("br");
+  if (type === "checkbox") return box(token);
+  if (type === "link") return link(token.href, inside(token, true), linked);
+  if (type === "image") return link(token.href, [plain(token.text || "image")], linked);
+  if (type === "escape") return document.createTextNode(token.text);
+  if (type === "text") return token.tokens ? el("span", {}, inside(token, linked)) : plain(token.text);
+  return document.createTextNode(token.raw);
+}
+
+function link(href, words, linked) {
+  const leads = linked ? null : address(href);
+  return leads ? el("a", { href: leads, rel: "noopener noreferrer nofollow", target: "_blank" }, words) : el("span", {}, words);
+}
+
+const plain = (text) =>
+  document.createTextNode(
+    text.replace(/&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|(amp|lt|gt|quot|apos|nbsp));/g, (whole, decimal, hex, name) => {
+      if (name) return NAMED[name];
+      const point = decimal ? Number(decimal) : parseInt(hex, 16);
+      return point > 0 && point <= 0x10ffff ? String.fromCodePoint(point) : whole;
+    }),
+  );

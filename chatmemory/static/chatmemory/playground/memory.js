@@ -1,0 +1,214 @@
+// The memory of the open chat, as it is now: what would be sent, the summary, its versions; and a fold as it lands.
+
+import { call } from "./api.js";
+import { announce, counted, el, id, number, time } from "./dom.js";
+import { ask } from "./dialogs.js";
+import { showDifference, showHistory, told } from "./history.js";
+import { showContext } from "./sections.js";
+
+const TICK_MS = 2000;
+const AFTER_REPLY_MS = 8000;
+const FOLD_MS = 12_000;
+
+export class Memory {
+  #chat = null;
+  #brief = null;
+  #version = null;
+  #now = null;
+  #pinned = null;
+  #until = 0;
+  #timer = 0;
+  #asked = 0;
+  #patience = 0;
+
+  /** `verbatim` is told the id of the first message that is sent word for word, `failed` what went wrong. */
+  constructor({ verbatim, failed }) {
+    Object.assign(this, { verbatim, failed });
+    id("fold").addEventListener("click", () => this.#try(() => this.#fold()));
+    id("context-now").addEventListener("click", () => this.#unpin());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.watch(0));
+  }
+
+  /** Shows the memory of a chat; of none, what will be there. */
+  async open(chat) {
+    this.#chat = chat;
+    this.#brief = this.#now = this.#pinned = this.#version = null;
+    clearTimeout(this.#timer);
+    this.#tell("");
+    id("memory").classList.toggle("cm-blank", !chat);
+    id("context-now").hidden = true;
+    if (!chat) return;
+    await this.#try(() => this.#refresh());
+    this.watch(0);
+  }
+
+  /** What `message.created` tells of a prompt: sizes, the texts come later. */
+  sent(context) {
+    this.#pinned = "next";
+    showContext(context, "What the model reads for this reply");
+  }
+
+  /** A reply is complete: what it was made from can be read now. */
+  async afterReply(message) {
+    if (!this.#chat) return;
+    this.watch(AFTER_REPLY_MS);
+    await this.#saw(message);
+    await this.#try(() => this.#refresh());
+  }
+
+  afterChange() {
+    this.#try(() => this.#refresh());
+    this.watch(FOLD_MS);
+  }
+
+  /** Shows what the model saw for one reply. */
+  async saw(message) {
+    await this.#saw(message);
+    id("context-title").focus();
+  }
+
+  async #saw(message) {
+    await this.#try(async () => {
+      const chat = this.#chat;
+      const context = await call("GET", `chats/${chat.id}/messages/${message.id}/context`);
+      if (chat !== this.#chat) return;
+      this.#pinned = message.id;
+      showContext(context, `What the model saw for message ${message.seq}`);
+      id("context-now").hidden = false;
+    });
+  }
+
+  /** Looks again every two seconds, for `ms` and as long as a fold is due. A hidden page does not. */
+  watch(ms) {
+    this.#until = Math.max(this.#until, Date.now() + ms);
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#look(), TICK_MS);
+  }
+
+  async #look() {
+    if (!this.#chat || document.hidden || !(this.#brief?.due || this.#brief?.rebuild || Date.now() < this.#until)) return;
+    await this.#try(() => this.#refresh(true));
+    this.watch(0);
+  }
+
+  async #refresh(quietly = false) {
+    const asked = ++this.#asked;
+    const chat = this.#chat;
+    const path = `chats/${chat.id}`;
+    const brief = await call("GET", `${path}/brief`);
+    if (asked !== this.#asked) return;
+    const landed = this.#version !== null && brief.version !== this.#version;
+    const isNew = this.#version !== brief.version;
+    this.#brief = brief;
+    this.#version = brief.version;
+    this.#drawStanding();
+    if (quietly && !isNew) return;
+    const [context, revisions] = await Promise.all([call("GET", `${path}/context`), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
+    if (asked !== this.#asked) return;
+    this.#now = context;
+    if (!this.#pinned) this.#drawNow();
+    this.verbatim(context.sections.find((one) => one.kind === "window")?.message_ids[0] ?? null);
+    if (revisions) showHistory(revisions.results, brief.version, { changed: (version) => this.#try(() => this.#changed(version)), restore: (one) => this.#try(() => this.#restore(one)) });
+    const newest = revisions?.results[0];
+    if (landed && newest) await this.#landed(newest);
+    else if (isNew) this.#drawSummary();
+  }
+
+  async #landed(revision) {
+    this.#until = Date.now() + TICK_MS;
+    this.#tell("");
+    this.#drawNow();
+    const sentence = told(revision);
+    announce(sentence);
+    await this.#changed(revision.version, sentence);
+    id("summary-box").open = true;
+  }
+
+  async #changed(version, sentence = "") {
+    const found = await call("GET", `chats/${this.#chat.id}/revisions/${version}/diff`);
+    showDifference(found, sentence || `What version ${version} changed.`, () => this.#drawSummary());
+    id("summary-box").open = true;
+    if (!sentence) id("summary-box").scrollIntoView({ block: "nearest" });
+  }
+
+  async #restore(revision) {
+    const sure = await ask({
+      title: `Put version ${revision.version} back?`,
+      told: "It becomes the memory in use, as a new version. What was said after it is folded again in time; nothing is lost.",
+      yes: "Restore",
+    });
+    if (!sure) return;
+    await call("POST", `chats/${this.#chat.id}/revisions/${revision.version}/restore`);
+    this.afterChange();
+  }
+
+  async #fold() {
+    this.#tell("Asking for a fold…");
+    await call("POST", `chats/${this.#chat.id}/resummarize`, { body: { mode: "update" } });
+    this.#tell("Folding in the background…");
+    this.watch(FOLD_MS);
+    this.#patience = setTimeout(() => this.#tell("Nothing was there to fold: the newest turns stay word for word. Say something more first."), FOLD_MS);
+  }
+
+  #tell(sentence) {
+    clearTimeout(this.#patience);
+    id("fold-told").textContent = sentence;
+  }
+
+  #unpin() {
+    this.#drawNow();
+    id("context-title").focus();
+  }
+
+  #drawNow() {
+    this.#pinned = null;
+    id("context-now").hidden = true;
+    if (this.#now) showContext(this.#now, "What the model would read now");
+  }
+
+  #drawSummary() {
+    const brief = this.#brief;
+    const text = brief.brief.global_summary || kept(brief.state);
+    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : el("p", { class: "cm-hint" }, "Nothing is folded yet. Until then, the model reads every word."));
+  }
+
+  #drawStanding() {
+    const { version, updated_at, token_count, due, degraded, last_error, unfolded, rebuild } = this.#brief;
+    const about = version ? ["Version ", String(version), " · ", counted(token_count, "token"), " · ", updated_at ? time(updated_at) : ""] : ["No version yet"];
+    id("summary-about").replaceChildren(...about);
+    const said = [
+      rebuild ? "It is being rebuilt from the original messages, in the background. Until then the old one serves." : due ? "A fold is due: the background worker is at it." : "",
+      degraded ? "The summarizer did not answer, so the built-in one stood in. It is made good when the summarizer is back." : "",
+      last_error ? `The last attempt failed: ${last_error.message ?? last_error.code ?? "no reason was given"}` : "",
+    ].filter(Boolean);
+    id("summary-told").replaceChildren(...said.map((one) => el("p", { class: "cm-hint" }, one)));
+    this.#drawPending(unfolded, token_count);
+  }
+
+  #drawPending({ turns, tokens }, summary) {
+    const option = [...id("policy").options].find((one) => one.value === this.#brief.policy);
+    const { measure, threshold } = option?.dataset ?? {};
+    const has = measure === "tokens" ? tokens + summary : turns;
+    const words = `${counted(turns, "turn")} (${counted(tokens, "token")}) since the last fold.`;
+    const when = !measure ? "" : measure === "tokens" ? ` Summary and these together: ${number(has)} of ${counted(Number(threshold), "token")} that start the next one.` : ` At ${number(Number(threshold))} turns or so, the next one starts.`;
+    id("pending-told").textContent = words + when;
+    const meter = id("pending");
+    meter.hidden = !measure;
+    Object.assign(meter, { max: Number(threshold) || 1, value: Math.min(has, Number(threshold) || 1) });
+    meter.textContent = `${number(has)} of ${number(Number(threshold) || 1)}`;
+  }
+
+  async #try(work) {
+    try {
+      await work();
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+}
+
+/** The state of a policy that keeps more than a summary, as text. */
+function kept(state) {
+  const data = state?.data ?? {};
+  return Object.keys(data).length ? JSON.stringify(data, null, 2).replace(/^[{}]$|["{}[\],]/gm, "").replace(/\n\s*(?=\n)/g, "").trim() : "";
+}

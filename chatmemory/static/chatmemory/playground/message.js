@@ -1,0 +1,79 @@
+// One message as an element: who said it, what, how it ended, and what can be done with it.
+
+import { button, copy, counted, el, time } from "./dom.js";
+import { show } from "./markdown.js";
+
+const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
+const ENDS = {
+  incomplete: "The reply was cut off. What was said is kept.",
+  failed: "There is no reply.",
+  cancelled: "You stopped this reply. What was said is kept.",
+};
+
+/** The element of `message`. `acts` does what its buttons say; `isLast` tells that it is the newest of its chat. */
+export function item(message, acts, isLast) {
+  const byUser = message.role === "user";
+  const made = el(
+    "li",
+    { class: `cm-message ${byUser ? "cm-user" : "cm-reply"}`, "data-id": message.id, "data-status": message.status },
+    el("h3", { class: "cm-unseen" }, `${byUser ? "You" : "Reply"}, message ${message.seq}`),
+  );
+  const inner = [content(message), ending(message, acts, isLast), tools(message, acts, isLast)];
+  if (message.superseded_by) made.append(el("details", { class: "cm-older" }, el("summary", {}, "An earlier answer to the same question"), ...inner.filter(Boolean)));
+  else made.append(...inner.filter(Boolean));
+  return made;
+}
+
+/** Draws a reply that has grown. */
+export function grow(made, message) {
+  const body = made.querySelector(".cm-body");
+  body.classList.remove("cm-waiting");
+  show(body, message.content);
+}
+
+function content(message) {
+  if (message.status === "deleted") return el("p", { class: "cm-gone" }, "This message was forgotten. Its text is gone, from memory too.");
+  const body = el("div", { class: "cm-body", dir: "auto" });
+  if (message.status === "streaming" && !message.content) body.classList.add("cm-waiting");
+  draw(body, message, message.status === "streaming" ? Infinity : LONG);
+  return body;
+}
+
+function draw(body, message, most) {
+  const isLong = message.content.length > most;
+  const text = isLong ? message.content.slice(0, most).toWellFormed?.() ?? message.content.slice(0, most) : message.content;
+  if (message.role === "user") body.textContent = text;
+  else show(body, text);
+  if (!isLong) return;
+  const whole = () => {
+    body.replaceChildren();
+    draw(body, message, Infinity);
+  };
+  body.append(el("p", { class: "cm-more" }, "… ", button(`Show all ${counted(message.content.length, "letter")}`, whole, { kind: "plain" })));
+}
+
+function ending(message, acts, isLast) {
+  const told = ENDS[message.status];
+  if (!told) return null;
+  const why = message.status === "cancelled" ? "" : message.error?.message ?? "";
+  const again = isLast ? button("Try again", () => acts.regenerate(message), { kind: "plain" }) : null;
+  return el("p", { class: "cm-ended" }, el("span", {}, `${told} ${why}`), again);
+}
+
+function tools(message, acts, isLast) {
+  if (["streaming", "sending"].includes(message.status)) return null;
+  const isReply = message.role === "assistant";
+  const gone = message.status === "deleted";
+  const copying = button("Copy", () => copy(message.content, copying), { sign: "copy" });
+  const unanswered = !isReply && isLast && !gone;
+  return el(
+    "div",
+    { class: "cm-tools" },
+    gone ? null : copying,
+    gone ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
+    gone ? null : button("Forget", () => acts.forget(message), { sign: "bin" }),
+    (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
+    isReply && message.model_variant ? button("What the model saw", () => acts.saw(message), { sign: "eye" }) : null,
+    el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant} · ` : "", time(message.created_at), message.edited_at ? " · edited" : ""),
+  );
+}

@@ -1,0 +1,60 @@
+// The line above the composer: what went wrong or goes on, as a sentence, with the one thing to do about it.
+
+import { el } from "./dom.js";
+
+export class Note {
+  #timer = 0;
+  #about = "";
+
+  constructor(place) {
+    this.place = place;
+  }
+
+  /** Something to know. `about` names it for `clear`. */
+  say(sentence, { about = "" } = {}) {
+    this.#show(sentence, "cm-told", about);
+  }
+
+  /** Something that went wrong; with `seconds`, how long to wait counts down. */
+  fail(sentence, action = null, seconds = 0) {
+    this.#show(sentence, "cm-failed", "", action);
+    if (seconds) this.#count(seconds);
+  }
+
+  /** Takes the note away; with `about`, only one of that name. */
+  clear(about = null) {
+    if (about !== null && about !== this.#about) return;
+    clearTimeout(this.#timer);
+    this.place.replaceChildren();
+    this.#about = "";
+  }
+
+  #show(sentence, kind, about, action = null) {
+    this.clear();
+    this.#about = about;
+    this.place.append(el("p", { class: `cm-note ${kind}` }, el("span", {}, sentence), action));
+  }
+
+  /** Counts the seconds down beside the sentence. Who listens hears the first number alone. */
+  #count(seconds) {
+    const left = el("strong", { class: "cm-left" }, words(seconds));
+    this.place.firstElementChild.append(left);
+    left.setAttribute("aria-live", "off");
+    const end = Date.now() + seconds * 1000;
+    const tick = () => {
+      const rest = Math.ceil((end - Date.now()) / 1000);
+      if (rest <= 0) this.say("You can send again.");
+      else {
+        left.textContent = words(rest);
+        this.#timer = setTimeout(tick, 1000);
+      }
+    };
+    this.#timer = setTimeout(tick, 1000);
+  }
+}
+
+function words(seconds) {
+  if (seconds < 120) return `Try again in ${seconds} s.`;
+  if (seconds < 7200) return `Try again in ${Math.ceil(seconds / 60)} minutes.`;
+  return `Try again in ${Math.ceil(seconds / 3600)} hours.`;
+}
