@@ -1,0 +1,147 @@
+"""The overview: how the work on memory stands now, and what the last days were like. Numbers alone, nobody's text.
+
+Who may see briefs may see it; money only with the permission to see cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from conversations.admin_content import sees_cost
+from memory import daily, standing
+from memory.charts import charts_of, lines_of, totals_of
+from memory.figures import ago, days_until, short, usd
+from memory.models import FoldDay, UsageDay
+
+PERMISSION = "memory.view_conversationbrief"
+PERIODS = (7, 30, 90)
+"""Days that can be chosen."""
+DEFAULT_PERIOD = 30
+
+Fact = tuple[str, Any, str]
+"""What it is, how much, and "" or the class of what is not as it should be."""
+
+
+@require_safe
+def overview(request: HttpRequest) -> HttpResponse:
+    """The page, of the last `days` days."""
+    if not request.user.has_perm(PERMISSION):
+        raise PermissionDenied
+    period, cost = _period(request), sees_cost(request)
+    days = days_until(daily.today(), period)
+    usage = list(UsageDay.objects.filter(day__gte=days[0]).values())
+    folds = list(FoldDay.objects.filter(day__gte=days[0]).values())
+    now = standing.standing()
+    context = {
+        **admin.site.each_context(request),
+        "title": "Overview",
+        "now": now,
+        "facts": _facts(now),
+        "failing": standing.failing() if now.failing else [],
+        "period": period,
+        "periods": PERIODS,
+        "is_empty": not usage and not folds,
+        "tiles": _tiles(totals_of(usage, folds), cost=cost),
+        "charts": charts_of(days, usage, folds, cost=cost),
+        "lines": lines_of(usage, folds),
+        "sees_cost": cost,
+    }
+    return TemplateResponse(request, "admin/memory/overview.html", context)
+
+
+def _period(request: HttpRequest) -> int:
+    told = request.GET.get("days", "")
+    return int(told) if told in map(str, PERIODS) else DEFAULT_PERIOD
+
+
+def _facts(now: standing.Standing) -> list[tuple[str, list[Fact]]]:
+    """The columns at the head of the page."""
+    return [
+        (
+            "Chats whose memory waits",
+            [
+                ("Due to be folded", now.due, ""),
+                ("Waiting for their next attempt", now.parked, ""),
+                ("Failing", now.failing, "cm-bad" if now.failing else ""),
+                ("Made by the built-in summarizer", now.degraded, "cm-bad" if now.degraded else ""),
+                ("Asked to be summarized", now.updates, ""),
+                ("Being rebuilt, or asked to be", now.rebuilds, ""),
+            ],
+        ),
+        (
+            "Work under way",
+            [
+                *_worker(now),
+                *_queue(now),
+                ("Replies being written", now.being_written, ""),
+                ("Replies not in the figures below yet", now.uncounted, ""),
+            ],
+        ),
+    ]
+
+
+def _worker(now: standing.Standing) -> list[Fact]:
+    alive = "never" if now.worker_alive_at is None else _ago(now.worker_alive_at)
+    late = now.next_sweep_at is not None and (timezone.now() - now.next_sweep_at).total_seconds() > 120
+    return [
+        ("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
+        ("Last sign of life", alive, ""),
+        (
+            "Last sweep",
+            ("overdue" if late else "none yet") if now.swept_at is None else _ago(now.swept_at),
+            "cm-bad" if late else "",
+        ),
+    ]
+
+
+def _queue(now: standing.Standing) -> list[Fact]:
+    if now.queued is None:
+        return [("Tasks in the queue", "the queue does not answer", "cm-bad")]
+    facts: list[Fact] = [("Tasks in the queue", f"{now.queued:,}", "")]
+    if settings.Q_BROKER != "orm":
+        return [*facts, ("The oldest of them", "Redis does not tell", "")]
+    oldest = "–" if now.oldest_queued_at is None else f"waits for {_since(now.oldest_queued_at)}"
+    return [*facts, ("The oldest of them", oldest, "")]
+
+
+def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:
+    """The sums of the period: name, figure, and a sentence about it."""
+    failed = f"{totals.failed:,} of them failed." if totals.failed else "None of them failed."
+    less = totals.times_less
+    saved = "Of no reply is it known how long its chat was."
+    if less:
+        saved = f"Whole chats would have been {less:,.1f} times what was sent as memory."
+    if not totals.replies:
+        failed = saved = "No reply yet."
+    tiles = [
+        ("Replies", f"{totals.replies:,}", failed),
+        ("Tokens", short(totals.tokens), "Sent and received, folding among them."),
+    ]
+    if cost:
+        unpriced = (
+            f"{totals.unpriced:,} replies have no known price." if totals.unpriced else "All that was billed."
+        )
+        tiles.append(("Cost", usd(totals.cost_usd), unpriced))
+    money = f", {usd(totals.saved_usd)}" if cost else ""
+    tiles.append(("Saved by memory", f"{short(totals.saved_tokens)} tokens{money}", saved))
+    share = "–" if totals.kept_share is None else f"{totals.kept_share:.0%}"
+    took = "–" if totals.fold_seconds is None else f"{totals.fold_seconds:.1f} s"
+    told = f"{took} each; {share} of names, numbers and dates kept. "
+    told += f"{totals.failures:,} failed attempts, {totals.degraded:,} by the built-in summarizer."
+    return [*tiles, ("Folds", f"{totals.folds:,}", told)]
+
+
+def _since(moment: Any) -> str:
+    return ago((timezone.now() - moment).total_seconds())
+
+
+def _ago(moment: Any) -> str:
+    return f"{_since(moment)} ago"

@@ -1,0 +1,271 @@
+"""Figures by day → what the overview shows of them: charts with their columns, sums over the period, sentences.
+
+Pure: rows come as values, one for each day and model variant, or day, kind and policy; days without a row are gaps or
+zeros, as it suits the chart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from memory.figures import Number, short, usd
+
+SUMMARIZER = "summarizer"
+"""Under which folding stands beside the model variants."""
+OTHERS = "others"
+MOST_SERIES = 6
+"""Lines that a chart can show so that they are told apart without colour; what has least goes together as `others`."""
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure as it is (None: there is none) and as people read it."""
+
+    value: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart and the table beneath it: a row a day, a column a series."""
+
+    name: str
+    title: str
+    unit: str
+    """`tokens`, `USD`, `s`, `%`, or "" for counts."""
+    columns: Sequence[str]
+    rows: Sequence[tuple[date, Sequence[Cell]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the period."""
+
+    replies: int
+    failed: int
+    tokens: int
+    cost_usd: float
+    unpriced: int
+    """Billed replies without a known price."""
+    history_tokens: int
+    memory_tokens: int
+    saved_tokens: int
+    saved_usd: float
+    folds: int
+    degraded: int
+    failures: int
+    fold_seconds: float | None
+    """Mean of what a fold took; None where there was none. Rebuilds, which are many calls, are not among them."""
+    kept_share: float | None
+    """Mean, of folds."""
+
+    @property
+    def times_less(self) -> float | None:
+        """How many times more would have been sent without memory."""
+        return self.history_tokens / self.memory_tokens if self.memory_tokens else None
+
+
+def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], *, cost: bool) -> list[Chart]:
+    """The charts of the overview, of these days; those of money only with `cost`."""
+    found = [_by_variant("tokens", "Tokens a day, by model variant", "tokens", days, usage, folds, _tokens)]
+    if cost:
+        found.append(_by_variant("cost", "Cost a day, by model variant", "USD", days, usage, folds, _cost))
+    made, rebuilt = _of_kind(folds, "fold"), _of_kind(folds, "rebuild")
+    found += [
+        _chart(
+            "saved",
+            "Sent as memory, against whole chats",
+            "tokens",
+            days,
+            {
+                "sent as memory": _sums(usage, lambda row: row["memory_tokens"]),
+                "whole chats": _sums(usage, lambda row: row["history_tokens"]),
+            },
+        ),
+        _chart(
+            "folds",
+            "Folds a day",
+            "",
+            days,
+            {
+                "published": _sums(folds, lambda row: row["folds"]),
+                "by the built-in summarizer": _sums(folds, lambda row: row["degraded"]),
+                "failed attempts": _sums(folds, lambda row: row["failures"]),
+            },
+        ),
+        _chart(
+            "duration",
+            "How long a fold took, mean of the day",
+            "s",
+            days,
+            {"a fold": _means(made, "duration_ms", 1000), "a rebuild": _means(rebuilt, "duration_ms", 1000)},
+            gaps=True,
+        ),
+        _chart(
+            "kept",
+            "What folds kept of names, numbers and dates, mean of the day",
+            "%",
+            days,
+            {"a fold": _means(made, "share_sum", 0.01), "a rebuild": _means(rebuilt, "share_sum", 0.01)},
+            gaps=True,
+        ),
+    ]
+    return found
+
+
+def totals_of(usage: Sequence[Row], folds: Sequence[Row]) -> Totals:
+    """Sums over all rows."""
+
+    def add(rows: Sequence[Row], name: str) -> Any:
+        return sum(row[name] for row in rows)
+
+    made = _of_kind(folds, "fold")
+    count = add(made, "folds")
+    return Totals(
+        replies=add(usage, "replies"),
+        failed=add(usage, "failed"),
+        tokens=sum(map(_tokens, (*usage, *folds))),
+        cost_usd=float(add(usage, "cost_usd") + add(folds, "cost_usd")),
+        unpriced=add(usage, "billed") - add(usage, "priced"),
+        history_tokens=add(usage, "history_tokens"),
+        memory_tokens=add(usage, "memory_tokens"),
+        saved_tokens=add(usage, "saved_tokens"),
+        saved_usd=float(add(usage, "saved_usd")),
+        folds=add(folds, "folds"),
+        degraded=add(folds, "degraded"),
+        failures=add(folds, "failures"),
+        fold_seconds=add(made, "duration_ms") / 1000 / count if count else None,
+        kept_share=add(made, "share_sum") / count if count else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A model variant, or the summarizer, in the sums of the period, as people read them."""
+
+    variant: str
+    replies: str
+    failed: str
+    sent: str
+    """Tokens."""
+    from_cache: str
+    """Of them, in percent."""
+    received: str
+    cost: str
+
+
+def lines_of(usage: Sequence[Row], folds: Sequence[Row]) -> list[Line]:
+    """Sums by model variant, most tokens first, the summarizer last."""
+    by_variant: dict[str, list[Row]] = defaultdict(list)
+    for row in usage:
+        by_variant[row["model_variant"]].append(row)
+    variants = sorted(by_variant, key=lambda name: (-sum(map(_tokens, by_variant[name])), name))
+    lines = [_line(name, by_variant[name]) for name in variants]
+    if any(row["folds"] for row in folds):
+        folding = [{**row, "replies": row["folds"], "failed": row["failures"]} for row in folds]
+        lines.append(_line(SUMMARIZER, folding))
+    return lines
+
+
+def _line(name: str, rows: Sequence[Row]) -> Line:
+    sums = {key: sum(row.get(key, 0) for row in rows) for key in _OF_A_LINE}
+    is_told = sums["input_tokens"] and name != SUMMARIZER
+    is_priced = sums["priced"] or not sums["billed"]
+    return Line(
+        variant=name,
+        replies=f"{sums['replies']:,}",
+        failed=f"{sums['failed']:,}",
+        sent=short(sums["input_tokens"]),
+        from_cache=f"{sums['cached_tokens'] / sums['input_tokens']:.0%}" if is_told else "–",
+        received=short(sums["output_tokens"]),
+        cost=usd(sums["cost_usd"]) if is_priced else "not known",
+    )
+
+
+_OF_A_LINE = (
+    *("replies", "failed", "input_tokens", "cached_tokens", "output_tokens"),
+    *("billed", "priced", "cost_usd"),
+)
+
+
+def _by_variant(
+    name: str,
+    title: str,
+    unit: str,
+    days: Sequence[date],
+    usage: Sequence[Row],
+    folds: Sequence[Row],
+    figure: Callable[[Row], Number],
+) -> Chart:
+    series: dict[str, dict[date, float]] = {}
+    for variant in {row["model_variant"] for row in usage}:
+        series[variant] = _sums((row for row in usage if row["model_variant"] == variant), figure)
+    if folds:
+        series[SUMMARIZER] = _sums(folds, figure)
+    ranked = sorted(series, key=lambda one: (-sum(series[one].values()), one))
+    shown = ranked if len(ranked) <= MOST_SERIES else ranked[: MOST_SERIES - 1]
+    columns = {one: series[one] for one in shown}
+    if rest := ranked[len(shown) :]:
+        columns[OTHERS] = {
+            day: sum(series[one].get(day, 0) for one in rest) for one in rest for day in series[one]
+        }
+    return _chart(name, title, unit, days, columns)
+
+
+def _chart(
+    name: str,
+    title: str,
+    unit: str,
+    days: Sequence[date],
+    series: Mapping[str, Mapping[date, float]],
+    *,
+    gaps: bool = False,
+) -> Chart:
+    """`gaps`: a day without a figure has none; else it has 0."""
+    empty = None if gaps else 0.0
+    kept = {label: by_day for label, by_day in series.items() if by_day or not gaps}
+    rows = [(day, [_cell(by_day.get(day, empty), unit) for by_day in kept.values()]) for day in days]
+    return Chart(name, title, unit, list(kept), rows)
+
+
+def _cell(value: float | None, unit: str) -> Cell:
+    if value is None:
+        return Cell(None, "–")
+    if unit == "USD":
+        return Cell(value, usd(value).removesuffix(" USD"))
+    if unit in ("s", "%"):
+        return Cell(round(value, 3), f"{value:.1f}")
+    return Cell(value, short(value))
+
+
+def _sums(rows: Iterable[Row], figure: Callable[[Row], Number]) -> dict[date, float]:
+    found: dict[date, float] = defaultdict(float)
+    for row in rows:
+        found[row["day"]] += float(figure(row))
+    return dict(found)
+
+
+def _means(rows: Sequence[Row], name: str, unit: float) -> dict[date, float]:
+    """By day, the sum of `name` over the folds, in units."""
+    counts = _sums(rows, lambda row: row["folds"])
+    sums = _sums(rows, lambda row: row[name])
+    return {day: sums[day] / count / unit for day, count in counts.items() if count}
+
+
+def _of_kind(folds: Sequence[Row], kind: str) -> list[Row]:
+    return [row for row in folds if row["kind"] == kind]
+
+
+def _tokens(row: Row) -> int:
+    return int(row["input_tokens"] + row["output_tokens"])
+
+
+def _cost(row: Row) -> Number:
+    cost: Number = row["cost_usd"]
+    return cost

@@ -1,0 +1,274 @@
+"""The overview: who sees what of it, what it says, and that it costs the same however much there is."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+from django_q.models import OrmQ, Success
+
+from conversations.models import Chat
+from memory import daily, queueing, standing
+from memory.charts import MOST_SERIES, OTHERS, charts_of, lines_of, totals_of
+from memory.models import ConversationBrief, FoldDay, UsageDay, Watch
+from tests.admin.rows import begin, make_chat, member_of_staff, say
+
+pytestmark = pytest.mark.django_db
+
+OVERVIEW = "/admin/overview/"
+
+
+def page(client: Client, **query: Any) -> str:
+    response = client.get(OVERVIEW, query)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def facts(client: Client) -> dict[str, str]:
+    """What stands at the head of the page, by its name."""
+    found = re.findall(r"<dt>(.*?)</dt><dd.*?>(.*?)</dd>", page(client))
+    return dict(found)
+
+
+def add_day(back: int = 0, variant: str = "arco", **sums: Any) -> UsageDay:
+    told = {
+        "replies": 10,
+        "billed": 10,
+        "priced": 10,
+        "compared": 10,
+        "input_tokens": 20_000,
+        "output_tokens": 1_000,
+        "cost_usd": Decimal("0.5"),
+        "history_tokens": 90_000,
+        "memory_tokens": 18_000,
+        "saved_tokens": 72_000,
+        "saved_usd": Decimal("0.75"),
+    }
+    day = daily.today() - timedelta(days=back)
+    return UsageDay.objects.create(day=day, model_variant=variant, **(told | sums))
+
+
+def add_folds(back: int = 0, **sums: Any) -> FoldDay:
+    told = {"folds": 4, "duration_ms": 10_000, "share_sum": 3.0, "input_tokens": 5000, "output_tokens": 400}
+    day = daily.today() - timedelta(days=back)
+    return FoldDay.objects.create(day=day, kind="fold", policy="chunked", **(told | sums))
+
+
+def failing_chat(owner: User, minutes: int, **fields: Any) -> Chat:
+    chat = make_chat(owner)
+    told = {
+        "due": True,
+        "attempts": 3,
+        "next_attempt_at": timezone.now() + timedelta(minutes=minutes),
+        "last_error": {"code": "upstream_timeout", "message": "Said aloud: hall"},
+    }
+    ConversationBrief.objects.filter(chat=chat).update(**(told | fields))
+    return chat
+
+
+# Who sees it
+
+
+def test_it_is_for_staff_who_may_see_memory(owner: User) -> None:
+    assert Client().get(OVERVIEW).status_code == 302
+    stranger = Client()
+    stranger.force_login(owner)
+    assert stranger.get(OVERVIEW).status_code == 302
+    assert member_of_staff("sam", "view_chat").get(OVERVIEW).status_code == 403
+    viewer = member_of_staff("vera", "view_conversationbrief")
+    assert viewer.get(OVERVIEW).status_code == 200
+    assert viewer.post(OVERVIEW).status_code == 405
+    assert reverse("admin-overview") == OVERVIEW
+
+
+def test_money_is_for_those_who_may_see_cost() -> None:
+    add_day()
+    add_folds(cost_usd=Decimal("0.25"))
+    without = page(member_of_staff("vera", "view_conversationbrief"))
+    assert "USD" not in without
+    assert "0.75" not in without
+    assert not re.search(r"\bcost\b", without.split("How these figures")[0], re.IGNORECASE)
+    whole = page(member_of_staff("carl", "view_conversationbrief", "view_cost"))
+    assert "0.7500 USD" in whole  # replies and folds
+    assert "72.0 k tokens, 0.7500 USD" in whole
+    assert 'data-chart="cost"' in whole
+
+
+def test_no_text_of_anybody_is_on_it(staff: Client, owner: User) -> None:
+    failing_chat(owner, 3)
+    assert "upstream_timeout" in page(staff)
+    assert "hall" not in page(staff)
+
+
+# What it says of now
+
+
+def test_an_empty_server_says_so(staff: Client) -> None:
+    assert "No reply yet" in page(staff)
+    told = facts(staff)
+    assert told["Due to be folded"] == "0"
+    assert told["A worker answers"].startswith("No worker has answered yet")
+    assert (told["Last sign of life"], told["Tasks in the queue"]) == ("never", "0")
+
+
+def test_what_waits_is_counted(staff: Client, owner: User) -> None:
+    failing_chat(owner, 3)
+    failing_chat(owner, -3, degraded=True, requested="rebuild")
+    failing_chat(owner, -1, due=False, attempts=0, last_error=None, requested="update")
+    make_chat(owner)  # at rest
+    told = facts(staff)
+    assert (told["Due to be folded"], told["Waiting for their next attempt"], told["Failing"]) == (
+        "2",
+        "1",
+        "2",
+    )
+    assert told["Made by the built-in summarizer"] == "1"
+    assert (told["Asked to be summarized"], told["Being rebuilt, or asked to be"]) == ("1", "1")
+
+
+def test_chats_that_fail_lead_to_their_briefs_the_latest_first(staff: Client, owner: User) -> None:
+    chats = [failing_chat(owner, minutes) for minutes in range(1, 24)]
+    linked = re.findall(r"conversationbrief/([0-9a-f-]{36})/change", page(staff))
+    newest = [str(chat.pk) for chat in reversed(chats)]
+    assert linked == newest[: standing.FAILING_SHOWN]
+
+
+def test_of_very_many_it_says_so_many_or_more(staff: Client, owner: User, monkeypatch: Any) -> None:
+    monkeypatch.setattr(standing, "MOST", 5)
+    for minutes in range(7):
+        failing_chat(owner, minutes + 1)
+    assert facts(staff)["Due to be folded"] == "5 or more"
+
+
+def test_replies_being_written_and_not_counted_yet(staff: Client, owner: User) -> None:
+    chat = make_chat(owner)
+    say(chat, "Where do we sleep?", "At the hostel.")
+    begin(chat, "And eat?", "k")
+    told = facts(staff)
+    assert told["Replies being written"] == "1"
+    assert told["Replies not in the figures below yet"] == "1"
+    daily.count_replies(1)
+    assert facts(staff)["Replies not in the figures below yet"] == "0"
+
+
+def test_the_queue_and_the_worker(staff: Client) -> None:
+    OrmQ.objects.all().delete()
+    queueing.enqueue_sweep()
+    OrmQ.objects.update(lock=timezone.now() - timedelta(minutes=4))
+    queueing.enqueue_sweep()
+    now = timezone.now()
+    Watch.objects.create(name="w", alive_at=now - timedelta(seconds=2))
+    ended = now - timedelta(seconds=50)
+    Success.objects.create(
+        id="1", name="sweep", func=queueing.SWEEP_TASK, started=ended, stopped=ended, success=True
+    )
+    told = facts(staff)
+    assert (told["Tasks in the queue"], told["The oldest of them"]) == ("2", "waits for 4 min")
+    assert told["A worker answers"] == "yes"
+    assert re.fullmatch(r"\d s ago", told["Last sign of life"])
+    assert re.fullmatch(r"5\d s ago", told["Last sweep"])
+
+
+def test_a_queue_that_is_away_does_not_take_the_page_along(staff: Client, monkeypatch: Any) -> None:
+    def away() -> int:
+        raise ConnectionError
+
+    monkeypatch.setattr(queueing, "waiting_tasks", away)
+    assert facts(staff)["Tasks in the queue"] == "the queue does not answer"
+
+
+# What it says of the days
+
+
+def test_sums_and_tables_hold_the_figures(staff: Client) -> None:
+    add_day(replies=12, failed=2)
+    add_day(back=1)
+    add_day(back=29, variant="deep-dive")
+    add_day(back=30)  # not of these thirty
+    add_folds(failures=1)
+    text = page(staff)
+    assert '<p class="cm-figure">32</p><p class="cm-told">2 of them failed.</p>' in text
+    assert "216 k tokens, 2.25 USD" in text
+    assert "5.0 times" in text
+    assert "2.5 s each; 75% of names, numbers and dates kept. 1 failed attempts" in text
+    assert text.count('data-value="21000.0"') == 3
+    assert page(staff, days=7).count('data-value="21000.0"') == 2
+    assert page(staff, days=90).count('data-value="21000.0"') == 4
+
+
+@pytest.mark.parametrize("days", ["", "8", "-1", "x", "30 OR 1=1", "9" * 400])
+def test_any_other_period_is_thirty_days(staff: Client, days: str) -> None:
+    assert "The last 30 days" in page(staff, days=days)
+
+
+def test_a_price_that_is_not_known_is_not_zero(staff: Client) -> None:
+    add_day(priced=0, cost_usd=0, saved_usd=0)
+    text = page(staff)
+    assert "10 replies have no known price." in text
+    assert "not known" in text
+
+
+def test_more_variants_than_can_be_told_apart_are_put_together() -> None:
+    rows = [row for number in range(9) for row in [_row(add_day(variant=f"v{number}", input_tokens=number))]]
+    chart = charts_of([daily.today()], rows, [], cost=False)[0]
+    assert len(chart.columns) == MOST_SERIES
+    assert chart.columns[-1] == OTHERS
+    shown = sum(cell.value or 0 for _, cells in chart.rows for cell in cells)
+    assert shown == totals_of(rows, []).tokens == 9 * 1000 + sum(range(9))
+    assert len(lines_of(rows, [])) == 9
+
+
+def _row(row: UsageDay) -> dict[str, Any]:
+    return UsageDay.objects.filter(pk=row.pk).values()[0]  # type: ignore[return-value]  # a row as values
+
+
+# What it costs
+
+
+def test_its_queries_are_the_same_however_much_there_is(staff: Client, owner: User) -> None:
+    def asked() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            page(staff, days=90)
+        return [query["sql"] for query in captured.captured_queries]
+
+    failing_chat(owner, 1)
+    add_day()
+    few = asked()
+    for number in range(10):
+        failing_chat(owner, number)
+    for back in range(1, 90):
+        add_day(back)
+        add_folds(back)
+    many = asked()
+    assert len(few) == len(many) <= 20
+    assert not [sql for sql in many if "conversations_message" in sql]
+
+
+def test_what_waits_is_read_by_its_index(staff: Client, owner: User) -> None:
+    failing_chat(owner, 1)
+    with CaptureQueriesContext(connection) as captured:
+        page(staff)
+    asked = [query["sql"] for query in captured.captured_queries]
+    explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        for table, signs in (
+            ("memory_conversationbrief", ("brief_waiting",)),
+            ("memory_contextrecord", ("context_not_counted",)),
+            ("memory_usageday", ("usage_day_variant", "(day>?)")),
+            ("memory_foldday", ("fold_day_kind_policy", "(day>?)")),
+        ):
+            for sql in [one for one in asked if f'FROM "{table}"' in one]:
+                cursor.execute(f"{explain} {sql}")
+                plan = "\n".join(str(row[-1]) for row in cursor.fetchall())
+                assert any(sign in plan for sign in signs), (sql, plan)
