@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -173,6 +174,9 @@ def run(tmp_path: Path) -> Iterator[Callable[[], Run]]:
         one.process.communicate()
 
 
+TOKEN = re.compile(r"Bearer (\w+)")
+
+
 def pasted(screen: str) -> str:
     """What the printed curl answers, run by a shell as it stands."""
     found = re.search(r"^curl .*?'$(?!\s*-)", screen, re.DOTALL | re.MULTILINE)
@@ -187,6 +191,8 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     events = list(parse_events(iter([*pasted(first.screen).splitlines(), ""])))
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
     assert "Friday 10 July, 19:00" in joined(events)
+    assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
+    assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
     assert first.pids("uvicorn")
     assert first.pids("manage.py worker")
     assert first.pids("manage.py qcluster")
@@ -203,6 +209,18 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert secrets.findall(again.screen) == secrets.findall(first.screen)
     assert again.end(signal.SIGTERM)[0] == 0
     assert wait_for(lambda: not again.pids())
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("mode", ["staff", "off"])
+def test_the_playground_is_for_whom_the_environment_says(
+    mode: str, run: Callable[[], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAYGROUND", mode)
+    one = run()
+    assert "/playground/" not in one.screen
+    answer = httpx.get(f"http://127.0.0.1:{one.port}/playground/", trust_env=False)
+    assert answer.status_code == {"staff": 302, "off": 404}[mode]
 
 
 @pytest.mark.processes

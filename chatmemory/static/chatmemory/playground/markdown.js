@@ -4,7 +4,9 @@
 import { lexer } from "./vendor/marked.esm.js";
 import { button, copy, el } from "./dom.js";
 
-const LONGEST = 60_000; // of one text that is read as Markdown, in UTF-16 units; longer ones are shown as they are
+// What is shown as it is: texts that would take long to read. Nobody writes them by hand.
+const LONGEST = 20_000; // in UTF-16 units
+const DEEP = /^(?:[ \t]*(?:[-*+>]|\d{1,9}[.)])){30}/m;
 const SCHEMES = ["http:", "https:", "mailto:"];
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
 const drawn = new WeakMap();
@@ -23,7 +25,7 @@ export function show(place, text) {
 
 function read(text) {
   try {
-    if (text.length <= LONGEST) return lexer(text).filter((token) => token.type !== "space" && token.type !== "def");
+    if (text.length <= LONGEST && !DEEP.test(text)) return lexer(text).filter((token) => token.type !== "space" && token.type !== "def");
   } catch (error) {
     if (!(error instanceof RangeError)) throw error; // nested deeper than the stack
   }
