@@ -44,7 +44,7 @@ from conversations.serializers import (
 )
 from conversations.services import Begun, Standing
 from conversations.views import messages_page
-from memory.services import StaleMemory, freshen
+from memory.services import StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
 
 logger = logging.getLogger(__name__)
 
@@ -94,15 +94,30 @@ class Waiting:
     begin: Callable[[], Begun | Standing]
 
 
-Opened: TypeAlias = Begun | Standing | Waiting
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A turn that begins when older turns were looked for that mean something like its question."""
+
+    chat_id: UUID
+    question: str
+    begin: Callable[[tuple[int, ...]], Begun | Standing | Waiting]
 
 
-def _begun(begin: Callable[..., Begun | Standing]) -> Opened:
+Opened: TypeAlias = Begun | Standing | Waiting | Looking
+
+
+def _begun(begin: Callable[..., Begun | Standing]) -> Begun | Standing | Waiting:
     generation.refuse_when_draining()
     try:
         return begin(may_wait=True)
     except StaleMemory as stale:
         return Waiting(stale, begin)
+
+
+async def _looked(looking: Looking) -> Begun | Standing | Waiting:
+    """Ask the upstream what the question means: on the loop, where nobody waits for it but this turn."""
+    near = await near_in_meaning(looking.chat_id, looking.question)
+    return await db.write(looking.begin, near)
 
 
 async def _fresh(waiting: Waiting) -> Begun | Standing:
@@ -121,6 +136,8 @@ class ReplyDoor(AsyncDoor):
     wants_stream = True
 
     async def answer(self, opened: Any) -> HttpResponseBase:
+        if isinstance(opened, Looking):
+            opened = await _looked(opened)
         turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
         if isinstance(turn, Begun):
             pending = turn.pending
@@ -135,7 +152,15 @@ class ReplyDoor(AsyncDoor):
         """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
         self.wants_stream = body.validated_data["stream"]
         turn, key = body.turn(services.default_variant()), idempotency_key(request)
-        return _begun(partial(services.begin_turn, caller(request), turn, chat_id=chat_id, key=key))
+        user = caller(request)
+
+        def begin(near: tuple[int, ...] = ()) -> Begun | Standing | Waiting:
+            asked = replace(turn, near=near)
+            return _begun(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
+
+        if chat_id is None or not knows_meanings(user, chat_id):
+            return begin()
+        return Looking(chat_id, turn.message, begin)
 
     async def _whole(self, turn: Standing) -> HttpResponseBase:
         message = await following.final(turn.chat_id, turn.message_id)
@@ -241,8 +266,15 @@ class RegenerateDoor(ReplyDoor):
         body = VariantIn(data=request.data)
         body.is_valid(raise_exception=True)
         self.wants_stream = body.validated_data["stream"]
-        again = partial(services.begin_regeneration, caller(request), chat_id, message_id, body.variant())
-        return _begun(partial(again, key=idempotency_key(request)))
+        user, key = caller(request), idempotency_key(request)
+        again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
+
+        def begin(near: tuple[int, ...] = ()) -> Begun | Standing | Waiting:
+            return _begun(partial(again, near=near))
+
+        if not knows_meanings(user, chat_id):
+            return begin()
+        return Looking(chat_id, last_question(chat_id), begin)
 
 
 class StreamDoor(AsyncDoor):

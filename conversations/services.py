@@ -61,6 +61,8 @@ class TurnRequest:
     sources: tuple[Source, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
+    near: tuple[int, ...] = ()
+    """Where older turns begin that mean something like it. No part of what a client sends."""
 
     def fingerprint(self, chat_id: UUID | None) -> str:
         """The same for the same request: what an idempotency key is held against."""
@@ -187,6 +189,7 @@ def begin_regeneration(
     *,
     key: str = "",
     may_wait: bool = False,
+    near: tuple[int, ...] = (),
 ) -> Begun | Standing:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 
@@ -207,7 +210,7 @@ def begin_regeneration(
         )
         instructions, sources = memory.material_of(last) if last else ("", ())
         request = TurnRequest(
-            message=question.content, variant=chosen, instructions=instructions, sources=sources
+            message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
         )
         standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
         begun = _begin_reply(
@@ -312,6 +315,7 @@ def _begin_reply(
         sources=request.sources,
         again=again,
         may_wait=may_wait,
+        near=request.near,
     )
     tokens = quotas.tokens_for(finishing.prompt_tokens(prepared.record), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 FOLD_TASK = "memory.tasks.fold_task"
 SWEEP_TASK = "memory.tasks.sweep_task"
+EMBED_TASK = "memory.tasks.embed_task"
 COMPARE_TASK = "memory.tasks.compare_task"
 
 
@@ -33,6 +34,14 @@ def enqueue_fold(chat_id: UUID) -> str:
     name = str(new_id())
     options = {"task_name": name, "group": "fold"}
     _enqueue(partial(async_task, FOLD_TASK, str(chat_id), request_id.get(), q_options=options))
+    return name
+
+
+def enqueue_embedding(chat_id: UUID) -> str:
+    """Have a worker embed what of a chat has no vectors yet. Returns the task's name."""
+    name = str(new_id())
+    options = {"task_name": name, "group": "embed"}
+    _enqueue(partial(async_task, EMBED_TASK, str(chat_id), request_id.get(), q_options=options))
     return name
 
 

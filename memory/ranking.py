@@ -93,6 +93,16 @@ def rank(
     return [one for one in ranked if one.score > 0]
 
 
+def unranked(messages: Mapping[int, Indexed]) -> list[Ranked]:
+    """The turns of `messages`, which were found in another way than by words: the beginning of each side speaks."""
+    return [
+        Ranked(
+            0.0, tuple(Side(message, tuple(range(len(message.passages[:MOST_PASSAGES])))) for message in turn)
+        )
+        for turn in _turns(messages)
+    ]
+
+
 def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
     """How well a message answers by itself, and its passage that does so best (by number)."""
     ranked = _rank(_Words.of(question), Finds({}, tuple(worth)), (message,), message.seq)

@@ -1,8 +1,8 @@
 """Recall: from the question that is asked now to excerpts of earlier turns that it is about, however long ago.
 
-Four selects by key or index, whatever the chat's length: finds of the question's terms, the stored terms of the most
-promising messages, the texts of the best. What is asked is read in `memory.questions`, what is good is decided in
-`memory.ranking`, what is shown in `memory.recalling`.
+A few selects by key or index, whatever the chat's length: finds of the question's terms, the stored terms of the most
+promising messages, the texts of the best. Turns that are near in meaning are handed in (`memory.embeddings`). What is
+asked is read in `memory.questions`, what is good is decided in `memory.ranking`, what is shown in `memory.recalling`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from chatmemory.prepared import Select
 from conversations.models import Chat, Message, Role, Status
 from memory.excerpts import Excerpt, Said
 from memory.finds import said_together, shortlist, weigh, with_places
+from memory.fusing import fuse
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.planned import Plan
 from memory.questions import Question, read_question
-from memory.ranking import Indexed, Ranked, rank
+from memory.ranking import Indexed, Ranked, rank, unranked
 from memory.recall_index import most_of, postings
-from memory.recalling import excerpts, looked_at, worth_showing
+from memory.recalling import as_many_as_fit, excerpts, looked_at, worth_showing
 from memory.shown import Newest
 
 AT_ONCE = 16
@@ -50,6 +51,7 @@ def recall_beside(
     before_seq: int | None,
     limits: MemoryLimits,
     window_turns: int,
+    near: Sequence[int] = (),
 ) -> Recalled:
     """What is recalled for a prompt that would else show `plan` of the newest turns `span`.
 
@@ -65,18 +67,31 @@ def recall_beside(
     window = [turn for turn in span.turns[-window_turns:] if turn.from_seq in verbatim]
     shown = [seq for turn in window for seq in range(turn.from_seq, turn.through_seq + 1)]
     before = brief.chat.last_seq + 1 if before_seq is None else before_seq
-    return recall(brief.chat, question, before_seq=before, room=room, shown=shown)
+    return recall(brief.chat, question, before_seq=before, room=room, shown=shown, near=near)
 
 
-def recall(chat: Chat, question: str, *, before_seq: int, room: int, shown: Iterable[int] = ()) -> Recalled:
+def recall(
+    chat: Chat,
+    question: str,
+    *,
+    before_seq: int,
+    room: int,
+    shown: Iterable[int] = (),
+    near: Sequence[int] = (),
+) -> Recalled:
     """What `chat` has on `question` before message `before_seq`, in about `room` tokens or some more.
 
-    Nothing of the messages `shown`.
+    Nothing of the messages `shown`. `near`: where turns begin that mean something like it, the nearest first.
     """
-    asked = read_question(question, chat.owner_id)
-    if not asked.words or room <= 0:
+    if room <= 0:
         return Recalled()
-    ranked = worth_showing(_ranked(chat.pk, asked, before_seq, frozenset(shown), looked_at(room)), room)
+    asked, hidden = read_question(question, chat.owner_id), frozenset(shown)
+    found = _ranked(chat.pk, asked, before_seq, hidden, looked_at(room)) if asked.words else []
+    ranked = worth_showing(found, room)
+    if near:
+        ranked = _fused(chat.pk, ranked, [seq for seq in near if seq < before_seq], hidden, room)
+    if not ranked:
+        return Recalled()
     said = _said(chat.pk, [side.message.seq for one in ranked for side in one.sides])
     return Recalled(tuple(excerpts(ranked, said)), said)
 
@@ -102,6 +117,18 @@ def _ranked(
     wanted = {seq + step for seq in seqs for step in (-1, 0, 1)} - shown
     messages = _indexed(chat_id, [seq for seq in wanted if 0 < seq < before_seq])
     return rank(asked, finds, messages, seqs, last_seq)
+
+
+def _fused(
+    chat_id: UUID, ranked: Sequence[Ranked], near: Sequence[int], hidden: frozenset[int], room: int
+) -> list[Ranked]:
+    """What words found and what is near in meaning, as one list."""
+    turns = {one.from_seq: one for one in ranked}
+    new = {seq + step for seq in near if seq not in turns for step in (0, 1)} - hidden
+    for one in unranked(_indexed(chat_id, sorted(new))):
+        turns.setdefault(one.from_seq, one)
+    order = fuse([one.from_seq for one in ranked], [seq for seq in near if seq in turns])
+    return as_many_as_fit([turns[seq] for seq in order], room)
 
 
 def _indexed(chat_id: UUID, seqs: Sequence[int]) -> dict[int, Indexed]:

@@ -27,13 +27,15 @@ def looked_at(room: int) -> int:
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
-    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold.
+    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold."""
+    return as_many_as_fit([one for one in ranked if one.score >= WORTH * ranked[0].score], room)
 
-    What says the same as a better one is left out.
-    """
+
+def as_many_as_fit(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
+    """The first of `ranked`, about as many as `room` tokens hold, without what says the same as a better one."""
     shown: list[Ranked] = []
     for one in ranked:
-        if room <= 0 or one.score < WORTH * ranked[0].score:
+        if room <= 0:
             break
         if any(is_same(one, other) for other in shown):
             continue

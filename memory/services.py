@@ -21,9 +21,22 @@ from django.utils import timezone
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
 from conversations.models import ActiveReply, Chat, Message, Status
-from memory import carding, daily, loading, queueing, recall, shown, stepping
+from memory import (
+    carding,
+    daily,
+    embedding_work,
+    loading,
+    queueing,
+    recall,
+    shown,
+    stepping,
+)
 from memory.chat_limits import limits_of, new_brief
 from memory.context import Asked, Context, assemble, rebuild
+from memory.embeddings import knows_meanings as knows_meanings
+from memory.embeddings import last_question as last_question
+from memory.embeddings import near_in_meaning as near_in_meaning
+from memory.embeddings import near_now
 from memory.freshening import StaleMemory as StaleMemory
 from memory.freshening import freshen as freshen
 from memory.freshening import require_fresh
@@ -31,12 +44,14 @@ from memory.limits import MemoryLimits
 from memory.lines import line_cost
 from memory.models import (
     Card,
+    ChatEmbeddings,
     Comparison,
     ContextRecord,
     ContextText,
     ConversationBrief,
     Requested,
     SummaryRevision,
+    TurnEmbedding,
 )
 from memory.outlines import outline_sections
 from memory.plan import choose
@@ -80,12 +95,13 @@ def context_for(
     sources: Sequence[Source] = (),
     again: bool = False,
     may_wait: bool = False,
+    near: Sequence[int] = (),
 ) -> Prepared:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
     what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
-    `StaleMemory` where the chat wants a fold first.
+    `StaleMemory` where the chat wants a fold first. `near`: what `memory.embeddings` knows of the question.
     """
     brief = (
         _BRIEF.first(chat.pk)
@@ -100,7 +116,7 @@ def context_for(
     limits = limits_of(brief)
     request = request_of(get_policy(brief.policy), limits)
     asked = _asked(chat, question, request, turn_instructions, sources)
-    context = _assemble(brief, asked, before_seq, limits)
+    context = _assemble(brief, asked, before_seq, limits, near)
     _log_cuts(chat, context)
     record = {**_record(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
@@ -126,7 +142,8 @@ def preview(
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
     request = request_of(get_policy(brief.policy), limits)
-    return _assemble(brief, _asked(chat, question, request, "", sources), None, limits)
+    near = near_now(chat.pk, question)
+    return _assemble(brief, _asked(chat, question, request, "", sources), None, limits, near)
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
@@ -218,6 +235,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
     brief.epoch += 1
+    embedding_work.step_back(chat_id, from_seq)
     if forgets:
         stepping.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
@@ -225,6 +243,7 @@ def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> 
     loading.recount(brief)
     brief.save()
     _enqueue_if_waiting(brief)
+    embedding_work.has_been_said(chat_id)
     return brief
 
 
@@ -246,7 +265,7 @@ def chat_deleted(chat_id: UUID) -> None:
     """
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
-    for model in (ContextText, SummaryRevision, Comparison, ConversationBrief):
+    for model in (ContextText, SummaryRevision, Comparison, ConversationBrief, TurnEmbedding, ChatEmbeddings):
         model.objects.filter(chat_id=chat_id).delete()
 
 
@@ -304,7 +323,11 @@ _RECORDED = (
 
 
 def _assemble(
-    brief: ConversationBrief, asked: Asked, before_seq: int | None, limits: MemoryLimits
+    brief: ConversationBrief,
+    asked: Asked,
+    before_seq: int | None,
+    limits: MemoryLimits,
+    near: Sequence[int],
 ) -> Context:
     policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
@@ -321,7 +344,7 @@ def _assemble(
     }
     plan = choose(state, span.turns, **shape)
     recalled = recall.recall_beside(
-        brief, span, plan, asked.question, before_seq, limits, shape["window_turns"]
+        brief, span, plan, asked.question, before_seq, limits, shape["window_turns"], near
     )
     if recalled.excerpts:
         shape["excerpts"] = recalled.excerpts

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from conversations.models import Message, Role
-from memory import recall_filling, recall_schema, services
+from memory import embedding_work, recall_filling, recall_schema, services
 
 SWEEP = "memory.tasks.sweep_task"
 
@@ -24,6 +24,7 @@ def message_saved(
     """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
+        embedding_work.has_been_said(instance.chat_id)
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:

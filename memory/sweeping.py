@@ -20,7 +20,16 @@ from chatmemory import db, faults
 from conversations import erasing, quotas
 from conversations.finishing import finish_expired
 from conversations.models import IdempotencyKey, SignInAttempts
-from memory import comparing, daily, leasing, queueing, recall_filling, recall_schema, watches
+from memory import (
+    comparing,
+    daily,
+    embedding_work,
+    leasing,
+    queueing,
+    recall_filling,
+    recall_schema,
+    watches,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +65,7 @@ class SweepReport:
     attempts_removed: int
     users_erased: int
     messages_analysed: int
+    chats_to_embed: int
     replies_counted: int
 
 
@@ -76,6 +86,7 @@ def sweep() -> SweepReport:
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
         users_erased=erasing.erase_waiting(ERASE_SECONDS),
         messages_analysed=recall_filling.fill(ANALYSED_AT_ONCE),
+        chats_to_embed=embedding_work.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),
     )
     recall_schema.merge()

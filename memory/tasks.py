@@ -14,7 +14,7 @@ from django.conf import settings
 
 from chatmemory.observability import request_context
 from chatmemory.tracebacks import told
-from memory import comparing, folding, queueing, sweeping, watched
+from memory import comparing, embedding_work, folding, queueing, sweeping, watched
 
 
 class TaskFailed(Exception):
@@ -36,6 +36,13 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
         report = folding.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
             queueing.enqueue_fold(report.chat_id)
+
+
+def embed_task(chat_id: str, request_id: str = "") -> None:
+    """Give the turns of a chat their vectors, and queue itself again if the time of a task was not enough."""
+    with _task(request_id):
+        if embedding_work.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
+            queueing.enqueue_embedding(UUID(chat_id))
 
 
 def compare_task(comparison_id: str, request_id: str = "") -> None:

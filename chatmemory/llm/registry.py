@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 from django.conf import settings
 
+from chatmemory.llm.embeddings import Embedder
 from chatmemory.llm.offline import OfflineModel
 from chatmemory.llm.openai import OpenAIModel
 from chatmemory.llm.protocol import ChatModel
 
 _made: tuple[tuple[object, ...], ChatModel] | None = None
+_embedder: tuple[tuple[object, ...], Embedder] | None = None
 _watched: Callable[[ChatModel], ChatModel] | None = None
 
 
@@ -29,6 +31,28 @@ def chat_model() -> ChatModel:
     if _made is None or _made[0] != wanted:
         _made = (wanted, _make())
     return _seen(_made[1])
+
+
+def embeds() -> bool:
+    """Whether turns are found by their meaning, too: a model for that is named, and there is an upstream."""
+    return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
+
+
+def embedder() -> Embedder:
+    """The model that makes vectors. Another process or another configuration gets one of its own."""
+    global _embedder  # as above
+    names = (
+        "OPENAI_API_KEY",
+        "OPENAI_BASE_URL",
+        "MEMORY_EMBEDDINGS_MODEL",
+        "MEMORY_EMBEDDINGS_DIMENSIONS",
+    )
+    wanted = (os.getpid(), *(getattr(settings, name) for name in names))
+    if _embedder is None or _embedder[0] != wanted:
+        key, url, model, dimensions = (getattr(settings, name) for name in names)
+        made = Embedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
+        _embedder = (wanted, made)
+    return _embedder[1]
 
 
 def offline_model() -> ChatModel:
@@ -68,7 +92,10 @@ def _make() -> ChatModel:
 
 async def aclose() -> None:
     """Close the client's connections at shutdown."""
-    global _made  # see above
+    global _made, _embedder  # see above
     made, _made = _made, None
+    vectors, _embedder = _embedder, None
     if made is not None and isinstance(made[1], OpenAIModel):
         await made[1].aclose()
+    if vectors is not None:
+        await vectors[1].aclose()

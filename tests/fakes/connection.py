@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
 
     async def _answer(self, request: Request) -> None:
         self._has_head = False
-        if request.path not in ("/v1/responses", "/v1/chat/completions"):
+        if request.path not in ("/v1/responses", "/v1/chat/completions", "/v1/embeddings"):
             self._head(Head("application/json", 404))
             self._write(b'{"error":{"message":"no such path"}}')
         else:

@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from tests.fakes.behaviours import Behaviour, behaviour
 from tests.fakes.connection import Connection, Request
+from tests.fakes.embeddings import Embeddings
 from tests.fakes.replies import Replies
 
 Lane = Literal["stream", "complete"]
@@ -53,6 +54,7 @@ class FakeUpstream:
         self._requests: list[Request] = []
         self._lanes = {lane: _LaneState() for lane in LANES}
         self._replies = Replies()
+        self.embeddings = Embeddings()
         self.connections: set[Connection] = set()
         for state in self._lanes.values():
             state.gate.set()
@@ -194,6 +196,8 @@ class FakeUpstream:
 
     def take(self, request: Request) -> Any:
         """Note a request and say by which steps to answer it."""
+        if request.path.endswith("/embeddings"):
+            return self.embeddings.steps(request)
         state = self._lanes[request.lane]
         with self._lock:
             self._requests.append(request)
