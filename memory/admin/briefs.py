@@ -30,8 +30,14 @@ from memory.progress import told
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""
 
-SIGNS = {"fold": "↧", "rebuild": "⟳", "restore": "↶", "manual": "✎", "retract": "✂"}
-"""A sign for each kind of revision, beside its name."""
+HAPPENED = {
+    "fold": ("↧", "folded"),
+    "rebuild": ("⟳", "rebuilt"),
+    "restore": ("↶", "restored"),
+    "manual": ("✎", "edited by hand"),
+    "retract": ("✂", "stepped back"),
+}
+"""What each kind of revision is called in its history, with a sign."""
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
@@ -122,7 +128,7 @@ def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
     shown = rows.defer("global_summary", "state", "soft_faults", "drift").select_related("created_by")
     return {
         "rows": [
-            {"revision": one, "sign": SIGNS[one.kind], "share": one.retained.get("share")}
+            {"revision": one, "happened": HAPPENED[one.kind], "share": one.retained.get("share")}
             for one in shown.order_by("-version")
         ],
         "older": top - REVISIONS_SHOWN if top > REVISIONS_SHOWN else None,

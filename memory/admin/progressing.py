@@ -31,6 +31,4 @@ class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscript
             raise PermissionDenied
         briefs = ConversationBrief.objects.defer("global_summary", "state", "options", "last_error")
         brief = get_object_or_404(briefs, pk=chat_id)
-        answer = JsonResponse(under_way(brief, timezone.now()).to_json())
-        answer["Cache-Control"] = "no-store"
-        return answer
+        return JsonResponse(under_way(brief, timezone.now()).to_json())  # the admin lets nobody keep it
