@@ -50,13 +50,13 @@ def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Said]
         *_verbatim(plan),
         *_recalled(plan),
         *_sources(plan),
-    ] or [Said("Every turn so far was there word for word. Nothing was left out or cut.")]
+    ] or [Said("Every turn so far is there word for word. Nothing is left out or cut.")]
 
 
 def _folded(head: int, folded_through: int) -> Iterator[Said]:
     if head and folded_through:
         yield Said(
-            f"Messages 1 to {folded_through} were folded: of these the model saw what revision {head} remembers.",
+            f"Messages 1 to {folded_through} are folded: of these there is what revision {head} remembers.",
             1,
         )
 
@@ -65,11 +65,11 @@ def _state(plan: Plan) -> Iterator[Said]:
     for number, clip in enumerate(plan.state, start=1):
         which = "What is remembered" if len(plan.state) == 1 else f"Part {number} of what is remembered"
         if clip == 0:
-            yield Said(f"{which} was left out: beside the newest turn, which comes first, it had no room.")
+            yield Said(f"{which} is left out: beside the newest turn, which comes first, it has no room.")
         elif clip is not None:
             yield Said(
-                f"{which} was cut to its first {clip:,} tokens: "
-                "it did not fit beside the newest turn, which comes first."
+                f"{which} is cut to its first {clip:,} tokens: "
+                "it does not fit beside the newest turn, which comes first."
             )
 
 
@@ -78,14 +78,14 @@ def _unsaid(plan: Plan) -> Iterator[Said]:
     named = merged.turns if merged else 0
     if merged:
         yield Said(
-            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} had no room for a "
-            f"line: one line for all said that {_they(merged.turns)} there. Left to recall.",
+            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} have no room for a "
+            f"line of their own: one line counts them. They are left to recall.",
             merged.from_seq,
         )
     if plan.unrepresented > named:
         rest = plan.unrepresented - named
         yield Said(
-            f"{_turns(rest)}{' more' if named else ''} had neither text nor line for want of room: left to recall."
+            f"{_turns(rest)}{' more' if named else ''} without text or line, for want of room: left to recall."
         )
 
 
@@ -93,19 +93,19 @@ def _lines(plan: Plan) -> Iterator[Said]:
     if plan.lines:
         first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
         yield Said(
-            f"{_turns(len(plan.lines))} of messages {first} to {last} stood there as a line each: "
-            f"for their whole text there was no room.",
+            f"{_turns(len(plan.lines))} of messages {first} to {last} as a line each: "
+            f"for their whole text there is no room.",
             first,
         )
 
 
 def _verbatim(plan: Plan) -> Iterator[Said]:
     if plan.dropped:
-        yield Said(f"{_turns(plan.dropped)} of the newest, which are to be there word for word, did not fit.")
+        yield Said(f"{_turns(plan.dropped)} of the newest, which are to be there word for word, do not fit.")
     for shown in plan.verbatim:
         if shown.clipped:
             yield Said(
-                f"{_messages(shown.from_seq, shown.through_seq)} had no room for all of it and was cut in the middle: "
+                f"{_messages(shown.from_seq, shown.through_seq)} does not fit and is cut in the middle: "
                 f"{_left(shown)}.",
                 shown.from_seq,
             )
@@ -116,29 +116,26 @@ def _recalled(plan: Plan) -> Iterator[Said]:
         return
     quotes = [quote for turn in plan.recalled for quote in turn]
     seqs = sorted({quote.seq for quote in quotes})
+    count = len(plan.recalled)
+    turns, them = ("1 earlier turn", "it") if count == 1 else (f"{count} earlier turns", "them")
+    where = f"message{'s' * (len(seqs) > 1)} {', '.join(map(str, seqs))}"
     yield Said(
-        f"{_turns(len(plan.recalled))} of long ago came back{_in_part(quotes)}, because the question speaks of it: "
-        f"message{'s' * (len(seqs) > 1)} {', '.join(map(str, seqs))}.",
-        seqs[0],
+        f"{turns} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.", seqs[0]
     )
 
 
 def _sources(plan: Plan) -> Iterator[Said]:
     for number, clip in enumerate(plan.sources, start=1):
         if clip == 0:
-            yield Said(f"Source {number} was left out: the sources before it had used up their limit.")
+            yield Said(f"Source {number} is left out: the sources before it use up their limit.")
         elif clip is not None:
             yield Said(
-                f"Source {number} was cut to its first {clip:,} tokens: sources have a limit of their own."
+                f"Source {number} is cut to its first {clip:,} tokens: sources have a limit of their own."
             )
 
 
 def _turns(count: int) -> str:
     return "1 turn" if count == 1 else f"{count:,} turns"
-
-
-def _they(count: int) -> str:
-    return "it was" if count == 1 else "they were"
 
 
 def _messages(first: int, last: int) -> str:

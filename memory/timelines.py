@@ -92,9 +92,18 @@ class TimelinePage:
 
 
 def timeline(
-    chat: Chat, brief: ConversationBrief | None, plan: Plan, wanted: Wanted, *, texts: bool
+    chat: Chat,
+    brief: ConversationBrief | None,
+    plan: Plan,
+    versions: Sequence[Versions],
+    wanted: Wanted,
+    *,
+    texts: bool,
 ) -> TimelinePage:
-    """A page of `chat`, whose next prompt shows `plan`. Without `texts`, nothing that was said is read."""
+    """A page of `chat`, whose next prompt shows `plan` and whose memory goes on from `versions`.
+
+    Without `texts`, no message is read.
+    """
     rows, more_before, more_after = _rows(chat, wanted, texts=texts)
     active = ActiveReply.objects.filter(chat=chat).annotate(seq=F("user_message__seq")).first()
     if not rows:
@@ -104,7 +113,7 @@ def timeline(
     first, last = turns[0].from_seq, turns[-1].through_seq
     asked = getattr(active, "seq", None)
     folded = brief.folded_through_seq if brief else 0
-    standing = Standing(plan, folded, folds_of(brief, first, last) if brief else (), asked)
+    standing = Standing(plan, folded, folds_of(brief, versions, first, last) if brief else (), asked)
     bubbles = _bubbles([row for row in rows if first <= row["seq"] <= last])
     moments = []
     for turn in turns:
@@ -120,8 +129,10 @@ def timeline(
     )
 
 
-def versions_of(brief: ConversationBrief) -> list[Versions]:
-    """The versions that the memory in use goes on from."""
+def versions_of(brief: ConversationBrief | None) -> list[Versions]:
+    """The versions that the memory in use goes on from, newest first; none where nothing is folded."""
+    if brief is None or not brief.folded_through_seq:
+        return []
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
     odd = revisions.filter(Q(kind=Kind.REBUILD) | Q(parent=None) | ~Q(parent=F("version") - 1))
     rows = odd.order_by("-version").values_list("version", "parent", "kind")
@@ -130,21 +141,20 @@ def versions_of(brief: ConversationBrief) -> list[Versions]:
     )
 
 
-def folds_of(brief: ConversationBrief, first: int, last: int) -> list[Fold]:
-    """The revisions of the lineage in use that folded any of the messages `first` to `last`, newest first."""
+def folds_of(brief: ConversationBrief, versions: Sequence[Versions], first: int, last: int) -> list[Fold]:
+    """Those of `versions` that folded any of the messages `first` to `last`, newest first."""
     if first > brief.folded_through_seq:
         return []
     holding = SummaryRevision.objects.filter(
         chat_id=brief.chat_id, version__lte=brief.head, from_seq__lte=last, through_seq__gte=first
     )
     rows = holding.order_by("-version").values_list("id", "version", "from_seq", "through_seq")
-    return on_lineage((Fold(*row) for row in rows), versions_of(brief))
+    return on_lineage((Fold(*row) for row in rows), versions)
 
 
-def folded_turns(brief: ConversationBrief) -> int:
-    """How many turns the memory in use was made from, as its revisions tell."""
-    versions = versions_of(brief) if brief.folded_through_seq else []
-    if not versions:
+def folded_turns(brief: ConversationBrief | None, versions: Sequence[Versions]) -> int:
+    """How many turns the memory in use was made from, as its `versions` tell."""
+    if brief is None or not versions:
         return 0
     rows = SummaryRevision.objects.filter(
         chat_id=brief.chat_id, version__range=(versions[-1][0], brief.head)

@@ -25,7 +25,7 @@ from memory.models import ConversationBrief, Requested, SummaryRevision
 from memory.progress import told
 from memory.searching import Hit, search_chat
 from memory.timeline import Mark, Standing
-from memory.timelines import Wanted, folded_turns, timeline
+from memory.timelines import Wanted, folded_turns, timeline, versions_of
 
 MOST_FOUND = 20
 """Messages that a search shows."""
@@ -56,8 +56,8 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     """What the page of `chat` shows to whoever asks, for the part of its timeline that is asked for."""
     may, brief, preview = may_see(request), brief_of(chat), services.preview(chat)
-    wanted = wanted_in(request.GET, chat)
-    shown = timeline(chat, brief, preview.plan, wanted, texts=may)
+    wanted, versions = wanted_in(request.GET, chat), versions_of(brief)
+    shown = timeline(chat, brief, preview.plan, versions, wanted, texts=may)
     query = request.GET.get("q", "").replace("\0", "").strip()[:QUERY_CHARS] if may else ""
     found = _found(chat, brief, preview, query) if query else []
     sections = remembered(brief) if brief else []
@@ -69,6 +69,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "wanted": wanted,
         "is_newest": wanted == Wanted(),
         "may_preview": may,
+        "coverage": coverage_of(preview.plan, folded_turns(brief, versions)),
         **panel(chat, brief, preview),
     }
     content = {
@@ -108,7 +109,6 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
     return {
         "brief": brief if brief is not None and chat.last_seq else None,
         "head": _head(brief),
-        "coverage": coverage_of(preview.plan, folded_turns(brief) if brief else 0),
         "budget": budget_of(sections, preview.budget),
         "state_of_it": _states(chat, brief) if brief else [],
         "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",

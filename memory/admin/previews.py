@@ -21,7 +21,7 @@ from conversations.admin_html import admin_url, heading
 from conversations.models import Chat
 from memory import services
 from memory.admin.sections import sentences, shown_sections
-from memory.context import Context, prompt_messages
+from memory.context import prompt_messages
 from memory.coverage import budget_of
 from memory.explaining import explain
 from memory.models import ConversationBrief
@@ -42,7 +42,7 @@ class PreviewForm(forms.Form):
         label="Question",
     )
     policy = forms.ChoiceField(choices=lambda: [(name, name) for name in POLICIES], label="Policy")
-    budget = forms.IntegerField(required=False, label="Tokens of memory", error_messages={})
+    budget = forms.IntegerField(required=False, label="Tokens of memory")
 
     def clean(self) -> dict[str, Any]:
         given = {name: self.cleaned_data.get(field) for name, field in _FIELDS.items()}
@@ -69,9 +69,8 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     chat = get_object_or_404(Chat, pk=chat_id)
-    in_use = (
-        ConversationBrief.objects.filter(chat=chat).values_list("policy", flat=True).first() or chat.policy
-    )
+    brief = ConversationBrief.objects.filter(chat=chat).only("policy", "head", "folded_through_seq").first()
+    in_use = brief.policy if brief else chat.policy
     initial = {"policy": in_use}
     form = (
         PreviewForm(request.POST, initial=initial)
@@ -90,7 +89,7 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
         "in_use": in_use,
         "is_other": chosen is not None and chosen["policy"] != in_use,
         "compare_url": admin_url("memory_comparison", "compare", chat.pk),
-        **({} if chosen is None else _shown(chat, chosen)),
+        **({} if chosen is None else _shown(chat, brief, chosen)),
     }
     record(request, "conversations_chat", [(chat, chat.pk)])
     return TemplateResponse(request, "admin/memory/preview.html", page)
@@ -103,17 +102,17 @@ def _chosen(form: PreviewForm, in_use: str) -> dict[str, Any] | None:
     return form.cleaned_data if form.is_valid() else None
 
 
-def _shown(chat: Chat, chosen: dict[str, Any]) -> dict[str, Any]:
+def _shown(chat: Chat, brief: ConversationBrief | None, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The context that is asked for, as `admin/memory/shares.html` and `sections.html` want it."""
     context = services.preview(chat, chosen["question"], policy=chosen["policy"], budget=chosen["budget"])
-    return {"context": context, **context_parts(chat.pk, context)}
-
-
-def context_parts(chat_id: UUID, context: Context, **known: int) -> dict[str, Any]:
-    """A context for `admin/memory/sections.html`."""
-    sections = shown_sections(chat_id, context.sections)
+    sections = shown_sections(chat.pk, context.sections)
+    known = {}
+    if brief is not None and brief.policy == chosen["policy"]:
+        known = {"head": brief.head, "folded_through": brief.folded_through_seq}
     return {
+        "context": context,
         "sections": sections,
         "budget": budget_of([(section.kind, section.tokens) for section in sections], context.budget),
-        "told": sentences(chat_id, explain(context.plan, **known)),
+        "told": sentences(chat.pk, explain(context.plan, **known)),
         "prompt": prompt_messages(context.prompt),
     }

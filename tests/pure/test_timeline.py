@@ -107,37 +107,37 @@ def said(plan: Plan, **known: int) -> list[str]:
 
 def test_where_nothing_is_missing_it_says_so() -> None:
     assert said(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
-        "Every turn so far was there word for word. Nothing was left out or cut."
+        "Every turn so far is there word for word. Nothing is left out or cut."
     ]
 
 
 @pytest.mark.parametrize(
     ("plan", "part"),
     [
-        (Plan(budget=9, state=(120,)), "What is remembered was cut to its first 120 tokens"),
-        (Plan(budget=9, state=(None, 0)), "Part 2 of what is remembered was left out"),
+        (Plan(budget=9, state=(120,)), "What is remembered is cut to its first 120 tokens"),
+        (Plan(budget=9, state=(None, 0)), "Part 2 of what is remembered is left out"),
         (
             Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=2),
-            "2 turns between messages 5 and 8 had no room",
+            "2 turns between messages 5 and 8 have no room",
         ),
-        (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more had neither text nor line"),
-        (Plan(budget=9, unrepresented=1200), "1,200 turns had neither text nor line"),
+        (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more without text or line"),
+        (Plan(budget=9, unrepresented=1200), "1,200 turns without text or line"),
         (
             Plan(budget=9, lines=(Span(9, 10), Span(11, 12))),
-            "2 turns of messages 9 to 12 stood there as a line",
+            "2 turns of messages 9 to 12 as a line",
         ),
         (
             Plan(budget=9, dropped=1),
-            "1 turn of the newest, which are to be there word for word, did not fit.",
+            "1 turn of the newest, which are to be there word for word, do not fit.",
         ),
         (
             Plan(budget=9, verbatim=(Shown(1, 2, 30, 40),)),
             "30 tokens of what the user said are left, 40 tokens",
         ),
-        (Plan(budget=9, recalled=((Quote(3), Quote(4)),)), "1 turn of long ago came back, because"),
-        (Plan(budget=9, recalled=((Quote(3, 0, 9),),)), "1 turn of long ago came back in part, because"),
-        (Plan(budget=9, sources=(None, 0)), "Source 2 was left out"),
-        (Plan(budget=9, sources=(77,)), "Source 1 was cut to its first 77 tokens"),
+        (Plan(budget=9, recalled=((Quote(3), Quote(4)),)), "1 earlier turn came back, because"),
+        (Plan(budget=9, recalled=((Quote(3, 0, 9),),)), "1 earlier turn came back in part, because"),
+        (Plan(budget=9, sources=(None, 0)), "Source 2 is left out"),
+        (Plan(budget=9, sources=(77,)), "Source 1 is cut to its first 77 tokens"),
     ],
 )
 def test_whatever_bit_is_told_with_its_reason(plan: Plan, part: str) -> None:
@@ -147,9 +147,7 @@ def test_whatever_bit_is_told_with_its_reason(plan: Plan, part: str) -> None:
 
 def test_it_names_the_revision_that_stood_for_what_was_folded() -> None:
     (told,) = explain(Plan(budget=900, state=(None,)), head=4, folded_through=40)
-    assert told.text.startswith(
-        "Messages 1 to 40 were folded: of these the model saw what revision 4 remembers."
-    )
+    assert told.text.startswith("Messages 1 to 40 are folded: of these there is what revision 4 remembers.")
     assert told.seq == 1
 
 
