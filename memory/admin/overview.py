@@ -130,8 +130,9 @@ def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:
             f"{totals.unpriced:,} replies have no known price." if totals.unpriced else "All that was billed."
         )
         tiles.append(("Cost", usd(totals.cost_usd), unpriced))
-    money = f", {usd(totals.saved_usd)}" if cost else ""
-    tiles.append(("Saved by memory", f"{short(totals.saved_tokens)} tokens{money}", saved))
+    if cost:
+        saved = f"Or {usd(totals.saved_usd)}. {saved}"
+    tiles.append(("Saved by memory", f"{short(totals.saved_tokens)} tokens", saved))
     share = "–" if totals.kept_share is None else f"{totals.kept_share:.0%}"
     took = "–" if totals.fold_seconds is None else f"{totals.fold_seconds:.1f} s"
     told = f"{took} each; {share} of names, numbers and dates kept. "

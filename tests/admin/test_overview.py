@@ -99,7 +99,7 @@ def test_money_is_for_those_who_may_see_cost() -> None:
     assert not re.search(r"\bcost\b", without.split("How these figures")[0], re.IGNORECASE)
     whole = page(member_of_staff("carl", "view_conversationbrief", "view_cost"))
     assert "0.7500 USD" in whole  # replies and folds
-    assert "72.0 k tokens, 0.7500 USD" in whole
+    assert "Or 0.7500 USD. Whole chats would have been 5.0 times" in whole
     assert 'data-chart="cost"' in whole
 
 
@@ -197,7 +197,8 @@ def test_sums_and_tables_hold_the_figures(staff: Client) -> None:
     add_folds(failures=1)
     text = page(staff)
     assert '<p class="cm-figure">32</p><p class="cm-told">2 of them failed.</p>' in text
-    assert "216 k tokens, 2.25 USD" in text
+    assert "216 k tokens</p>" in text
+    assert "Or 2.25 USD." in text
     assert "5.0 times" in text
     assert "2.5 s each; 75% of names, numbers and dates kept. 1 failed attempts" in text
     assert text.count('data-value="21000.0"') == 3

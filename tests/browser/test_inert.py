@@ -112,6 +112,7 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
     """Every page of the admin that is opened by reading; of each model's rows, the newest."""
     for name in ("index", "password_change"):
         yield reverse(f"admin:{name}")
+    yield reverse("admin-overview")
     for label in sorted({model.split("_")[0] for model in MODELS}):
         yield reverse("admin:app_list", args=[label])
     for model in MODELS:
