@@ -1,0 +1,84 @@
+"""The playground's modules that only compute, in the browser that runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.first_look import Person
+
+pytestmark = pytest.mark.browser
+MODULES = "/static/chatmemory/playground"
+LINK = 'rel="noopener noreferrer nofollow" target="_blank"'
+STREAM = (
+    ": hello\r\nevent: a\r\nid: 4\r\ndata: é😀\r\n\r\n"
+    "data:x\rdata: y\r\rid\nretry: 5\nevent: gone\n\ndata\n\ndata: cut"
+)
+
+
+PARSED = """
+async ([base, text]) => {
+  const { eventsOf } = await import(base + "/sse.js");
+  const bytes = new TextEncoder().encode(text);
+  const read = async (size) => {
+    const pieces = [];
+    for (let at = 0; at < bytes.length; at += size) pieces.push(bytes.slice(at, at + size));
+    const body = new ReadableStream({ start(c) { pieces.forEach((one) => c.enqueue(one)); c.close(); } });
+    const found = [];
+    for await (const event of eventsOf(new Response(body))) found.push([event.name, event.data, event.id]);
+    return JSON.stringify(found);
+  };
+  return Promise.all([1, 2, 3, 7, 1000].map(read));
+}
+"""
+
+
+def test_events_are_read_however_they_are_cut(visitor: Person) -> None:
+    visitor.go("/playground/")
+    found = visitor.page.evaluate(PARSED, [MODULES, STREAM])
+    assert set(found) == {'[["a","é😀","4"],["message","x\\ny","4"],["message","",""]]'}
+
+
+SHOWN = """
+async ([base, texts]) => {
+  const { show } = await import(base + "/markdown.js");
+  return texts.map((text) => {
+    const place = document.createElement("div");
+    show(place, text);
+    return place.innerHTML;
+  });
+}
+"""
+
+
+def test_markdown_is_elements_that_are_known(visitor: Person) -> None:
+    visitor.go("/playground/")
+    texts = {
+        "**a** &amp; <b>c</b>": '<p dir="auto"><strong>a</strong> &amp; &lt;b&gt;c&lt;/b&gt;</p>',
+        "[a](https://b.c/)": f'<p dir="auto"><a href="https://b.c/" {LINK}>a</a></p>',
+        "[a](javascript:b)": '<p dir="auto"><span>a</span></p>',
+        "[a](/b)": '<p dir="auto"><span>a</span></p>',
+        "![a](data:image/png;base64,b)": '<p dir="auto"><span>a</span></p>',
+        "[![a](https://b.c/)](https://d.e/)": f'<p dir="auto"><a href="https://d.e/" {LINK}><span>a</span></a></p>',
+        "# a": '<h3 dir="auto">a</h3>',
+        ">" * 5000: f'<p dir="auto" class="cm-asis">{"&gt;" * 5000}</p>',
+    }
+    assert visitor.page.evaluate(SHOWN, [MODULES, list(texts)]) == list(texts.values())
+
+
+GROWN = """
+async ([base, text]) => {
+  const { show } = await import(base + "/markdown.js");
+  const place = document.createElement("div"), whole = document.createElement("div");
+  for (let end = 1; end <= text.length; end++) show(place, text.slice(0, end));
+  const first = place.firstChild;
+  show(place, text + "!");
+  show(whole, text + "!");
+  return [place.innerHTML === whole.innerHTML, place.firstChild === first];
+}
+"""
+
+
+def test_a_text_that_grows_ends_as_one_that_came_at_once(visitor: Person) -> None:
+    visitor.go("/playground/")
+    text = "# A\n\nOne *two*\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\n\n> said\n\nend"
+    assert visitor.page.evaluate(GROWN, [MODULES, text]) == [True, True]

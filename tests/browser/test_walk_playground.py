@@ -1,0 +1,207 @@
+"""The playground as `quickstart` opens it, walked by somebody who has never seen it. The built-in model answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browser.corpus import CORPUS
+from tests.browser.first_look import FirstLook, Person, person
+from tests.browser.playground import COMPLETE, ask, enter, make_chat, newest, say
+
+pytestmark = pytest.mark.browser
+MOST_PAINT_MS = 1000
+ACTIVE = (
+    "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video, svg[onload])"
+)
+PAINT = 'performance.getEntriesByName("first-contentful-paint")[0]?.startTime'
+
+
+def test_from_the_printed_link_to_the_first_reply(visitor: Person, first_look: FirstLook) -> None:
+    assert f"/playground/#token={first_look.demo_token}&chat={first_look.chat_id}" in first_look.screen
+    page = enter(visitor, first_look.chat_id)
+    assert first_look.demo_token not in page.url
+    assert page.inner_text("h1:visible") == "A journey to Ljubljana"
+    page.wait_for_selector(".cm-piece.cm-kind-summary")
+    assert visitor.axe() == []
+
+    page.get_by_role("button", name="When and where is our concert?").click()
+    page.locator(".cm-message:last-child .cm-body", has_text="10 July, 19:00").wait_for()
+    page.wait_for_selector(COMPLETE)
+    assert "Friday 10 July, 19:00" in newest(page)
+    page.get_by_role("heading", name="What the model saw for message 98").wait_for()
+    assert visitor.axe() == []
+    assert visitor.troubles() == []
+    assert first_look.demo_token not in first_look.log()
+
+
+def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLook) -> None:
+    page = enter(visitor, first_look.chat_id)
+    ask(page, "Who plays the double bass?")
+    page.click("#fold")
+    landed = page.locator(".cm-landed")
+    landed.wait_for()
+    assert "folded into the summary" in landed.inner_text()
+    assert page.locator("#announced").inner_text() == landed.inner_text()
+    assert page.locator("#summary del").count() > 0
+    assert page.locator("#summary .cm-diff").inner_text()
+    page.locator("#summary").get_by_role("button", name="Show the summary alone").click()
+    assert page.locator("#summary ins, #summary del").count() == 0
+
+    page.get_by_text("Earlier versions").click()
+    page.get_by_role("button", name="Restore version 1").click()
+    page.get_by_role("button", name="Restore", exact=True).click()
+    page.get_by_text("An older version, put back").first.wait_for()
+    assert visitor.axe() == []
+    assert visitor.troubles() == []
+
+
+def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
+    page = enter(visitor)
+    page.get_by_role("heading", name="Say anything, and watch what is remembered").wait_for()
+    assert visitor.axe() == []
+    page.select_option("#policy", "interval")
+    ask(page, "My order AB-1234 has not arrived.\nWhat now?")
+    page.wait_for_function("document.getElementById('title').textContent.startsWith('My order')")
+    chat = visitor.look.api.get(f"/v1/chats/{page.url.rpartition('=')[2]}").json()
+    assert (chat["title"], chat["policy"]) == ("My order AB-1234 has not arrived.", "interval")
+
+    page.select_option("#policy", "card")
+    page.get_by_text("Memory is rebuilt in the new way").wait_for()
+    assert visitor.look.api.get(f"/v1/chats/{chat['id']}").json()["policy"] == "card"
+    page.click("#rename")
+    page.fill("#dialog-field", "The order")
+    page.press("#dialog-field", "Enter")
+    page.get_by_role("button", name="The order").wait_for()
+    page.click("#delete")
+    assert visitor.axe() == []
+    page.locator("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("heading", name="New chat").wait_for()
+    assert visitor.look.api.get(f"/v1/chats/{chat['id']}").status_code == 404
+
+
+def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("My locker is number 17.", ""), ("My bike is green.", ""))
+    page = enter(visitor, chat_id)
+    first = page.locator(".cm-user").first
+    first.hover()
+    first.get_by_role("button", name="Edit").click()
+    assert visitor.axe() == []
+    page.fill("#dialog-field", "My locker is number 71.")
+    page.get_by_role("button", name="Save").click()
+    page.locator(".cm-user .cm-body", has_text="number 71").wait_for()
+
+    second = page.locator(".cm-user").nth(1)
+    second.hover()
+    second.get_by_role("button", name="Forget").click()
+    page.keyboard.press("Escape")
+    assert second.locator(".cm-gone").count() == 0
+    second.get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Forget it").click()
+    page.locator(".cm-gone").wait_for()
+    said = visitor.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
+    assert [one["content"] for one in said if one["role"] == "user"] == ["My locker is number 71.", ""]
+    assert visitor.troubles() == []
+
+
+def test_a_token_or_a_name_lets_in_and_a_bad_one_is_told(visitor: Person) -> None:
+    page = visitor.page
+    visitor.go("/playground/")
+    page.get_by_role("heading", name="Try the memory").wait_for()
+    assert visitor.axe() == []
+    page.fill("#token", "not-a-token")
+    page.click("text=Use this token")
+    page.get_by_text("does not know this token").wait_for()
+    page.fill("#username", "admin")
+    page.fill("#password", visitor.look.admin_password)
+    page.locator("#by-name button").click()
+    page.get_by_role("button", name="New chat").wait_for()
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Try the memory").wait_for()
+    assert [one for one in visitor.troubles() if "401" not in one] == []
+
+
+def test_staff_need_no_token(keeper: Person) -> None:
+    keeper.go("/playground/")
+    assert ask(keeper.page, "Is anybody there?")
+    assert keeper.troubles() == []
+
+
+def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
+    with person(walking, first_look, phone=True, dark=True) as somebody:
+        page = enter(somebody, first_look.chat_id)
+        ask(page, "What does the grant want?")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert somebody.axe() == []
+        page.get_by_role("button", name="Memory", exact=True).click()
+        page.locator("#sections .cm-section").first.wait_for()
+        page.locator("#sections summary").first.click()
+        assert page.locator("#sections .cm-sent").first.inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert somebody.axe() == []
+        page.get_by_role("button", name="Chats", exact=True).click()
+        page.locator(".cm-chat").first.click()
+        assert page.locator("#message").is_visible()
+        assert somebody.troubles() == []
+
+
+def test_it_is_painted_soon_and_keeps_quiet(visitor: Person, first_look: FirstLook) -> None:
+    page = enter(visitor, first_look.chat_id)
+    enter(visitor, first_look.chat_id)
+    painted = page.evaluate(PAINT)
+    print(f"\nfirst contentful paint of the playground: {painted:.0f} ms")
+    assert painted < MOST_PAINT_MS
+    assert visitor.troubles() == []
+
+
+def test_nothing_that_people_say_does_anything(visitor: Person) -> None:
+    hostile = "\n\n".join(CORPUS)
+    chat_id = make_chat(visitor, (hostile, ""), title=CORPUS[0])
+    page = enter(visitor, chat_id)
+    for one in (CORPUS[1], CORPUS[3], hostile):
+        ask(page, one)
+    for name in page.locator("#sections summary").all():
+        name.click()
+    page.mouse.move(500, 300)
+    page.wait_for_timeout(300)
+    assert page.locator(ACTIVE).count() == 0
+    assert page.inner_text("h1:visible") == CORPUS[0]
+    assert visitor.troubles() == []
+
+
+def test_a_long_chat_is_a_few_elements_and_does_not_jump(visitor: Person) -> None:
+    chat_id = make_chat(visitor, *[(f"Number {n} is a number.", "") for n in range(90)])
+    page = enter(visitor, chat_id)
+    for _ in range(40):
+        page.evaluate("document.getElementById('scroller').scrollBy(0, -600)")
+        page.wait_for_timeout(60)
+    page.locator(".cm-user .cm-body", has_text="Number 0 is").wait_for()
+    assert page.locator(".cm-message").count() <= 160
+    page.get_by_role("button", name="↓ Newest").click()
+    page.locator(".cm-user .cm-body", has_text="Number 89 is").wait_for()
+    assert (
+        page.evaluate(
+            "(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.getElementById('scroller'))"
+        )
+        < 2
+    )
+
+
+def test_what_was_typed_stays_when_the_server_is_away(visitor: Person, first_look: FirstLook) -> None:
+    page = enter(visitor, first_look.chat_id)
+    refused = {
+        "status": 429,
+        "headers": {"Retry-After": "3"},
+        "json": {"error": {"code": "rate_limited", "message": "Too many requests in this minute."}},
+    }
+    page.route("**/v1/chats/*/messages", lambda route: route.fulfill(**refused))
+    say(page, "Is this kept?")
+    page.get_by_text("Too many requests in this minute.").wait_for()
+    page.get_by_text("Try again in").wait_for()
+    assert page.input_value("#message") == "Is this kept?"
+    page.get_by_text("You can send again.").wait_for()
+    page.unroute("**/v1/chats/*/messages")
+    page.context.set_offline(True)
+    page.get_by_text("You are offline.").wait_for()
+    page.context.set_offline(False)

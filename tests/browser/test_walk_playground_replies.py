@@ -1,0 +1,129 @@
+"""Replies in the playground that take their time, break off, or are hostile: a model's server that a test controls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.browser.corpus import CANARY_HOST, CORPUS
+from tests.browser.first_look import FirstLook, Person, running
+from tests.browser.playground import COMPLETE, ask, enter, make_chat, newest, say
+from tests.fakes.upstream import FakeUpstream
+
+pytestmark = pytest.mark.browser
+SLOW = "normal?deltas=80&rate=20"
+VARIANTS = {
+    "echo": {"model": "echo"},
+    "slow": {"model": SLOW},
+    "broken": {"model": "status?code=400"},
+}
+ACTIVE = "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video)"
+
+
+@pytest.fixture(scope="module")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
+    with FakeUpstream() as fake:
+        env = {
+            "OPENAI_BASE_URL": fake.base_url,
+            "OPENAI_API_KEY": "sk-nobody",
+            "MODEL_VARIANTS": json.dumps(VARIANTS),
+            "DEFAULT_MODEL_VARIANT": "echo",
+        }
+        with running(tmp_path_factory.mktemp("replies"), **env) as look:
+            yield look
+
+
+def begin(person: Person, message: str) -> str:
+    """Open a chat of one's own, ask the slow model, wait until some of its reply is there. Gives the chat."""
+    chat_id = make_chat(person, ("Hello.", "echo"))
+    page = enter(person, chat_id)
+    page.select_option("#variant", "slow")
+    say(page, message)
+    page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
+    return chat_id
+
+
+def stored(person: Person, chat_id: str) -> list[dict[str, str]]:
+    """The messages of a chat, as the API has them."""
+    found: list[dict[str, str]] = person.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
+    return found
+
+
+def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
+    chat_id = begin(visitor, "Take your time.")
+    page = visitor.page
+    page.reload()
+    page.locator('.cm-message:last-child[data-status="streaming"]').wait_for()
+    assert page.locator("#stop").is_visible()
+    page.wait_for_selector(COMPLETE)
+    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+    assert len(newest(page).split()) == 80
+    assert visitor.troubles() == []
+
+
+def test_a_lost_connection_is_told_and_taken_up_again(visitor: Person) -> None:
+    chat_id = begin(visitor, "Take your time.")
+    page = visitor.page
+    page.context.set_offline(True)
+    page.get_by_text("You are offline.").wait_for()
+    page.context.set_offline(False)
+    page.wait_for_selector(COMPLETE)
+    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+
+
+def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> None:
+    chat_id = begin(visitor, "Take your time.")
+    page = visitor.page
+    page.click("#stop")
+    page.get_by_text("You stopped this reply.").wait_for()
+    assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
+    assert visitor.axe() == []
+    page.select_option("#variant", "echo")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector(COMPLETE)
+    page.locator(".cm-message:last-child").get_by_role("button", name="Regenerate").click()
+    page.locator(".cm-older").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+    kinds = [(one["role"], one["status"]) for one in stored(visitor, chat_id)[2:]]
+    assert kinds == [
+        ("user", "complete"),
+        ("assistant", "cancelled"),
+        ("assistant", "complete"),
+        ("assistant", "complete"),
+    ]
+    assert visitor.troubles() == []
+
+
+def test_a_second_window_watches_the_reply_that_is_being_written(visitor: Person) -> None:
+    chat_id = begin(visitor, "Take your time.")
+    page = visitor.page.context.new_page()
+    page.goto(f"{visitor.look.url}/playground/")
+    page.fill("#token", visitor.look.demo_token)
+    page.click("text=Use this token")
+    page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
+    page.wait_for_selector(COMPLETE)
+    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+
+
+def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:
+    page = enter(visitor)
+    page.select_option("#variant", "broken")
+    say(page, "Are you there?")
+    page.locator(".cm-ended").wait_for()
+    assert page.inner_text(".cm-ended").startswith("There is no reply.")
+    assert "{" not in page.inner_text("#messages")
+    assert visitor.axe() == []
+
+
+def test_nothing_that_a_model_says_does_anything(visitor: Person) -> None:
+    page = enter(visitor)
+    for hostile in ("\n\n".join(CORPUS), *CORPUS[:6], *CORPUS[-14:-7]):
+        ask(page, hostile)
+    for one in page.locator(".cm-reply a").all():
+        address = one.get_attribute("href") or ""
+        assert address.startswith((f"https://{CANARY_HOST}", "http://", "https://", "mailto:")), address
+        assert one.get_attribute("rel") == "noopener noreferrer nofollow"
+    assert page.locator(ACTIVE).count() == 0
+    assert visitor.troubles() == []
