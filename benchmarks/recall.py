@@ -1,8 +1,9 @@
 """`make recall`: how much of what a question needs is in prompts of 1,000 to 3,000 tokens, and what recall costs.
 
 Writes the tables of `docs/recall.md`. The recorded chats lie in the folder that `SAMPLES` names; without it, those of
-our own languages are asked alone. Each database works in a process of its own. Room that recall leaves is filled with
-the newest turns, for all three alike, as a prompt is.
+our own languages are asked alone. Where `MEMORY_EMBEDDINGS_MODEL` and an upstream are set, recall is measured with
+embeddings, too, at the upstream's price. Each database works in a process of its own. Room that recall leaves is filled
+with the newest turns, for all alike, as a prompt is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from math import log
+from functools import cache, partial
+from math import inf, log
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ OWN = ("Eleven languages, six facts each among 160 exchanges of small talk", (60
 DATABASES = {"SQLite": databases.sqlite, "PostgreSQL": databases.postgres}
 
 SHARES = "shares"
+WITH_EMBEDDINGS = "recall with embeddings"
 
 Score = tuple[float, float]
 """Share of the messages that hold the value, and of the questions for which at least one of them is there."""
@@ -56,13 +59,9 @@ def main() -> int:
 
 
 def _apart(url: str) -> dict[str, Any]:
-    env = {
-        **os.environ,
-        "DATABASE_URL": url,
-        "OPENAI_API_KEY": "",
-        "OPENAI_BASE_URL": "",
-        "LOG_LEVEL": "WARNING",
-    }
+    env = {**os.environ, "DATABASE_URL": url, "LOG_LEVEL": "WARNING"}
+    if not env.get("MEMORY_EMBEDDINGS_MODEL"):
+        env |= {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     command = [sys.executable, "-m", "benchmarks.recall", "measure"]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True)
     measured: dict[str, Any] = json.loads(done.stdout)
@@ -95,8 +94,10 @@ def _sets() -> Iterator[tuple[str, list[Chat], tuple[int, ...]]]:
 
 def _scores(chats: Sequence[Chat], budgets: Sequence[int]) -> dict[str, dict[str, list[Score]]]:
     """By form of question and by way of choosing: a score for each budget."""
+    from chatmemory.llm import registry
+
     forms = {form for chat in chats for form in chat.asked}
-    ways = ("last turns", "plain BM25", "recall")
+    ways = ("last turns", "plain BM25", "recall", *((WITH_EMBEDDINGS,) if registry.embeds() else ()))
     sums = {form: {way: [[0, 0, 0, 0] for _ in budgets] for way in ways} for form in sorted(forms)}
     for chat in chats:
         stored = _Stored(chat)
@@ -125,9 +126,12 @@ class _Stored:
     def __init__(self, chat: Chat) -> None:
         from django.contrib.auth.models import User
 
+        from chatmemory.llm import registry
         from conversations.importing import import_chat
         from conversations.interchange import ImportedChat, ImportedMessage
+        from memory import embedding_work
         from memory.analysis import terms
+        from memory.embeddings import near_now
         from memory.tokens import count_tokens
 
         owner, _ = User.objects.get_or_create(username="recall")
@@ -138,19 +142,26 @@ class _Stored:
         self.tokens = {seq: count_tokens(text) + 4 for seq, text in self.texts.items()}
         self.terms = {seq: terms(text) for seq, text in self.texts.items()}
         self.usual = sum(map(len, self.terms.values())) / len(self.terms)
+        self.embeds = registry.embeds()
+        self.near = cache(partial(near_now, self.row.pk))
+        if self.embeds:
+            embedding_work.catch_up(self.row.pk, until=inf)
 
     def shown(self, question: str, budget: int) -> dict[str, dict[int, str]]:
         """By way of choosing: what of which messages a prompt of `budget` tokens would show."""
-        return {
+        shown = {
             "last turns": self._filled({}, budget),
             "plain BM25": self._bm25(question, budget),
             "recall": self._recalled(question, budget),
         }
+        if self.embeds:
+            shown[WITH_EMBEDDINGS] = self._recalled(question, budget, self.near(question))
+        return shown
 
-    def _recalled(self, question: str, budget: int) -> dict[int, str]:
+    def _recalled(self, question: str, budget: int, near: Sequence[int] = ()) -> dict[int, str]:
         from memory.recall import recall
 
-        found = recall(self.row, question, before_seq=self.row.last_seq + 1, room=budget)
+        found = recall(self.row, question, before_seq=self.row.last_seq + 1, room=budget, near=near)
         shown: dict[int, str] = {}
         for excerpt in found.excerpts:
             if excerpt.tokens <= budget:
@@ -213,9 +224,9 @@ def _table(title: str, budgets: Sequence[int], results: Mapping[str, Mapping[str
     first = next(iter(results.values()))[title]
     for form, ways in first.items():
         for way in ways:
-            if way == "recall":
+            if way.startswith("recall"):
                 lines += [
-                    _row(form, f"recall, {name}", found[title][form][way]) for name, found in results.items()
+                    _row(form, f"{way}, {name}", found[title][form][way]) for name, found in results.items()
                 ]
             else:
                 lines.append(_row(form, way, ways[way]))
