@@ -17,6 +17,7 @@ from conversations.admin_content import Page, may_see
 from conversations.admin_html import admin_url
 from conversations.models import Chat
 from memory import services
+from memory.admin.actions import progress_url
 from memory.context import Context
 from memory.coverage import budget_of, coverage_of
 from memory.explaining import error_words
@@ -71,6 +72,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "may_preview": may,
         "coverage": coverage_of(preview.plan, folded_turns(brief, versions)),
         **panel(chat, brief, preview),
+        "progress_url": _progress_url(request, chat, brief),
     }
     content = {
         "query": query,
@@ -115,6 +117,13 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "rebuild": told(brief) if brief else None,
         "comparisons_url": admin_url("memory_comparison", "compare", chat.pk),
     }
+
+
+def _progress_url(request: HttpRequest, chat: Chat, brief: ConversationBrief | None) -> str:
+    """What the page asks how the work on the memory goes; "" where there is none, and for those who may not ask."""
+    if brief is None or not chat.last_seq or not request.user.has_perm("memory.view_conversationbrief"):
+        return ""
+    return progress_url(brief)
 
 
 def _head(brief: ConversationBrief | None) -> SummaryRevision | None:

@@ -91,6 +91,7 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
     drawn = Comparison.objects.filter(chat=chat)[0]
     yield "memory_comparison", "plot", reverse("admin:memory_comparison_plot", args=[drawn.pk])
     yield "memory_comparison", "compare", reverse("admin:memory_comparison_compare", args=[chat.pk])
+    yield "conversations_chat", "context", reverse("admin:conversations_chat_context", args=[chat.pk])
 
 
 def expected(who: Who, model: str, kind: str) -> int:
@@ -100,6 +101,8 @@ def expected(who: Who, model: str, kind: str) -> int:
     sees = model in who.views or (
         model == "memory_comparison" and {"conversations_chat", "memory_conversationbrief"} <= set(who.views)
     )
+    if kind == "context":  # nothing but content
+        return SHOWN if sees and who.name in ("reader", "boss") else REFUSED
     if kind in ("changelist", "change", "history", "plot", "compare"):
         return SHOWN if sees else REFUSED
     changes = who.is_superuser and (model in RIGHTS or (model, kind) in CHANGED)

@@ -167,7 +167,8 @@ def test_the_newest_page_comes_first_and_pages_meet(staff: Client, long: Chat) -
 
 
 def test_one_can_go_on_from_the_first_page_to_the_last(staff: Client, long: Chat) -> None:
-    seen, after = [], 0
+    seen: list[tuple[int, int]] = []
+    after: int | None = 0
     while after is not None:
         answer = page(staff, long, after=after)
         seen += spans(answer)

@@ -131,6 +131,8 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
     yield reverse("admin:memory_comparison_compare", args=[chat.pk])
     yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
     yield reverse("admin:conversations_message_changelist") + f"?chat__id__exact={chat.pk}"
+    yield reverse("admin:conversations_chat_change", args=[chat.pk]) + "?q=%3Cscript%3Ealert(1)%3C/script%3E&at=3"
+    yield reverse("admin:conversations_chat_context", args=[chat.pk])
 
 
 @pytest.mark.slow
