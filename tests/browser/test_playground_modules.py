@@ -82,3 +82,45 @@ def test_a_text_that_grows_ends_as_one_that_came_at_once(visitor: Person) -> Non
     visitor.go("/playground/")
     text = "# A\n\nOne *two*\n\n- a\n- b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n```\n\n> said\n\nend"
     assert visitor.page.evaluate(GROWN, [MODULES, text]) == [True, True]
+
+
+FOLLOWED = """
+async ([base]) => {
+  const { follow } = await import(base + "/follow.js");
+  const event = (name, data, id) => `event: ${name}\\n${id ? `id: ${id}\\n` : ""}data: ${JSON.stringify(data)}\\n\\n`;
+  const created = event("message.created", { chat_id: "c", message_id: "m", user_message_id: "u" });
+  const broken = (text) => new ReadableStream({
+    start(c) {
+      c.enqueue(new TextEncoder().encode(text));
+      setTimeout(() => c.error(new TypeError("network error")), 20);
+    },
+  });
+  const answers = [
+    () => new Response(broken(created + event("content.delta", { delta: "😀 one" }, 5) + "event: content.del")),
+    () => { throw new TypeError("Failed to fetch"); },
+    () => new Response(event("content.delta", { delta: " two" }, 9) + event("reconnect", { retry_ms: 10 })),
+    () => new Response(event("message.completed", { message: { content: "😀 one two", status: "complete" } })),
+  ];
+  const asked = [], texts = [], waits = [];
+  window.fetch = async (path, options) => {
+    asked.push([options.method, path, options.headers["Last-Event-ID"] ?? null]);
+    return answers.shift()();
+  };
+  const on = { created() {}, text: (text) => texts.push(text), waiting: (sentence) => waits.push(sentence) };
+  const start = () => fetch("/v1/message/first", { method: "POST", headers: {} });
+  const final = await follow({ start, on, signal: new AbortController().signal });
+  return { asked, texts, waits: waits.length, final: final.content };
+}
+"""
+
+
+def test_a_reply_is_followed_through_lost_connections(visitor: Person) -> None:
+    visitor.go("/playground/")
+    found = visitor.page.evaluate(FOLLOWED, [MODULES])
+    rest = ["GET", "/v1/chats/c/messages/m/stream"]
+    assert found["asked"] == [
+        ["POST", "/v1/message/first", None],
+        *([*rest, position] for position in ("5", "5", "9")),
+    ]
+    assert found["texts"] == ["😀 one", "😀 one two"]
+    assert (found["final"], found["waits"]) == ("😀 one two", 3)

@@ -87,6 +87,7 @@ function fresh() {
 
 async function open(chatId) {
   leave();
+  look("chat");
   opening = new AbortController();
   const { signal } = opening;
   try {
@@ -96,7 +97,6 @@ async function open(chatId) {
     history.replaceState(null, "", `#chat=${chatId}`);
     chats.mark(chatId);
     head();
-    look("chat");
     memory.open(chat);
     const { last } = conversation;
     if (last?.status === "streaming") run({ reply: { chatId, messageId: last.id, text: last.content } });
