@@ -96,15 +96,22 @@ def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> Non
     assert visitor.troubles() == []
 
 
-def test_a_second_window_watches_the_reply_that_is_being_written(visitor: Person) -> None:
-    chat_id = begin(visitor, "Take your time.")
-    page = visitor.page.context.new_page()
-    page.goto(f"{visitor.look.url}/playground/")
-    page.fill("#token", visitor.look.demo_token)
-    page.click("text=Use this token")
-    page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
-    page.wait_for_selector(COMPLETE)
-    assert newest(page) == stored(visitor, chat_id)[-1]["content"]
+def test_who_is_told_that_a_reply_is_being_written_can_watch_it(visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("Hello.", "echo"))
+    other = visitor.page.context.new_page()
+    other.goto(f"{visitor.look.url}/playground/#token={visitor.look.demo_token}&chat={chat_id}")
+    other.wait_for_selector(COMPLETE)
+    page = enter(visitor, chat_id)
+    page.select_option("#variant", "slow")
+    say(page, "Take your time.")
+    page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
+    say(other, "Me first!")
+    other.get_by_text("A reply is being written in this chat.").wait_for()
+    assert other.input_value("#message") == "Me first!"
+    other.get_by_role("button", name="Watch it").click()
+    other.locator('.cm-message:last-child[data-status="streaming"]').wait_for()
+    other.wait_for_selector(COMPLETE)
+    assert newest(other) == stored(visitor, chat_id)[-1]["content"]
 
 
 def test_a_model_that_fails_is_a_sentence(visitor: Person) -> None:

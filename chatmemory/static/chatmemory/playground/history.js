@@ -2,6 +2,7 @@
 
 import { button, counted, el, id, number, time } from "./dom.js";
 
+const NEAR = 80; // letters
 const MADE = {
   fold: (one) => `Folded ${counted(one.turns, "turn")}`,
   rebuild: () => "Rebuilt from the original messages",
@@ -38,7 +39,8 @@ export function showHistory(revisions, current, acts) {
 
 /** Shows what a version changed, word by word. */
 export function showDifference(found, sentence, back) {
-  const parts = found.pieces.map(({ op, text }) => (op === "equal" ? text : el(op === "insert" ? "ins" : "del", {}, text)));
+  const last = found.pieces.length - 1;
+  const parts = found.pieces.flatMap(({ op, text }, at) => (op === "equal" ? near(text, at === 0, at === last) : [el(op === "insert" ? "ins" : "del", {}, text)]));
   const lost = found.lost ?? [];
   const legend = el("p", { class: "cm-hint" }, el("ins", {}, "Added"), " ", el("del", {}, "taken out"), found.against ? ` since version ${found.against}. ` : ": the first version. ", button("Show the summary alone", back, { kind: "plain" }));
   id("summary").replaceChildren(
@@ -47,4 +49,11 @@ export function showDifference(found, sentence, back) {
     el("div", { class: "cm-text cm-diff", dir: "auto" }, parts),
     ...(lost.length ? [el("p", { class: "cm-hint" }, `No longer in it: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. The original messages are still there, and are recalled when a question is about them.`)] : []),
   );
+}
+
+/** Of what did not change, the words beside what did. */
+function near(text, isFirst, isLast) {
+  if (text.length <= 3 * NEAR) return [text];
+  const skipped = el("span", { class: "cm-skipped" }, " … ");
+  return [isFirst ? "" : text.slice(0, text.indexOf(" ", NEAR) + 1), skipped, isLast ? "" : text.slice(text.lastIndexOf(" ", text.length - NEAR))];
 }
