@@ -1,0 +1,150 @@
+"""Somebody of the staff looks into the history of a summary, and changes what is remembered."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.first_look import PHONE, Person
+
+pytestmark = pytest.mark.browser
+
+HERON = "A heron stood in the reeds beside the hall HAT062."
+
+
+def brief_of(keeper: Person) -> str:
+    return f"/admin/memory/conversationbrief/{keeper.look.chat_id}/change/"
+
+
+def all_is_well(keeper: Person) -> None:
+    """The page as it is now has no serious finding of axe, and nothing went wrong on any page so far."""
+    assert keeper.axe() == []
+    assert keeper.troubles() == []
+
+
+def in_use(keeper: Person) -> int:
+    keeper.go(brief_of(keeper))
+    return int(keeper.page.locator(".cm-in-use th a").inner_text())
+
+
+def press(keeper: Person, name: str) -> None:
+    with keeper.page.expect_navigation():
+        keeper.page.get_by_role("button", name=name, exact=True).click()
+
+
+def rebuild(keeper: Person) -> int:
+    """Rebuild the memory and wait for it; the revision that came of it."""
+    before = in_use(keeper)
+    press(keeper, "Rebuild…")
+    press(keeper, "Yes, rebuild 1 chat")
+    keeper.page.get_by_text("Reload to see it").wait_for(timeout=60_000)
+    after = in_use(keeper)
+    assert after > before
+    return after
+
+
+def edit(keeper: Person, text: str) -> int:
+    """Put `text` in the place of the summary's last lines; the revision that came of it."""
+    keeper.go(brief_of(keeper))
+    keeper.page.get_by_role("link", name="Edit by hand").click()
+    field = keeper.page.get_by_label("Summary")
+    field.fill("\n".join([*field.input_value().splitlines()[:-3], text]))
+    press(keeper, "Look at the change…")
+    assert keeper.page.locator("ins", has_text="heron").count() > 0
+    all_is_well(keeper)
+    press(keeper, "Yes, use this")
+    return in_use(keeper)
+
+
+def test_a_rebuild_tells_what_it_takes_and_how_far_it_is(keeper: Person) -> None:
+    keeper.go(brief_of(keeper))
+    all_is_well(keeper)
+    before = in_use(keeper)
+    press(keeper, "Rebuild…")
+    estimate = keeper.page.inner_text(".cm-estimate")
+    assert "an estimate" in estimate
+    assert re.search(r"Calls of the summarizer\s+[1-9]", estimate)
+    assert "the built-in summarizer does it" in estimate
+    all_is_well(keeper)
+    press(keeper, "Yes, rebuild 1 chat")
+    box = keeper.page.locator(".cm-under-way")
+    assert box.locator(".cm-sentence").inner_text()
+    box.get_by_text("Reload to see it").wait_for(timeout=60_000)
+    keeper.wait_for(lambda: "Nothing is to be done" in box.inner_text())
+    assert f"revision {before + 1} is in use" in box.inner_text()
+    assert f"revision {before}," in keeper.page.inner_text("h2 >> nth=0"), "nothing moved while it was read"
+    all_is_well(keeper)
+    with keeper.page.expect_navigation():
+        box.get_by_text("Reload to see it").click()
+    assert "rebuilt" in keeper.page.locator(".cm-in-use").inner_text()
+
+
+def test_two_revisions_are_compared(keeper: Person) -> None:
+    keeper.go(brief_of(keeper))
+    keeper.page.get_by_label("From revision 1", exact=True).check()
+    keeper.page.get_by_label("To revision 2", exact=True).check()
+    press(keeper, "Compare")
+    page = keeper.page
+    assert "Revisions 1 and 2 of" in page.inner_text("h1")
+    assert page.locator(".cm-diff del, .cm-diff ins").count() > 0
+    assert page.locator(".cm-chip").count() > 2
+    all_is_well(keeper)
+    page.get_by_role("row").get_by_role("link", name="2", exact=True).click()
+    lost = page.locator(".cm-lost a").first
+    span = lost.locator("bdi").inner_text().removeprefix("−").strip()
+    all_is_well(keeper)
+    with page.expect_navigation():
+        lost.click()
+    assert "/admin/conversations/chat/" in page.url
+    assert span.casefold() in page.inner_text("body").casefold()
+
+
+def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> None:
+    before = in_use(keeper)
+    edited = edit(keeper, HERON)
+    assert edited == before + 1
+    page = keeper.page
+    assert "edited by hand" in page.locator(".cm-in-use").inner_text()
+    assert HERON in page.locator("pre.cm-text").first.inner_text()
+    told = keeper.look.api.get(f"/v1/chats/{keeper.look.chat_id}/brief").json()
+    assert HERON in str(told)
+    all_is_well(keeper)
+
+    page.get_by_role("rowheader").get_by_role("link", name=str(before), exact=True).click()
+    press(keeper, "Restore…")
+    assert "To restore costs nothing." in page.inner_text("#content")
+    all_is_well(keeper)
+    press(keeper, f"Yes, restore revision {before}")
+    assert f"Revision {before} was restored" in page.inner_text("body")
+    assert f"restored from {before}" in page.locator(".cm-in-use").inner_text()
+    assert HERON not in page.locator("pre.cm-text").first.inner_text()
+
+
+def test_two_who_edit_at_once_are_told(keeper: Person) -> None:
+    keeper.go(brief_of(keeper))
+    page = keeper.page
+    page.get_by_role("link", name="Edit by hand").click()
+    page.get_by_label("Summary").fill("A heron of mine.")
+    keeper.page = page.context.new_page()  # somebody else, elsewhere
+    rebuild(keeper)
+    keeper.page = page
+    press(keeper, "Look at the change…")
+    assert "Nothing was saved." in page.get_by_role("alert").inner_text()
+    assert page.get_by_label("Summary").input_value() == "A heron of mine."
+    assert keeper.axe() == []
+
+
+def test_it_all_fits_a_phone_and_works_by_keyboard(keeper: Person) -> None:
+    keeper.page.set_viewport_size(PHONE)
+    chat = f"/admin/memory/conversationbrief/{keeper.look.chat_id}"
+    for path in (f"{chat}/change/", f"{chat}/diff/?from=1&to=2", f"{chat}/edit/"):
+        keeper.go(path)
+        wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert keeper.page.evaluate(wider) == 0, path
+        all_is_well(keeper)
+    keeper.go(f"{chat}/change/")
+    keeper.page.get_by_label("To revision 2", exact=True).focus()
+    keeper.page.keyboard.press("ArrowDown")
+    keeper.page.keyboard.press("Enter")
+    keeper.page.wait_for_url("**/diff/**")
