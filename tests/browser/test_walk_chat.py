@@ -1,0 +1,184 @@
+"""Staff look at a chat: what of it is remembered, what the model saw, what it would see now, and why it forgot."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.first_look import FirstLook, Person
+
+pytestmark = pytest.mark.browser
+
+CHATS = "/admin/conversations/chat/"
+
+
+def ask(look: FirstLook, text: str) -> None:
+    """A turn of the sample chat, through the API, until its reply is final."""
+    answer = look.api.post("/v1/message", json={"message": text, "stream": False, "chat_id": look.chat_id})
+    assert answer.status_code in (200, 201), answer.text
+
+
+def fine(person: Person) -> None:
+    """The page as it is: nothing went wrong on it, and axe has no serious finding."""
+    assert person.axe() == []
+    assert person.troubles() == []
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert person.page.evaluate(wide) <= 0
+
+
+def opened(person: Person) -> None:
+    """From the list of chats to the sample chat."""
+    person.go(CHATS)
+    fine(person)
+    person.page.get_by_role("link", name="A journey to Ljubljana").click()
+    person.page.wait_for_load_state()
+
+
+def test_staff_see_where_each_turn_stands(keeper: Person) -> None:
+    opened(keeper)
+    page = keeper.page
+    assert page.locator(".cm-mark-folded").count() > 0
+    assert page.locator(".cm-mark-verbatim").count() > 0
+    assert "In use: revision" in page.inner_text("#cm-memory")
+    fine(keeper)
+    page.get_by_role("link", name="‹ Older").first.click()
+    page.wait_for_load_state()
+    assert page.inner_text(".cm-turn h3") == "Messages 1–2"
+    fine(keeper)
+
+
+def test_staff_search_the_chat_and_go_to_what_was_found(keeper: Person) -> None:
+    opened(keeper)
+    page = keeper.page
+    page.get_by_label("Search in this chat").fill("vegetarian")
+    page.keyboard.press("Enter")
+    page.wait_for_load_state()
+    assert "vegetarian" in page.inner_text(".cm-found mark").lower()
+    fine(keeper)
+    found = page.locator(".cm-found-head a").first
+    seq = re.sub(r"\D", "", found.inner_text())
+    found.click()
+    page.wait_for_load_state()
+    here = page.locator(".cm-is-at")
+    assert here.get_attribute("id") == f"m{seq}"
+    assert here.is_visible()
+    fine(keeper)
+
+
+def test_a_page_that_is_opened_at_a_message_shows_it_also_without_a_fragment(keeper: Person) -> None:
+    keeper.go(f"{CHATS}{keeper.look.chat_id}/change/?at=61")
+    box = keeper.page.locator("#m61").bounding_box()
+    assert 0 <= box["y"] < keeper.page.viewport_size["height"]
+
+
+def test_what_the_model_saw_is_one_click_from_the_reply(keeper: Person, first_look: FirstLook) -> None:
+    ask(first_look, "When and where is our concert?")
+    opened(keeper)
+    page = keeper.page
+    page.get_by_role("link", name="What the model saw").last.click()
+    page.wait_for_load_state()
+    assert "the hash is that of the prompt that was sent" in page.inner_text("#content")
+    for part in ("The budget of memory", "What is missing, and why", "Sections, as sent", "Tokens in"):
+        assert part in page.inner_text("#content"), part
+    fine(keeper)
+    page.get_by_text("The prompt as messages, by role").click()
+    assert "When and where is our concert?" in page.locator("details[open] h3 + pre").last.inner_text()
+    fine(keeper)
+
+
+def test_what_it_would_see_now_sends_nothing(keeper: Person, first_look: FirstLook) -> None:
+    messages = f"/v1/chats/{first_look.chat_id}/messages"
+    before = first_look.api.get(messages).json()["results"]
+    opened(keeper)
+    page = keeper.page
+    page.get_by_role("link", name="What it would see now").click()
+    page.get_by_label("Question").fill("Who are the vegetarians?")
+    page.get_by_role("button", name="Show the prompt").click()
+    page.wait_for_load_state()
+    assert "Who are the vegetarians?" in page.inner_text(".cm-section:last-of-type")
+    fine(keeper)
+    page.get_by_label("Policy").select_option("hierarchical")
+    page.get_by_role("spinbutton", name="Tokens of memory").fill("700")
+    page.get_by_role("button", name="Show the prompt").click()
+    page.wait_for_load_state()
+    assert "Under another policy nothing is remembered yet" in page.inner_text("#content")
+    assert "of 700 tokens" in page.inner_text("#content")
+    page.get_by_role("spinbutton", name="Tokens of memory").fill("-7")
+    page.get_by_role("button", name="Show the prompt").click()
+    page.wait_for_load_state()
+    assert "greater than or equal to 0" in page.inner_text(".errorlist")
+    fine(keeper)
+    assert first_look.api.get(messages).json()["results"] == before
+
+
+def test_the_chat_can_be_read_on_a_phone_and_in_the_dark(keeper: Person) -> None:
+    keeper.page.set_viewport_size({"width": 375, "height": 812})
+    keeper.page.emulate_media(color_scheme="dark")
+    opened(keeper)
+    fine(keeper)
+    keeper.page.get_by_role("link", name="To the memory").click()
+    assert keeper.page.locator("#cm-memory-title").is_visible()
+    keeper.page.get_by_role("link", name="What it would see now").click()
+    keeper.page.wait_for_load_state()
+    fine(keeper)
+
+
+# Why did it forget?
+
+FACT = "+31 30 555 0142"
+"""What the sample chat's summary has, until somebody takes it out."""
+
+
+def test_staff_find_the_revision_that_lost_a_fact_and_restore_the_one_before(
+    keeper: Person, first_look: FirstLook
+) -> None:
+    assert FACT in summary(first_look)
+    take_out(keeper)
+    assert FACT not in summary(first_look)
+
+    # Somebody complains of this reply. What did the model see? Not the number, though it was said, and folded.
+    ask(first_look, "What shall we have for lunch?")
+    page = keeper.page
+    keeper.go(f"{CHATS}{first_look.chat_id}/change/?q=emergency+telephone")
+    assert FACT in page.inner_text(".cm-found")
+    assert page.locator(".cm-found .cm-mark-folded").count() >= 1
+    page.get_by_role("link", name="What the model saw").last.click()
+    page.wait_for_load_state()
+    assert FACT not in page.locator("details.cm-section", has_text="Summary").first.inner_text()
+    fine(keeper)
+
+    # The revision that it was made with has lost it, and says where it was said.
+    page.get_by_role("link", name=re.compile(r"^revision \d+$")).click()
+    page.wait_for_load_state()
+    lost = page.locator(".cm-lost", has_text=FACT)
+    assert lost.count() == 1
+
+    # The one before has it.
+    page.get_by_role("link", name=re.compile(r"^← revision \d+$")).click()
+    page.wait_for_load_state()
+    page.get_by_role("button", name="Restore…").click()
+    page.wait_for_load_state()
+    page.get_by_role("button", name=re.compile("^Yes, restore")).click()
+    page.wait_for_load_state()
+    assert FACT in summary(first_look)
+    keeper.go(f"{CHATS}{first_look.chat_id}/change/")
+    assert FACT in page.inner_text("#cm-memory")
+    fine(keeper)
+
+
+def take_out(person: Person) -> None:
+    """Take the line with the fact out of the summary by hand."""
+    page = person.page
+    person.go(f"/admin/memory/conversationbrief/{person.look.chat_id}/edit/")
+    text = page.locator("textarea.cm-area").first
+    kept = [line for line in text.input_value().splitlines() if FACT not in line]
+    text.fill("\n".join(kept))
+    page.get_by_role("button", name="Look at the change…").click()
+    page.get_by_role("button", name="Yes, use this").click()
+    page.wait_for_load_state()
+
+
+def summary(look: FirstLook) -> str:
+    """What is remembered of the sample chat."""
+    return str(look.api.get(f"/v1/chats/{look.chat_id}/brief").json()["brief"]["global_summary"])
