@@ -118,8 +118,8 @@ def show_memory(somebody: Person) -> None:
 
 
 def preview(somebody: Person) -> None:
-    somebody.page.fill("textarea, input[name=message], input[name=question]", "Who looks after the bass?")
-    somebody.page.click("form [type=submit]")
+    somebody.page.fill("#content textarea[name=message]", "Who looks after the bass?")
+    somebody.page.click("#content form [type=submit]")
     settle(somebody)
 
 
