@@ -46,8 +46,7 @@ def count_replies(seconds: float) -> int:
     until, counted = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
-        # Who sweeps at the same time takes the next ones.
-        found = _count(_uncounted().select_for_update(skip_locked=True).order_by("pk"))
+        found = _count_batch()
         counted += found
         if found < BATCH or time.monotonic() > until:
             return counted
@@ -56,13 +55,13 @@ def count_replies(seconds: float) -> int:
 
 
 def count_chat(chat_id: UUID) -> None:
-    """Count what is not counted yet of a chat that goes. Runs in the transaction that removes it.
+    """Count what is not counted yet of a chat that goes. Runs in the transaction that removes it, which has locked it.
 
-    Here it waits for a sweep that is at the same replies, lest each waits for what the other holds.
+    All of it is locked before the row of any day, as in a sweep, lest each waits for what the other holds.
     """
-    rows = _uncounted().select_for_update(of=("self",)).filter(reply__chat_id=chat_id).order_by("pk")
-    while _count(rows) == BATCH:
-        pass
+    rows = _uncounted().filter(reply__chat_id=chat_id)
+    if list(rows.select_for_update(of=("self",)).only("pk")):
+        _add_up(rows)
 
 
 def count_fold(
@@ -100,17 +99,23 @@ def _uncounted() -> QuerySet[ContextRecord]:
     return ContextRecord.objects.filter(is_counted=False)
 
 
-def _count(rows: QuerySet[ContextRecord]) -> int:
-    """Add a batch of `rows` to their days, and mark them. Returns how many that were."""
+def _count_batch() -> int:
+    """Add a batch to its days, and mark it. Returns how many replies that were."""
     with transaction.atomic():
-        ids = [row.pk for row in rows.only("pk")[:BATCH]]
-        if not ids:
-            return 0
-        batch = ContextRecord.objects.filter(pk__in=ids)
-        for (day, variant), sums in sums_of(map(_reply, batch.values(*_COLUMNS))).items():
-            _add(UsageDay, {"day": day, "model_variant": variant}, sums)
-        batch.update(is_counted=True)
+        # Who sweeps at the same time takes the next ones.
+        rows = _uncounted().select_for_update(skip_locked=True).order_by("pk")
+        ids = list(rows.values_list("pk", flat=True)[:BATCH])
+        if ids:
+            _add_up(ContextRecord.objects.filter(pk__in=ids))
     return len(ids)
+
+
+def _add_up(rows: QuerySet[ContextRecord]) -> None:
+    """Add `rows`, which are locked, to their days, and mark them."""
+    values = rows.values(*_COLUMNS).iterator(chunk_size=BATCH)
+    for (day, variant), sums in sums_of(map(_reply, values)).items():
+        _add(UsageDay, {"day": day, "model_variant": variant}, sums)
+    rows.update(is_counted=True)
 
 
 def _reply(row: Mapping[str, Any]) -> CountedReply:
