@@ -29,7 +29,10 @@ NAMES = (
     "growth",
     "hostile",
     "recall",
+    "pages",
 )
+SQLITE_ALONE = {"pages"}
+"""What is about SQLite, and takes too long to fill another database for."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
@@ -37,6 +40,7 @@ TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 def main() -> int:
     """Run what was asked for. 1 if a portable bar was missed."""
     arguments = _arguments()
+    os.environ["BENCH_CHATS"] = str(arguments.chats)
     groups: list[Group] = []
     notes: list[str] = []
     for database in arguments.database or DATABASES:
@@ -54,6 +58,8 @@ def main() -> int:
 def _on(database: str, names: Sequence[str]) -> list[Group]:
     found: list[Group] = []
     for name in names:
+        if name in SQLITE_ALONE and database != "sqlite":
+            continue
         with DATABASES[database]() as url:
             print(f"{name} on {TITLES[database]} …", file=sys.stderr, flush=True)
             found.append(_run(name, url, TITLES[database]))
@@ -89,6 +95,7 @@ def _arguments() -> argparse.Namespace:
         "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)}; all, if none is named"
     )
     parser.add_argument("--database", action="append", choices=tuple(DATABASES), help="on this one alone")
+    parser.add_argument("--chats", type=int, default=1000, help="of `pages`: how many chats of 1,000 turns")
     parser.add_argument("--write", action="store_true", help="also write the figures into docs/benchmarks.md")
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -120,6 +120,8 @@ def _record(reply: Message) -> ContextRecord:
         clipped=0,
         dropped=0,
         prompt_hash=hashlib.sha256(reply.pk.bytes).hexdigest(),
+        history_tokens=124 * last,
+        is_counted=True,
     )
 
 

@@ -33,7 +33,7 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import calls, growth, hostile, recall_speed, slow, streams, talks, turns
+    from benchmarks import calls, growth, hostile, pages, recall_speed, slow, streams, talks, turns
 
     return {
         "turns": turns.run,
@@ -46,6 +46,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "growth": growth.run,
         "hostile": hostile.run,
         "recall": recall_speed.run,
+        "pages": pages.run,
     }
 
 

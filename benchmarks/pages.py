@@ -1,0 +1,237 @@
+"""Pages of the admin on a database in long use: how long each takes, and how many queries.
+
+1,000 chats of 1,000 turns and one of 50,000, with their records and revisions, made in bulk; `BENCH_CHATS` says
+how many where that is too long to wait. Each page is asked for through Django's test client, in this process: the server's own
+time, without a network. A page of ours that is not in `PAGES` is missing here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from statistics import median
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import NoReverseMatch, reverse
+from django.utils.http import urlencode
+
+from benchmarks.chats import make_chat
+from benchmarks.figures import Figure, Group
+from benchmarks.speech import Exchange
+from chatmemory.llm.protocol import Reply, Usage
+from conversations import finishing, services
+from conversations.models import Chat, Message
+from memory import daily
+from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
+from memory.salience import make_line
+
+MANY = 1000
+"""Chats beside the long one, and the turns of each."""
+LONG = 50_000
+TIMES = 5
+"""That each page is timed, after one that is not."""
+BAR_MS = 300
+WORD = "harbour"
+"""What is searched for; said in one turn of a hundred."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the pages show."""
+
+    chats: int
+    short: Chat
+    long: Chat
+
+
+Where = Callable[[World], str]
+
+
+def run(owner: User) -> Group:
+    """Every page, its median and slowest, and its queries."""
+    chats = int(os.environ.get("BENCH_CHATS", MANY))
+    world = _fill(owner, chats)
+    client = Client(SERVER_NAME="127.0.0.1")
+    client.force_login(User.objects.create_superuser("looks"))
+    figures = [figure for name, where in PAGES.items() for figure in _figures(client, world, name, where)]
+    title = f"Pages of the admin, {chats:,} chats of {MANY:,} turns and one of {LONG:,}"
+    return Group(title, tuple(figures))
+
+
+def _figures(client: Client, world: World, name: str, where: Where) -> Iterator[Figure]:
+    try:
+        url = where(world)
+    except NoReverseMatch:
+        yield Figure(f"{name} (there is no such page)", 0, "ms")
+        return
+    with CaptureQueriesContext(connection) as captured:
+        _get(client, url)
+    queries = len(captured)  # the next request empties the log
+    spent = []
+    for _ in range(TIMES):
+        started = time.perf_counter()
+        _get(client, url)
+        spent.append((time.perf_counter() - started) * 1000)
+    note = f"{max(spent):.0f} ms at most, {queries} queries"
+    yield Figure(name, median(spent), "ms", bar=BAR_MS, note=note)
+
+
+def _get(client: Client, url: str) -> None:
+    response = client.get(url)
+    if response.status_code != 200:
+        raise RuntimeError(f"{url} answered {response.status_code}")
+    _ = response.content
+
+
+# The database
+
+
+def _fill(owner: User, chats: int) -> World:
+    said = tuple(_exchange(number) for number in range(100))
+    long = make_chat(owner, LONG, said=said)
+    made = [make_chat(owner, MANY, said=said) for _ in range(chats)]
+    world = World(chats, made[len(made) // 2], long)
+    for chat in (world.short, long):
+        _say(chat)
+    _fail(made)
+    _keep_figures()
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return world
+
+
+def _exchange(number: int) -> Exchange:
+    """A short one, so that two million messages fit a disk."""
+    word = WORD if number == 50 else "garden"
+    user, assistant = (
+        f"What of the {word}, number {number}?",
+        f"The {word} {number} is open from 9:{number:02}.",
+    )
+    return Exchange(user, assistant, 10, 12, assistant, make_line(user, assistant, 40))
+
+
+def _say(chat: Chat) -> None:
+    """A turn as the message door makes it, so that the newest record is one of the product's own."""
+    request = services.TurnRequest(message=f"Is the {WORD} open?", variant=services.default_variant())
+    begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
+    assert isinstance(begun, services.Begun)
+    reply = Reply("complete", None, Usage(1500, 500, 20), "gpt-5-mini", "")
+    finishing.finish(begun.pending, "It is.", finishing.Ending.of(reply))
+    chat.refresh_from_db()
+
+
+def _fail(chats: list[Chat]) -> None:
+    """One chat in ten waits, fails or is degraded."""
+    some = [chat.pk for chat in chats[::10]]
+    error = {"code": "upstream_timeout", "message": "", "attempt": 2}
+    ConversationBrief.objects.filter(pk__in=some).update(
+        due=True, attempts=2, degraded=True, last_error=error, next_attempt_at="2100-01-01T00:00:00Z"
+    )
+
+
+def _keep_figures() -> None:
+    """Ninety days of three variants."""
+    for back in range(90):
+        day = daily.today() - timedelta(days=back)
+        UsageDay.objects.bulk_create(
+            UsageDay(
+                day=day,
+                model_variant=f"variant-{number}",
+                replies=900,
+                input_tokens=10**6,
+                cost_usd=Decimal(1),
+            )
+            for number in range(3)
+        )
+        FoldDay.objects.create(
+            day=day, kind="fold", policy="chunked", folds=40, duration_ms=90_000, share_sum=30
+        )
+
+
+# The pages
+
+
+def _list(model: str, **query: Any) -> Where:
+    return lambda _: _url(f"admin:{model}_changelist", **query)
+
+
+def _of(which: str, name: str, **query: Any) -> Where:
+    """A page of the short or the long chat."""
+    return lambda world: _url(f"admin:{name}", getattr(world, which).pk, **query)
+
+
+def _in_chat(which: str, model: str, path: str = "chat", **query: Any) -> Where:
+    """A list, narrowed to one chat."""
+    return lambda world: _url(
+        f"admin:{model}_changelist", **{f"{path}__id__exact": getattr(world, which).pk}, **query
+    )
+
+
+def _at(which: str, share: float) -> Where:
+    """The chat's page at a message that far into it."""
+
+    def where(world: World) -> str:
+        chat: Chat = getattr(world, which)
+        return _url("admin:conversations_chat_change", chat.pk, at=max(1, int(chat.last_seq * share)))
+
+    return where
+
+
+def _newest(model: type[SummaryRevision] | type[Message], name: str) -> Where:
+    """The page of the long chat's newest row of a kind; of a message's record, by the message's id."""
+    order = "-version" if model is SummaryRevision else "-seq"
+    return lambda world: _url(
+        f"admin:{name}", model._default_manager.filter(chat=world.long).order_by(order)[0].pk
+    )
+
+
+def _diff(world: World) -> str:
+    last = ConversationBrief.objects.get(pk=world.long.pk).version
+    return _url("admin:memory_conversationbrief_diff", world.long.pk, **{"from": last - 1, "to": last})
+
+
+def _url(name: str, *args: Any, **query: Any) -> str:
+    url = reverse(name, args=args)
+    return f"{url}?{urlencode(query)}" if query else url
+
+
+PAGES: dict[str, Where] = {
+    "first page": lambda _: _url("admin:index"),
+    "overview": lambda _: _url("admin-overview"),
+    "overview of 90 days": lambda _: _url("admin-overview", days=90),
+    "playground": lambda _: _url("playground"),
+    "list of chats": _list("conversations_chat"),
+    "list of chats, by title": _list("conversations_chat", q="50000 turns"),
+    "list of messages": _list("conversations_message"),
+    "list of briefs": _list("memory_conversationbrief"),
+    "list of revisions": _list("memory_summaryrevision"),
+    "list of context records": _list("memory_contextrecord"),
+    "messages of the long chat": _in_chat("long", "conversations_message"),
+    "revisions of the long chat": _in_chat("long", "memory_summaryrevision"),
+    "records of the long chat": _in_chat("long", "memory_contextrecord", "reply__chat"),
+    "chat of 1,000 turns": _of("short", "conversations_chat_change"),
+    "long chat, newest": _of("long", "conversations_chat_change"),
+    "long chat, oldest": _at("long", 0),
+    "long chat, in the middle": _at("long", 0.5),
+    "long chat, search": _of("long", "conversations_chat_change", q=WORD),
+    "long chat, search in vain": _of("long", "conversations_chat_change", q="zeppelin"),
+    "long chat, what it would see now": _of("long", "conversations_chat_context"),
+    "message of the long chat": _newest(Message, "conversations_message_change"),
+    "context record of the long chat": _newest(Message, "memory_contextrecord_change"),
+    "brief of 1,000 turns": _of("short", "memory_conversationbrief_change"),
+    "brief of the long chat": _of("long", "memory_conversationbrief_change"),
+    "revision of the long chat": _newest(SummaryRevision, "memory_summaryrevision_change"),
+    "two revisions compared": _diff,
+    "edit the long chat's memory": _of("long", "memory_conversationbrief_edit"),
+    "progress of the long chat": _of("long", "memory_conversationbrief_progress"),
+    "compare policies on the long chat": _of("long", "memory_comparison_compare"),
+}
+"""By name, where a page is. One that needs no more than a name and a chat is a line here."""
