@@ -30,6 +30,11 @@ class Cell:
     value: float | None
     text: str
 
+    @property
+    def raw(self) -> str:
+        """The value for scripts, in no language."""
+        return "" if self.value is None else str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
