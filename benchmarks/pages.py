@@ -1,8 +1,8 @@
 """Pages of the admin on a database in long use: how long each takes, and how many queries.
 
 1,000 chats of 1,000 turns and one of 50,000, with their records and revisions, made in bulk; `BENCH_CHATS` says
-how many where that is too long to wait. Each page is asked for through Django's test client, in this process: the server's own
-time, without a network. A page of ours that is not in `PAGES` is missing here.
+how many where that is too long to wait. Each page is asked for through Django's test client, in this process: the
+server's own time, without a network. A page of ours that is not in `PAGES` is missing here.
 """
 
 from __future__ import annotations
