@@ -126,12 +126,18 @@ def read_pages(chat: Chat, rows_opened: int) -> Iterator[str]:
     for found in chat.comparisons.all():
         yield reverse("admin:memory_comparison_change", args=[found.pk])
     yield reverse("admin:conversations_chat_history", args=[chat.pk])
+    for page in ("edit", "diff"):
+        yield reverse(f"admin:memory_conversationbrief_{page}", args=[chat.pk])
+    yield reverse("admin:memory_conversationbrief_edit", args=[chat.pk]) + "?from=1"
     yield reverse("admin:auth_user_add")
     yield reverse("admin:auth_user_password_change", args=[chat.owner_id])
     yield reverse("admin:memory_comparison_compare", args=[chat.pk])
     yield reverse("admin:conversations_chat_changelist") + "?q=%3Cscript%3Ealert(1)%3C/script%3E"
     yield reverse("admin:conversations_message_changelist") + f"?chat__id__exact={chat.pk}"
-    yield reverse("admin:conversations_chat_change", args=[chat.pk]) + "?q=%3Cscript%3Ealert(1)%3C/script%3E&at=3"
+    yield (
+        reverse("admin:conversations_chat_change", args=[chat.pk])
+        + "?q=%3Cscript%3Ealert(1)%3C/script%3E&at=3"
+    )
     yield reverse("admin:conversations_chat_context", args=[chat.pk])
 
 
