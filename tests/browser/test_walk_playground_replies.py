@@ -134,3 +134,21 @@ def test_nothing_that_a_model_says_does_anything(visitor: Person) -> None:
         assert one.get_attribute("rel") == "noopener noreferrer nofollow"
     assert page.locator(ACTIVE).count() == 0
     assert visitor.troubles() == []
+
+
+def test_a_long_chat_is_a_few_elements_and_does_not_jump(visitor: Person) -> None:
+    chat_id = make_chat(visitor, *[(f"Number {n} is a number.", "echo") for n in range(90)])
+    page = enter(visitor, chat_id)
+    for _ in range(40):
+        page.evaluate("document.getElementById('scroller').scrollBy(0, -600)")
+        page.wait_for_timeout(60)
+    page.locator(".cm-user .cm-body", has_text="Number 0 is").wait_for()
+    assert page.locator(".cm-message").count() <= 160
+    page.get_by_role("button", name="↓ Newest").click()
+    page.locator(".cm-user .cm-body", has_text="Number 89 is").wait_for()
+    assert (
+        page.evaluate(
+            "(s => s.scrollHeight - s.scrollTop - s.clientHeight)(document.getElementById('scroller'))"
+        )
+        < 2
+    )
