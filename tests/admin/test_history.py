@@ -154,8 +154,9 @@ def test_what_was_forgotten_and_what_never_was_says_so(staff: Client, long: Chat
         response = staff.get(reverse(f"admin:{DIFF}", args=[long.pk]), odd)
         assert response.status_code == 404
         assert "has no such revision" in response.content.decode()
-    for odd in ({}, {"from": "x", "to": "y"}, {"from": "9" * 40}):
-        assert "<del>H059</del><ins>H060</ins>" in text_of(staff, DIFF, long.pk, **odd)
+    unclear: list[dict[str, str]] = [{}, {"from": "x", "to": "y"}, {"from": "9" * 40}]
+    for query in unclear:
+        assert "<del>H059</del><ins>H060</ins>" in text_of(staff, DIFF, long.pk, **query)
     nowhere = "01a1ff81-0000-7000-8000-000000000000"
     assert staff.get(reverse(f"admin:{DIFF}", args=[nowhere])).status_code == 404
 

@@ -91,6 +91,12 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
     drawn = Comparison.objects.filter(chat=chat)[0]
     yield "memory_comparison", "plot", reverse("admin:memory_comparison_plot", args=[drawn.pk])
     yield "memory_comparison", "compare", reverse("admin:memory_comparison_compare", args=[chat.pk])
+    for kind in ("diff", "progress"):
+        yield (
+            "memory_conversationbrief",
+            kind,
+            reverse(f"admin:memory_conversationbrief_{kind}", args=[chat.pk]),
+        )
     yield "conversations_chat", "context", reverse("admin:conversations_chat_context", args=[chat.pk])
 
 
@@ -103,7 +109,7 @@ def expected(who: Who, model: str, kind: str) -> int:
     )
     if kind == "context":  # nothing but content
         return SHOWN if sees and who.name in ("reader", "boss") else REFUSED
-    if kind in ("changelist", "change", "history", "plot", "compare"):
+    if kind in ("changelist", "change", "history", "plot", "compare", "diff", "progress"):
         return SHOWN if sees else REFUSED
     changes = who.is_superuser and (model in RIGHTS or (model, kind) in CHANGED)
     return SHOWN if changes else REFUSED
