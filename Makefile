@@ -39,7 +39,7 @@ test-services: .venv/installed
 
 # Chromium in the path, headless.
 test-browser: .venv/checks
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m browser $(WHERE)
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks

@@ -185,6 +185,7 @@ def pasted(screen: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], Run], tmp_path: Path) -> None:
     first = run()
@@ -211,6 +212,7 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert wait_for(lambda: not again.pids())
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 @pytest.mark.parametrize("mode", ["staff", "off"])
 def test_the_playground_is_for_whom_the_environment_says(
@@ -223,6 +225,7 @@ def test_the_playground_is_for_whom_the_environment_says(
     assert answer.status_code == {"staff": 302, "off": 404}[mode]
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_when_the_worker_dies_it_says_so_and_ends(run: Callable[[], Run]) -> None:
     one = run()
@@ -234,6 +237,7 @@ def test_when_the_worker_dies_it_says_so_and_ends(run: Callable[[], Run]) -> Non
     assert wait_for(lambda: not one.pids())
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_when_it_is_killed_nothing_goes_on(run: Callable[[], Run]) -> None:
     one = run()

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 TURNS = 30

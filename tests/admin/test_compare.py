@@ -51,6 +51,7 @@ def start(client: Client, chat: Chat, **form: Any) -> Any:
 # From the chat to the numbers
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_from_the_chat_to_the_numbers(staff: Client, chat: Chat, boss: User) -> None:
     for page in ("conversations_chat", "memory_conversationbrief"):

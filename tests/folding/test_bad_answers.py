@@ -23,7 +23,7 @@ from tests.folding.folds import assert_sound, revisions, run, wait_over
 from tests.invariants import check_all
 from tests.processes.prompts import code, codes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 MEGABYTE = 1024 * 1024
 ANSWERS = {

@@ -29,7 +29,7 @@ from tests.folding.folds import DOWN, assert_sound, revisions, run, wait_over
 from tests.invariants import check_all
 from tests.processes.prompts import code, codes
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 PAIRS = list(permutations(POLICIES, 2))
 NEIGHBOURS = list(zip(POLICIES, [*list(POLICIES)[1:], *list(POLICIES)[:1]], strict=True))

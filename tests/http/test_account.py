@@ -136,6 +136,7 @@ def test_it_may_be_asked_for_now_and_then(alice: Client, settings: Any) -> None:
     exported(alice)
 
 
+@pytest.mark.slow
 def test_a_slow_reader_holds_nothing_and_gets_each_chat_whole(alice: Client, upstream: FakeUpstream) -> None:
     """What changes meanwhile is told before or after, not both; a chat that goes is left out."""
     owner = User.objects.get(username="alice")

@@ -19,7 +19,7 @@ from memory.tokens import count_tokens
 from tests import invariants
 from tests.fakes.scripted import KeepingModel, ScriptedModel
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 TURNS = 40
 TALK = Talk(

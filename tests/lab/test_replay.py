@@ -21,6 +21,8 @@ from memory.lab.runner import LabError
 from memory.lab.talks import Exchange, Talk
 from memory.policies import POLICIES
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
 HELLO = {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]}

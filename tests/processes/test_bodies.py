@@ -16,7 +16,7 @@ from tests.faults.table import Tally
 from tests.live import Client
 from tests.processes.harness import Product
 
-pytestmark = [pytest.mark.processes]
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
 """64 KiB, as chunked transfer coding sends it."""

@@ -21,7 +21,7 @@ from tests.faults.table import Tally
 from tests.live import Client, joined
 from tests.processes.harness import Product, wait_for
 
-pytestmark = [pytest.mark.processes]
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SERVERS, AT_ONCE, LIMIT = 2, 100, 5
 """Each server is two processes."""

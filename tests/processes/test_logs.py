@@ -18,7 +18,7 @@ from tests.live import Client
 from tests.processes.harness import KEY, Product, wait_for
 from tests.processes.talking import LOW, say, settled
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 CANARY = "canary-7f3a"
 TURNS = 9

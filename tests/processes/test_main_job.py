@@ -21,7 +21,11 @@ WINDOW = 3
 
 
 @pytest.mark.promise("P11", injected="nothing: a code in every turn, looked for in every prompt after it")
-@pytest.mark.parametrize(("numbers", "turns", "folds"), [({}, 60, 2), (LOW, 30, 3)], ids=["defaults", "low"])
+@pytest.mark.parametrize(
+    ("numbers", "turns", "folds"),
+    [({}, 60, 2), pytest.param(LOW, 30, 3, marks=pytest.mark.slow)],
+    ids=["defaults", "low"],
+)
 def test_nothing_is_forgotten(
     product: Product, fake: FakeUpstream, numbers: dict[str, str], turns: int, folds: int
 ) -> None:
@@ -83,6 +87,7 @@ def _it_never_shows(chat_id: UUID, heard: list[Event]) -> None:
     assert all(summary[:20] not in streams for summary in summaries)
 
 
+@pytest.mark.slow
 def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> None:
     fake.hold("complete")
     product.worker()
@@ -109,6 +114,7 @@ def test_no_reply_waits_for_a_summary(product: Product, fake: FakeUpstream) -> N
     assert set.union(*seen(fake.calls("stream")[-1]).places) == {code(number) for number in range(60)}
 
 
+@pytest.mark.slow
 def test_chats_do_not_mix(product: Product, fake: FakeUpstream) -> None:
     product.env |= LOW
     product.worker()

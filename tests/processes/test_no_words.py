@@ -28,6 +28,8 @@ from tests.processes.family import descendants_of
 from tests.processes.harness import KEY, ROOT, Product, wait_for
 from tests.processes.talking import LOW, settled
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-7f3a"
 PASSWORD = "canary-password-91c2"
 QUICK = {

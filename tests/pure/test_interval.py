@@ -227,11 +227,13 @@ def test_a_paragraph_over_its_cap_is_cut_at_a_sentence() -> None:
     assert 60 < count_tokens(cut) <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["- a", "here is a summary", "x\n\n", "**", "Summary "])
 def test_a_huge_answer_ends_in_time(piece: str) -> None:
     assert 0 < count_tokens(absorbed(piece * (2_000_000 // len(piece)))) <= 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["Summary: ", f"{OPENING} ", "- \n", "\n#"])
 def test_a_huge_answer_that_says_nothing_ends_in_time(piece: str) -> None:
     with pytest.raises(Refusal):

@@ -20,7 +20,7 @@ from tests.faults.table import Tally
 from tests.folding.folds import run, together
 from tests.live import Client
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 CANARY = re.compile(r"Z[A-H]-\d{4}")
 USERS = "ABCDEF"

@@ -17,7 +17,7 @@ from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
 from tests.live import Client
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 SECOND = 1.0
 TRIES = 3
