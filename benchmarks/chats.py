@@ -158,6 +158,7 @@ def _brief(chat: Chat, unfolded: list[Exchange], folded: int, last: Message | No
         head=version,
         token_count=count_tokens(summary()) if folded else 0,
         state={"version": 1, "data": {}} if folded else {},
+        folded_tokens=124 * 2 * folded if folded else None,  # about, as the records have it
         unfolded_turns=len(unfolded),
         unfolded_tokens=sum(
             said.user_tokens + said.assistant_tokens + 2 * MESSAGE_OVERHEAD for said in unfolded
