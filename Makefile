@@ -35,7 +35,7 @@ test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
 test-services: .venv/installed
-	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services
+	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services $(WHERE)
 
 # Chromium in the path, headless.
 test-browser: .venv/checks

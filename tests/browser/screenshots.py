@@ -118,7 +118,7 @@ def show_memory(somebody: Person) -> None:
 
 
 def preview(somebody: Person) -> None:
-    somebody.page.fill("#content textarea[name=message]", "Who looks after the bass?")
+    somebody.page.get_by_label("Question").fill("Who looks after the bass?")
     somebody.page.click("#content form [type=submit]")
     settle(somebody)
 
