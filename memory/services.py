@@ -7,8 +7,6 @@ another way. Folding is not started from here but by memory's own post-save rece
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +18,7 @@ from django.utils import timezone
 
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
-from conversations.models import ActiveReply, Chat, Message, Status
+from conversations.models import Chat, Message, Status
 from memory import (
     carding,
     daily,
@@ -32,7 +30,7 @@ from memory import (
     stepping,
 )
 from memory.chat_limits import limits_of, new_brief
-from memory.context import Asked, Context, assemble, rebuild
+from memory.context import Asked, Context, assemble
 from memory.embeddings import knows_meanings as knows_meanings
 from memory.embeddings import last_question as last_question
 from memory.embeddings import near_in_meaning as near_in_meaning
@@ -55,10 +53,8 @@ from memory.models import (
 )
 from memory.outlines import outline_sections
 from memory.plan import choose
-from memory.planned import Plan
 from memory.policies import (
     Counts,
-    State,
     StateSection,
     get_policy,
     is_due,
@@ -67,6 +63,11 @@ from memory.policies import (
     with_window,
 )
 from memory.policies.card import CardRequest, request_of
+from memory.records import RECORDED, record_of
+from memory.records import card_of as card_of
+from memory.records import material_of as material_of
+from memory.records import outline_of as outline_of
+from memory.records import past_context as past_context
 from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD
 
@@ -118,7 +119,7 @@ def context_for(
     asked = _asked(chat, question, request, turn_instructions, sources)
     context = _assemble(brief, asked, before_seq, limits, near)
     _log_cuts(chat, context)
-    record = {**_record(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
+    record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
         record |= carding.asked(brief, request)
     return Prepared(context.prompt, record, brings_card=request.form == "block")
@@ -146,47 +147,6 @@ def preview(
     return _assemble(brief, _asked(chat, question, request, "", sources), None, limits, near)
 
 
-def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
-    """What the model was sent for `reply`, rebuilt from its record, and the hash that the record has of it.
-
-    None for a message that has no record: one of a user, or imported.
-    """
-    if isinstance(reply, ActiveReply):
-        record, question = reply.context, reply.user_message.content
-    else:
-        stored = ContextRecord.objects.filter(pk=reply.pk).first()
-        if stored is None or reply.reply_to is None:
-            return None
-        record, question = {name: getattr(stored, name) for name in _RECORDED}, reply.reply_to.content
-    plan = Plan.from_json(record["plan"])
-    state = _state_of(reply.chat_id, record["revision"])
-    instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
-    asked = Asked(question, instructions, sources, str(reply.chat_id))
-    outline = shown.outline(reply.chat_id, plan.outline_of)
-    sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
-    turns, said = shown.planned_turns(reply.chat_id, plan), recall.quoted(reply.chat_id, plan)
-    return rebuild(plan, sections, turns, asked, said), record["prompt_hash"]
-
-
-def card_of(reply: Message | ActiveReply) -> str:
-    """What became of the memory card of a reply; "" where none was asked for, or the reply is being written."""
-    return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
-
-
-def outline_of(message_id: UUID) -> dict[str, Any]:
-    """The token counts of what the model was sent for a reply: `{"tokens", "budget", "sections"}`, or {}."""
-    record = ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first()
-    return dict(record) if record else {}
-
-
-def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
-    """The instructions and sources that were sent with the question of `reply`, to ask it again."""
-    record = ContextRecord.objects.filter(pk=reply.pk).first()
-    if record is None:
-        return "", ()
-    return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
-
-
 def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> None:
     """Keep what the model was sent for `reply`, and the `card` that came with it.
 
@@ -201,7 +161,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         changed = reply if reply.status == Status.FAILED else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
     became = carding.take(reply, record, card) if carding.was_asked(record) else Card.NONE
-    recorded = {name: record[name] for name in _RECORDED}
+    recorded = {name: record[name] for name in RECORDED}
     ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
 
 
@@ -316,12 +276,6 @@ def _enqueue_if_waiting(brief: ConversationBrief) -> None:
         queueing.enqueue_fold(brief.chat_id)
 
 
-_RECORDED = (
-    "revision policy plan sections tokens budget unrepresented clipped dropped "
-    "instructions_hash turn_instructions_hash sources_hash prompt_hash"
-).split()
-
-
 def _assemble(
     brief: ConversationBrief,
     asked: Asked,
@@ -377,54 +331,3 @@ def _log_cuts(chat: Chat, context: Context) -> None:
                 "turns_left_out": context.unrepresented,
             },
         )
-
-
-def _record(
-    chat: Chat, brief: ConversationBrief, context: Context, asked: Asked, turn_instructions: str
-) -> dict[str, Any]:
-    sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
-    texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources) if text}
-    if texts:
-        rows = [ContextText(chat=chat, sha256=sha256, text=text) for sha256, text in texts.items()]
-        ContextText.objects.bulk_create(rows, ignore_conflicts=True)
-    return {
-        "revision": brief.head,
-        "policy": brief.policy,
-        "plan": context.plan.to_json(),
-        "sections": [
-            {
-                "kind": section.kind,
-                "tokens": section.tokens,
-                "message_ids": [str(message_id) for message_id in section.message_ids],
-                "clipped": section.clipped,
-            }
-            for section in context.sections
-        ],
-        "tokens": context.tokens,
-        "budget": context.budget,
-        "unrepresented": context.unrepresented,
-        "clipped": context.clipped,
-        "dropped": context.dropped,
-        "instructions_hash": _hash(asked.instructions),
-        "turn_instructions_hash": _hash(turn_instructions),
-        "sources_hash": _hash(sources),
-        "prompt_hash": context.prompt_hash,
-        "anchor_before": brief.anchor_seq,
-    }
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
-
-
-def _material(chat_id: UUID, instructions_hash: str, sources_hash: str) -> tuple[str, tuple[Source, ...]]:
-    wanted = [sha256 for sha256 in (instructions_hash, sources_hash) if sha256]
-    rows = ContextText.objects.filter(chat_id=chat_id, sha256__in=wanted) if wanted else ()
-    texts = {row.sha256: row.text for row in rows}
-    sources = json.loads(texts.get(sources_hash, "[]"))
-    return texts.get(instructions_hash, ""), tuple(Source(title, text) for title, text in sources)
-
-
-def _state_of(chat_id: UUID, version: int) -> State:
-    revision = SummaryRevision.objects.filter(chat_id=chat_id, version=version).first() if version else None
-    return State.from_json(revision.global_summary, revision.state) if revision else State()
