@@ -18,6 +18,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.urls import resolve
 from knox.models import AuthToken
 
 from conversations import quickstart
@@ -185,6 +186,13 @@ def pasted(screen: str) -> str:
     return done.stdout
 
 
+def sample_page(screen: str) -> str | None:
+    """The name of the page that is printed for the sample chat."""
+    found = re.search(r"^  Sample chat +http://[^/]+(/\S+)$", screen, re.MULTILINE)
+    assert found is not None, screen
+    return resolve(found[1]).url_name
+
+
 @pytest.mark.slow
 @pytest.mark.processes
 def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], Run], tmp_path: Path) -> None:
@@ -193,6 +201,7 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
     assert "Friday 10 July, 19:00" in joined(events)
     assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
+    assert sample_page(first.screen) == "conversations_chat_change"
     assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
     assert first.pids("uvicorn")
     assert first.pids("manage.py worker")
@@ -206,7 +215,7 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert (tmp_path / "log" / "worker.log").exists()
 
     again = run()
-    secrets = re.compile(r"password (\S+)|Bearer (\w+)|brief/([\w-]+)")
+    secrets = re.compile(r"password (\S+)|Bearer (\w+)|chat/([\w-]+)/change")
     assert secrets.findall(again.screen) == secrets.findall(first.screen)
     assert again.end(signal.SIGTERM)[0] == 0
     assert wait_for(lambda: not again.pids())

@@ -65,7 +65,7 @@ def running(folder: Path, **env: str) -> Iterator[FirstLook]:
     try:
         screen = _screen(process)
         secrets = json.loads((folder / "quickstart.json").read_text())
-        found = re.search(r"conversationbrief/([0-9a-f-]{36})/", screen)
+        found = re.search(r"conversations/chat/([0-9a-f-]{36})/", screen)
         assert found is not None, screen
         url = f"http://127.0.0.1:{port}"
         token = secrets["demo_token"]

@@ -36,8 +36,8 @@ chatmemory is running. {model}
 
 {playground}  Admin         http://{host}:{port}/admin/
                 {login}
-  Sample chat   http://{host}:{port}/admin/memory/conversationbrief/{chat_id}/change/
-                what is remembered of it, and how that came to be
+  Sample chat   http://{host}:{port}/admin/conversations/chat/{chat_id}/change/
+                what was said, and beside it what is remembered of it
   API           http://{host}:{port}/v1/docs
   Logs          {logs}
 
