@@ -16,7 +16,6 @@ from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin import code_of
 from conversations.admin_content import OfChatAdmin, Page, sees_cost
 from conversations.admin_html import admin_url, link
-from conversations.models import Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
 from memory.admin.differing import DiffPage
@@ -26,6 +25,7 @@ from memory.coverage import Coverage, coverage_of
 from memory.lineage import remembered, text_of
 from memory.models import ConversationBrief, SummaryRevision
 from memory.progress import told
+from memory.timelines import folded_turns, versions_of
 
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""
@@ -112,10 +112,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
 
 def coverage(brief: ConversationBrief) -> Coverage:
     """Where the finished turns stand in the prompt that would be sent now."""
-    folded = Message.objects.filter(
-        chat_id=brief.chat_id, role=Role.USER, seq__gt=0, seq__lte=brief.folded_through_seq
-    ).count()
-    return coverage_of(services.preview(brief.chat).plan, folded)
+    return coverage_of(services.preview(brief.chat).plan, folded_turns(brief, versions_of(brief)))
 
 
 def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
