@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from uuid import UUID
 
 from django.db import connection
@@ -26,6 +27,8 @@ from memory.recall_schema import (
 
 FINDS, FEWEST, MOST = 400, 40, 120
 """Finds that are read of all terms together, and the bounds of those of one term."""
+MOST_TOGETHER = 40
+"""Finds of terms that are looked up together: each is dear, because most of the finds of either are passed over."""
 MOST_EVERYWHERE = 400
 """The same where all chats of an owner are searched."""
 
@@ -60,24 +63,26 @@ def _read(found: str | None, most: int) -> Postings:
 
 
 _SQLITE_ONE = (
-    f"(SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq FROM {FTS} WHERE {FTS} MATCH %s"
-    f" AND rowid > %s AND rowid < %s ORDER BY rowid DESC LIMIT %s))"
+    f"(SELECT group_concat(seq) FROM (SELECT rowid & {2**SEQ_BITS - 1} AS seq FROM {FTS} WHERE {FTS} MATCH %(term{{}})s"
+    f" AND rowid > chat.id << {SEQ_BITS} AND rowid < chat.id << {SEQ_BITS} | %(before)s"
+    f" ORDER BY rowid DESC LIMIT %(most)s))"
 )
 
 
-def _sqlite(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> list[str | None]:
+def _sqlite(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = chat_id.hex[-KEY_CHARS:]
+    params: dict[str, str | int] = {f"term{at}": _all_of(token, key) for at, token in enumerate(tokens)}
+    params |= {"chat": chat_id.hex, "before": before_seq, "most": most}
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT id FROM {CHATS} WHERE chat_id = %s", [chat_id.hex])
-        number = cursor.fetchone()
-        if number is None:
-            return [None] * len(tokens)
-        first = number[0] << SEQ_BITS
-        params: list[str | int] = []
-        for token in tokens:
-            params += [_all_of(token, key), first, first | before_seq, most]
-        cursor.execute("SELECT " + ", ".join([_SQLITE_ONE] * len(tokens)), params)
-        return list(cursor.fetchone())
+        cursor.execute(_sqlite_of(len(tokens)), params)
+        found: Sequence[str | None] | None = cursor.fetchone()
+    return found or [None] * len(tokens)
+
+
+@cache
+def _sqlite_of(terms: int) -> str:
+    ones = ", ".join(_SQLITE_ONE.format(at) for at in range(terms))
+    return f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s"
 
 
 _POSTGRESQL = (
@@ -92,7 +97,7 @@ _POSTGRESQL = (
 whole chat instead, by its other index."""
 
 
-def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> list[str | None]:
+def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = str(chat_id)[-KEY_CHARS:]
     asked = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
     with connection.cursor() as cursor:
