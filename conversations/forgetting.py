@@ -48,13 +48,14 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     # What costs time comes before the lock.
     found = {"token_count": count_tokens(content), "terms": stored_terms(content, chat.owner_id)}
     told = outline(content)
+    counted = _count_beforehand(chat.pk, message_id)
     with transaction.atomic():
         message = _locked(chat.pk, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
             raise Conflict("There is nothing to edit: this message was deleted, or never became one.")
         if message.content != content:
             is_reply = message.role == Role.ASSISTANT
-            _change(message, content=content, outline=told if is_reply else "", **found)
+            _change(message, counted, content=content, outline=told if is_reply else "", **found)
     return message
 
 
@@ -63,10 +64,17 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
 
     Raises NotFound; ChatBusy for a reply being written and its question.
     """
+    counted = _count_beforehand(chat_id, message_id)
     with transaction.atomic():
         message = _locked(chat_id, message_id)
         if message.status != Status.DELETED:
-            _change(message, status=Status.DELETED, **_EMPTIED)
+            _change(message, counted, status=Status.DELETED, **_EMPTIED)
+
+
+def _count_beforehand(chat_id: UUID, message_id: UUID) -> memory.Tally | None:
+    """What costs time in a chat of which much is not folded, before the lock."""
+    seq = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", flat=True).first()
+    return None if seq is None else memory.count_beforehand(chat_id, seq)
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:
@@ -81,7 +89,7 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
     return message
 
 
-def _change(message: Message, **fields: Any) -> None:
+def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
     """Store these fields, and let nothing stand that was made of what they held before."""
     message.edited_at = timezone.now()
     for name, value in fields.items():
@@ -89,7 +97,7 @@ def _change(message: Message, **fields: Any) -> None:
     message.save(update_fields=[*fields, "edited_at"])
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at)
     first = _tell_turn_anew(message)
-    memory.messages_changed(message.chat_id, from_seq=first, forgets=True)
+    memory.messages_changed(message.chat_id, from_seq=first, forgets=True, beforehand=counted)
     logger.info(
         "message forgotten" if message.status == Status.DELETED else "message edited",
         extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},

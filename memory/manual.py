@@ -18,6 +18,7 @@ from conversations.models import Chat
 from memory.chat_limits import limits_for, limits_of, wanted_limits
 from memory.limits import MemoryLimits
 from memory.lineage import text_of
+from memory.loading import Tally, tally
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.policies import POLICIES, State
 from memory.policies.by_hand import edited, parts_of
@@ -85,7 +86,10 @@ def edit_by_hand(
     that was asked for. Raises `BadEdit` (`memory.policies.hand_parts`), `NotFound` and `Conflict`.
     """
     older = base is not None and base != on_version
-    epoch = restorable(chat, base)[0] if older and base is not None else None
+    epoch, counted = None, None
+    if older and base is not None:
+        epoch, revision = restorable(chat, base)
+        counted = tally(chat.pk, revision.through_seq)
     with transaction.atomic():
         brief = locked_brief(chat.pk)
         if brief is None or brief.head != on_version:
@@ -93,7 +97,7 @@ def edit_by_hand(
         if epoch is not None and brief.epoch != epoch:
             raise Conflict("The chat keeps changing. Try again in a moment.")
         revision = changed(brief, _readable(chat, base or on_version), changes)
-        _publish(brief, revision, user)
+        _publish(brief, revision, user, counted)
     logger.info(
         "memory edited by hand",
         extra={
@@ -106,11 +110,13 @@ def edit_by_hand(
     return brief
 
 
-def _publish(brief: ConversationBrief, revision: SummaryRevision, user: User | None) -> None:
+def _publish(
+    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
+) -> None:
     before = SummaryRevision.objects.get(chat_id=brief.chat_id, version=revision.parent or 0)
     if (before.global_summary, before.state) == (revision.global_summary, revision.state):
         raise Conflict("Nothing was changed.")
-    revision.tokens_before = choose(brief, revision)
+    revision.tokens_before = choose(brief, revision, counted)
     revision.version, revision.tokens_after = brief.version, brief.token_count
     revision.retained = asdict(retained(text_of(before), text_of(revision)))
     revision.created_by = user

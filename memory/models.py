@@ -143,6 +143,7 @@ class SummaryRevision(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["-id"], name="revision_wanting", condition=Q(is_wanting=True)),
+            models.Index(fields=["chat", "seen_seq"], name="revision_chat_seen"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["chat", "version"], name="revision_chat_version"),

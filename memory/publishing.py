@@ -23,19 +23,11 @@ from django.utils import timezone
 from chatmemory import faults
 from conversations.models import Chat
 from memory import daily
-from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS
-from memory.loading import (
-    count_folded_tokens,
-    newest_turns,
-    pending_seq,
-    recount,
-    set_counters,
-    stored_state,
-)
+from memory.loading import count_folded_tokens, recount, set_totals
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.pacing import backoff_seconds
-from memory.policies import get_policy, with_window
+from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 from memory.salience import Retained
 
@@ -209,13 +201,6 @@ def _recount(brief: ConversationBrief, result: Result) -> None:
     if result.kind == Kind.REBUILD or left <= MAX_TURNS:
         recount(brief)
         return
-    policy, limits = get_policy(brief.policy), limits_of(brief)
-    newest = newest_turns(
-        brief.chat_id,
-        brief.folded_through_seq,
-        limit=policy.window_reach(limits),
-        before_seq=pending_seq(brief.chat_id),
-    )
     totals = Counts(
         turns=left,
         tokens=max(0, brief.unfolded_tokens - result.folded.tokens),
@@ -223,7 +208,7 @@ def _recount(brief: ConversationBrief, result: Result) -> None:
         window_turns=0,
         window_tokens=0,
     )
-    set_counters(brief, with_window(totals, policy, stored_state(brief), newest, limits), limits)
+    set_totals(brief, totals)
 
 
 def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:

@@ -1,41 +1,30 @@
 """Restoring: what an older revision says made current again, as a new revision; folding goes on from there.
 
-Only where all that the older revision was made from still stands as it was: its sources, and those of the revisions it
-goes on from, are read again and held against their hashes. So no text comes back that somebody changed or deleted.
+Only where all that the older revision was made from still stands. That is not looked up in the messages: whatever
+changes one leaves its mark in the same transaction, on every revision that had seen it (`memory.stepping`), or, where
+an answer is replaced, on the last turn it had seen. So it costs what lies after the older revision, not the chat, and
+no text comes back that somebody changed or deleted.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Role
 from memory import queueing, stepping
-from memory.loading import each_turn, recount
+from memory.loading import Tally, recount, tally
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.policies import POLICIES
-from memory.provenance import source_hash
 from memory.publishing import locked_brief
-from memory.turns import Turn
 
 logger = logging.getLogger(__name__)
 
 TRIES = 3
-"""What changes while the sources are read makes them be read again; so often."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The messages that one revision folded, and the hash of their turns."""
-
-    from_seq: int
-    through_seq: int
-    hash: str
+"""What changes while it is looked at makes it be looked at again; so often."""
 
 
 def restore(chat: Chat, version: int, user: User | None = None) -> ConversationBrief:
@@ -47,12 +36,13 @@ def restore(chat: Chat, version: int, user: User | None = None) -> ConversationB
     """
     for _ in range(TRIES):
         epoch, revision = restorable(chat, version)
+        counted = tally(chat.pk, revision.through_seq)  # it may be thousands of turns: not while others wait
         with transaction.atomic():
             brief = locked_brief(chat.pk)
             # Whatever takes text out of memory, revisions with it, is another epoch.
             if brief is None or brief.epoch != epoch:
                 continue
-            _make_current(brief, revision, user)
+            _make_current(brief, revision, user, counted)
         logger.info(
             "memory restored",
             extra={
@@ -79,71 +69,35 @@ def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
         raise Conflict(f"The texts of version {version} were deleted. It cannot be restored.")
     if revision.policy not in POLICIES:
         raise Conflict(f"Version {version} was made by a policy that is no more. It cannot be restored.")
-    _require_true(revision)
+    if _tells_of_replaced(revision):
+        raise Conflict(
+            f"Version {version} tells of an answer that was replaced since. It cannot be restored."
+        )
     return epoch, revision
 
 
-def _require_true(revision: SummaryRevision) -> None:
-    sources = _sources(revision)
-    turns = each_turn(revision.chat_id, 0, revision.through_seq + 1, text=True)
-    if sources is None or not _stand(sources, turns) or _tells_of_replaced(revision):
-        raise Conflict(
-            f"Version {revision.version} tells of messages that were changed, deleted or replaced since. "
-            "It cannot be restored."
-        )
-
-
-def _sources(revision: SummaryRevision) -> list[Source] | None:
-    """What the revision was made from, from the first message on; None where a revision it goes on from is gone."""
-    columns = ("version", "parent", "kind", "from_seq", "through_seq", "source_hash")
-    rows = SummaryRevision.objects.filter(chat_id=revision.chat_id, version__lte=revision.version)
-    lineage = {row[0]: row[1:] for row in rows.values_list(*columns)}
-    sources: list[Source] = []
-    version: int | None = revision.version
-    while version:
-        if version not in lineage:
-            return None
-        version, kind, from_seq, through_seq, hash_ = lineage[version]
-        if through_seq >= from_seq:
-            sources.append(Source(from_seq, through_seq, hash_))
-        if kind == Kind.REBUILD:
-            break
-    return sources[::-1]
-
-
-def _stand(sources: Sequence[Source], turns: Iterable[Turn]) -> bool:
-    """Whether `turns`, all of them from the first on, are what `sources` were."""
-    waiting = list(sources[::-1])
-    so_far = ""
-    for turn in turns:
-        if not waiting or turn.from_seq < waiting[-1].from_seq or turn.through_seq > waiting[-1].through_seq:
-            return False
-        so_far = source_hash([turn], so_far)
-        if turn.through_seq == waiting[-1].through_seq:
-            if so_far != waiting.pop().hash:
-                return False
-            so_far = ""
-    return not waiting
-
-
 def _tells_of_replaced(revision: SummaryRevision) -> bool:
-    """Whether an answer was replaced of which a card told before its turn was folded. No hash tells of those."""
-    told = Message.objects.filter(
-        chat_id=revision.chat_id, seq__gt=revision.through_seq, seq__lte=revision.seen_seq
-    )
-    return told.filter(superseded_by__isnull=False).exists()
+    """Whether an answer that the revision had seen was replaced later. Only that of a chat's last turn ever is."""
+    seen = Message.objects.filter(chat_id=revision.chat_id, seq__lte=revision.seen_seq)
+    asked = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
+    turn = seen.filter(seq__gte=asked or 1, token_count__gt=0)
+    return turn.filter(superseded_by__seq__gt=revision.seen_seq).exists()
 
 
-def _make_current(brief: ConversationBrief, revision: SummaryRevision, user: User | None) -> None:
-    tokens_before = choose(brief, revision)
+def _make_current(
+    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
+) -> None:
+    tokens_before = choose(brief, revision, counted)
     keep(brief, _revision(brief, revision, tokens_before, user))
 
 
-def choose(brief: ConversationBrief, revision: SummaryRevision) -> int:
+def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally | None = None) -> int:
     """Let `brief`, which is locked, say what `revision` says, because somebody chose it. Saves nothing.
 
-    It gets a version and an epoch of its own. Returns the tokens of the memory before.
+    It gets a version and an epoch of its own. `counted` is what follows the revision, if that was counted before.
+    Returns the tokens of the memory before.
     """
+    still = counted if counted and counted.epoch == brief.epoch else None
     tokens_before, policy_before = brief.token_count, brief.policy
     stepping.stand_on(brief, revision)
     brief.version += 1
@@ -157,7 +111,7 @@ def choose(brief: ConversationBrief, revision: SummaryRevision) -> int:
         brief.options = brief.chat.options
     elif brief.policy != policy_before:
         brief.options = {}
-    recount(brief)
+    recount(brief, still)
     return tokens_before
 
 

@@ -40,6 +40,7 @@ from memory.freshening import freshen as freshen
 from memory.freshening import require_fresh
 from memory.limits import MemoryLimits
 from memory.lines import line_cost
+from memory.loading import Tally as Tally
 from memory.models import (
     Card,
     ChatEmbeddings,
@@ -184,23 +185,42 @@ def count_reply(reply: Message) -> None:
     _enqueue_if_waiting(brief)
 
 
-def messages_changed(chat_id: UUID, *, from_seq: int, forgets: bool = False) -> ConversationBrief:
+def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
+    """Count what will be left to fold once message `seq` has changed, for `messages_changed`: outside its transaction.
+
+    There may be ten thousand turns, and on SQLite nobody else could write meanwhile.
+    """
+    brief = ConversationBrief.objects.filter(pk=chat_id).first()
+    if brief is None:
+        return None
+    after = brief.folded_through_seq
+    if seq <= brief.seen_seq:
+        older = stepping.newest_before(chat_id, seq)
+        after = older.through_seq if older else 0
+    return loading.tally(chat_id, after, besides=seq)
+
+
+def messages_changed(
+    chat_id: UUID, *, from_seq: int, forgets: bool = False, beforehand: Tally | None = None
+) -> ConversationBrief:
     """Messages from `from_seq` on came, went or changed, other than by a turn: what stood on them stands no more.
 
     The brief steps back to the newest revision that had not seen them; a fold under way cannot publish. What is left
     is counted anew and folded again when due. Runs in the transaction of the change. `forgets`: their former text is to
-    be nowhere; so what the later revisions say goes, too. Returns the brief as it is then.
+    be nowhere; so what the later revisions say goes, too. `beforehand` is what `count_beforehand` counted; without it,
+    or if something else changed since, all that is left is counted here. Returns the brief as it is then.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
+    still = beforehand if beforehand and beforehand.epoch == brief.epoch else None
     brief.epoch += 1
     embedding_work.step_back(chat_id, from_seq)
     if forgets:
         stepping.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         stepping.step_back(brief, from_seq)
-    loading.recount(brief)
+    loading.recount(brief, still)
     brief.save()
     _enqueue_if_waiting(brief)
     embedding_work.has_been_said(chat_id)

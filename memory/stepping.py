@@ -7,8 +7,9 @@ up; and the step back is a revision of its own, so that the version grows and ev
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, F, Min, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
@@ -29,7 +30,7 @@ _EMPTIED: dict[str, Any] = {
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
-    older = _before(brief, from_seq)
+    older = newest_before(brief.chat_id, from_seq)
     stand_on(brief, older)
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
@@ -57,7 +58,7 @@ def _empty(brief: ConversationBrief, from_seq: int) -> None:
     """Empty what had seen a message from `from_seq` on, and what later revisions say in comparing with it."""
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
     seen = revisions.filter(seen_seq__gte=from_seq)
-    first = seen.order_by("version").values_list("version", flat=True).first()
+    first = seen.aggregate(first=Min("version"))["first"]
     if first is not None:
         revisions.filter(version__gt=first, drift__isnull=False).update(drift=None)
         seen.update(**_EMPTIED, forgotten_at=Now())
@@ -76,13 +77,19 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     brief.last_summarized_message = _replies(brief).filter(seq__lte=brief.folded_through_seq).first()
 
 
-def _before(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
-    """The newest revision that had not seen `from_seq`; none that ends with the card of an answer since replaced."""
-    replaced = Message.objects.filter(chat_id=brief.chat_id, superseded_by__isnull=False).values("seq")
-    revisions = SummaryRevision.objects.filter(
-        chat_id=brief.chat_id, seen_seq__lt=from_seq, forgotten_at=None
+def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
+    """The newest revision that had not seen `from_seq`; none that ends with the card of an answer since replaced.
+
+    Reads the revisions since, whatever the chat's length.
+    """
+    replaced = Message.objects.filter(
+        chat_id=OuterRef("chat_id"), seq=OuterRef("seen_seq"), superseded_by__isnull=False
     )
-    return revisions.exclude(seen_seq__in=replaced).order_by("-version").first()
+    # `+ 0`, or SQLite takes all older revisions from the index of `seen_seq`, and sorts them.
+    revisions = SummaryRevision.objects.filter(chat_id=chat_id, forgotten_at=None).alias(
+        seen=F("seen_seq") + 0
+    )
+    return revisions.filter(seen__lt=from_seq).exclude(Exists(replaced)).order_by("-version").first()
 
 
 def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int) -> SummaryRevision:

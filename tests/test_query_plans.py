@@ -30,7 +30,9 @@ from conversations.views import ChatsView, ChatView, MessageView, messages_page
 from memory import folding, sweeping
 from memory import services as memory
 from memory.models import ConversationBrief
+from memory.restoring import restore
 from memory.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
+from tests.factories import brief_of
 
 LONG_TURNS = 25_000
 SHORT_TURNS = 100
@@ -55,7 +57,10 @@ class World:
         assert view.as_view()(request, **arguments).status_code == 200
 
     def newest(self) -> Message:
-        return Message.objects.get(chat=self.long, seq=self.long.last_seq)
+        return self.at(self.long.last_seq)
+
+    def at(self, seq: int) -> Message:
+        return Message.objects.get(chat=self.long, seq=seq)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +150,9 @@ ACTS: dict[str, Callable[[World], object]] = {
     ),
     "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
     "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
-    "edit behind the fold": lambda world: memory.messages_changed(world.long.pk, from_seq=49_000),
+    "edit behind the fold": lambda world: memory.messages_changed(world.long.pk, from_seq=49_999),
+    "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
+    "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
 }
 
 

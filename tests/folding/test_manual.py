@@ -161,11 +161,10 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
 
 def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
     chat = folded_chat(model)
-    stood = Message.objects.get(chat=chat, seq=8)
-    Message.objects.filter(pk=stood.pk).update(content="T4 was not this")
-    with pytest.raises(Conflict, match="Version 2 tells of messages that were changed"):
+    forgetting.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
+    run(chat)
+    with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         write(chat, base=2)
-    stood.save()
 
 
 def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from uuid import UUID
 
 import pytest
 
@@ -11,7 +12,8 @@ from chatmemory.llm.protocol import Prompt
 from conversations import forgetting
 from conversations.models import Chat, Message
 from conversations.services import update_chat
-from memory import restoring
+from memory import loading
+from memory.loading import Tally
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.requesting import request_resummarize
 from memory.restoring import restore
@@ -125,27 +127,16 @@ def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> N
     assert restore(chat, 1).global_summary == revisions(chat)[0].global_summary
 
 
-@pytest.mark.parametrize("text", ["T4 was not this", ""])
-def test_its_sources_are_read_again_whatever_the_versions_say(model: KeepingModel, text: str) -> None:
-    """Not even where nobody told memory of the change."""
+def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) -> None:
+    """As if its turn had been folded while it was the last one."""
     chat = folded_chat(model)
-    stood = Message.objects.get(chat=chat, seq=8)
-    Message.objects.filter(pk=stood.pk).update(content=text, token_count=0 if not text else 7)
-    for version in (2, 3):
-        with pytest.raises(Conflict, match=f"Version {version} tells of messages that were changed"):
-            restore(chat, version)
-    restore(chat, 1)
-    Message.objects.filter(pk=stood.pk).update(content=stood.content, token_count=stood.token_count)
-    assert restore(chat, 3).folded_through_seq == 18
-
-
-def test_a_version_whose_parent_is_gone_cannot_be_shown_to_be_true(model: KeepingModel) -> None:
-    chat = folded_chat(model)
-    gone = revisions(chat)[0]
-    SummaryRevision.objects.filter(pk=gone.pk).delete()
-    with pytest.raises(Conflict):
-        restore(chat, 3)
-    gone.save(force_insert=True)
+    first = Message.objects.get(chat=chat, seq=6)
+    later = Message.objects.get(chat=chat, seq=14)
+    Message.objects.filter(pk=first.pk).update(superseded_by=later)
+    with pytest.raises(Conflict, match="Version 1 tells of an answer that was replaced"):
+        restore(chat, 1)
+    Message.objects.filter(pk=first.pk).update(superseded_by=None)
+    assert restore(chat, 1).folded_through_seq == 6
 
 
 def test_what_a_card_told_of_before_its_turn_was_folded_counts_too(model: KeepingModel) -> None:
@@ -217,7 +208,7 @@ def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
         read += 1
         ConversationBrief.objects.filter(chat=chat).update(epoch=100 + read)
 
-    monkeypatch.setattr("memory.restoring._require_true", changing)
+    monkeypatch.setattr("memory.restoring.tally", changing)
     with pytest.raises(Conflict, match="keeps changing"):
         restore(chat, 1)
     assert read == 3
@@ -229,13 +220,14 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
 ) -> None:
     chat = folded_chat(model)
     message = Message.objects.get(chat=chat, seq=3)
-    looked = restoring._require_true
+    counted = loading.tally
 
-    def looks_first(revision: SummaryRevision) -> None:
-        looked(revision)
+    def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
+        found = counted(chat_id, after_seq)
         forgetting.forget_message(chat.pk, message.pk)
+        return found
 
-    monkeypatch.setattr(restoring, "_require_true", looks_first)
+    monkeypatch.setattr("memory.restoring.tally", counts_first)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         restore(chat, 2)
     assert Kind.RESTORE not in [row.kind for row in revisions(chat)]
