@@ -60,6 +60,9 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     lookups: ClassVar[tuple[str, ...]] = ()
     """Query parameters of our own links, besides those of filters and of the chat."""
 
+    list_filter: ClassVar[tuple[Any, ...]] = ()
+    """Filters offered everywhere: only such as find their rows by an index."""
+
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
@@ -101,8 +104,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
 
-    def get_list_filter(self, request: HttpRequest) -> tuple[str, ...]:
-        return self.chat_filters if self.chat_parameter in request.GET else ()
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_filter, *(self.chat_filters if self.chat_parameter in request.GET else ()))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

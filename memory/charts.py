@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from memory.figures import Number, short, usd
 
@@ -36,6 +37,13 @@ class Cell:
         return "" if self.value is None else str(self.value)
 
 
+class Day(NamedTuple):
+    """A day as scripts read it, and as people do."""
+
+    iso: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Chart:
     """A chart and the table beneath it: a row a day, a column a series."""
@@ -45,7 +53,7 @@ class Chart:
     unit: str
     """`tokens`, `USD`, `s`, `%`, or "" for counts."""
     columns: Sequence[str]
-    rows: Sequence[tuple[date, Sequence[Cell]]]
+    rows: Sequence[tuple[Day, Sequence[Cell]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +243,13 @@ def _chart(
     """`gaps`: a day without a figure has none; else it has 0."""
     empty = None if gaps else 0.0
     kept = {label: by_day for label, by_day in series.items() if by_day or not gaps}
-    rows = [(day, [_cell(by_day.get(day, empty), unit) for by_day in kept.values()]) for day in days]
+    rows = [(_told(day), [_cell(by_day.get(day, empty), unit) for by_day in kept.values()]) for day in days]
     return Chart(name, title, unit, list(kept), rows)
+
+
+@lru_cache(maxsize=100)
+def _told(day: date) -> Day:
+    return Day(day.isoformat(), f"{day.day} {day:%b %Y}")
 
 
 def _cell(value: float | None, unit: str) -> Cell:

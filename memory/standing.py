@@ -5,6 +5,7 @@ Everything is read by an index and as far as `MOST` alone, however much there is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,14 +15,13 @@ from django.conf import settings
 from django.db.models import Max, Min, QuerySet
 from django.db.models.fields.json import KT
 from django.db.models.functions import Now
-from django.utils import timezone
 from django_q.conf import Conf
 from django_q.models import OrmQ, Schedule, Success
 
 from conversations.models import ActiveReply
-from memory import leasing, queueing, watches
+from memory import queueing, waiting, watches
 from memory.broker import AWAY
-from memory.models import ContextRecord, ConversationBrief, Requested, Watch
+from memory.models import ContextRecord, Watch
 
 MOST = 1000
 """Rows counted of anything; where there are more, the answer is "1,000 or more"."""
@@ -56,13 +56,8 @@ class Failing:
 class Standing:
     """What waits and who works."""
 
-    due: Count
-    parked: Count
-    """Of those that are due or wanted: waiting for the time of their next attempt."""
-    failing: Count
-    degraded: Count
-    updates: Count
-    rebuilds: Count
+    chats: Mapping[str, Count]
+    """Those with work, by the name of their state (`waiting.STATES`)."""
     being_written: Count
     uncounted: Count
     """Replies that are in no figure of a day yet."""
@@ -80,24 +75,11 @@ class Standing:
 
 def standing() -> Standing:
     """How it all stands now, in a fixed number of queries."""
-    waiting = _waiting()
-    is_all = len(waiting) <= MOST
-    rows = waiting[:MOST]
-
-    def count(*conditions: bool) -> Count:
-        return Count(sum(conditions), is_all)
-
-    now = timezone.now()
     oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
     schedule = Schedule.objects.filter(func=queueing.SWEEP_TASK).order_by("pk").first()
     swept = Success.objects.filter(func=queueing.SWEEP_TASK).aggregate(at=Max("stopped"))
     return Standing(
-        due=count(*(row["due"] for row in rows)),
-        parked=count(*(_is_parked(row, now) for row in rows)),
-        failing=count(*(row["attempts"] > 0 for row in rows)),
-        degraded=count(*(row["degraded"] for row in rows)),
-        updates=count(*(row["requested"] == Requested.UPDATE for row in rows)),
-        rebuilds=count(*(row["requested"] == Requested.REBUILD for row in rows)),
+        chats=_waiting_chats(),
         being_written=_count(ActiveReply.objects.order_by("pk")),
         uncounted=_count(ContextRecord.objects.filter(is_counted=False)),
         queued=_queued(),
@@ -111,7 +93,7 @@ def standing() -> Standing:
 
 def failing() -> list[Failing]:
     """Chats whose summarizer fails, those first that failed last."""
-    rows = ConversationBrief.objects.filter(leasing.WANTED, attempts__gt=0, next_attempt_at__isnull=False)
+    rows = waiting.waiting().filter(waiting.STATES["failing"].condition, next_attempt_at__isnull=False)
     shown = rows.order_by("-next_attempt_at").annotate(code=KT("last_error__code"))[:FAILING_SHOWN]
     columns = ("chat_id", "attempts", "code", "next_attempt_at")
     return [
@@ -120,15 +102,9 @@ def failing() -> list[Failing]:
     ]
 
 
-def _waiting() -> list[dict[str, Any]]:
-    """What the counts of chats with work go by, of one more than `MOST` in the order of their index."""
-    rows = ConversationBrief.objects.filter(leasing.WANTED).order_by("next_attempt_at")
-    columns = ("due", "requested", "degraded", "attempts", "next_attempt_at")
-    return [dict(row) for row in rows.values(*columns)[: MOST + 1]]
-
-
-def _is_parked(row: dict[str, Any], now: datetime) -> bool:
-    return row["next_attempt_at"] is not None and row["next_attempt_at"] > now
+def _waiting_chats() -> dict[str, Count]:
+    all_of_them, found = waiting.counts(MOST + 1)
+    return {name: Count(min(number, MOST), all_of_them <= MOST) for name, number in found.items()}
 
 
 def _count(rows: QuerySet[Any]) -> Count:

@@ -9,8 +9,11 @@ import json
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.fields.json import KT
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin import code_of
@@ -20,6 +23,8 @@ from memory import services
 from memory.admin.actions import MemoryActions, progress_url
 from memory.admin.differing import DiffPage
 from memory.admin.editing import EditPage
+from memory.admin.filters import PARAMETER, MemoryFilter
+from memory.admin.health import health_of
 from memory.admin.progressing import ProgressPage
 from memory.coverage import Coverage, coverage_of
 from memory.lineage import remembered, text_of
@@ -46,10 +51,12 @@ _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     list_display = (
         *("short", "title", "owner", "policy", "version", "summary", "folded", "unfolded"),
-        *("due", "requested", "attempts", "degraded", "updated_at"),
+        *("health", "why", "next_attempt", "changed"),
     )
     list_select_related = ("chat__owner",)
-    list_defer = ("global_summary", "state", "rebuild", "last_error", *_CHAT_COLUMNS)
+    list_defer = ("global_summary", "state", "rebuild", "last_error", "options", *_CHAT_COLUMNS)
+    list_filter = (MemoryFilter,)
+    lookups = (PARAMETER,)
     change_form_template = "admin/memory/conversationbrief/change_form.html"
 
     class Media:
@@ -66,6 +73,26 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     @admin.display(description="turns / tokens not folded")
     def unfolded(self, brief: ConversationBrief) -> str:
         return f"{brief.unfolded_turns} / {brief.unfolded_tokens:,}"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationBrief]:
+        rows: QuerySet[ConversationBrief] = super().get_queryset(request)
+        return rows.annotate(error_code=KT("last_error__code"))  # an error may quote: its code alone
+
+    @admin.display(description="state of it")
+    def health(self, brief: ConversationBrief) -> SafeString:
+        return health_of(brief)
+
+    @admin.display(description="last error")
+    def why(self, brief: Any) -> str:
+        return brief.error_code or "–"
+
+    @admin.display(description="next attempt")
+    def next_attempt(self, brief: ConversationBrief) -> SafeString | str:
+        return viewer_time(brief.next_attempt_at)
+
+    @admin.display(description="changed")
+    def changed(self, brief: ConversationBrief) -> SafeString | str:
+        return viewer_time(brief.updated_at)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own

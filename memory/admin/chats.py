@@ -17,6 +17,8 @@ from conversations.admin_html import chat_rows, link
 from conversations.models import Chat, Message
 from memory.admin.actions import MemoryActions
 from memory.admin.chat_page import brief_of, chat_page
+from memory.admin.filters import PARAMETER, MemoryFilter
+from memory.admin.health import health_of
 from memory.admin.previews import preview_urls
 from memory.models import ContextRecord, SummaryRevision
 
@@ -31,7 +33,12 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     list_display = ("short", "title", "owner", "policy", "said", "memory", "unfolded", "health", "changed")
     list_display_links = ("short", "title")
     list_select_related = ("owner", "brief")
-    list_defer = (*ChatAdmin.list_defer, "brief__global_summary", "brief__state", "brief__rebuild")
+    list_defer = (
+        *ChatAdmin.list_defer,
+        *("brief__global_summary", "brief__state", "brief__rebuild", "brief__last_error", "brief__options"),
+    )
+    list_filter = (MemoryFilter,)
+    lookups = (PARAMETER,)
     change_form_template = "admin/conversations/chat/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
@@ -62,15 +69,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
 
     @admin.display(description="state of it")
     def health(self, chat: Chat) -> SafeString:
-        """In a word, with a sign that can be told without colour."""
-        brief = brief_of(chat)
-        if brief is not None and brief.attempts:
-            return _chip("bad", f"failing, attempt {brief.attempts}")
-        if brief is not None and brief.degraded:
-            return _chip("bad", "degraded")
-        if brief is not None and (brief.due or brief.requested):
-            return _chip("busy", "due" if brief.due else brief.get_requested_display().lower())
-        return _chip("good", "up to date")
+        return health_of(brief_of(chat))
 
     @admin.display(description="changed")
     def changed(self, chat: Chat) -> SafeString | str:
@@ -92,10 +91,6 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     @admin.display(description="what models were sent")
     def records(self, chat: Chat) -> SafeString:
         return chat_rows("context records", "memory_contextrecord", chat.pk, path="reply__chat")
-
-
-def _chip(kind: str, text: str) -> SafeString:
-    return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
 
 
 @admin.register(Message)

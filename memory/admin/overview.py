@@ -5,7 +5,7 @@ Who may see briefs may see it; money only with the permission to see cost.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import admin
@@ -16,18 +16,27 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from conversations.admin_content import sees_cost
+from conversations.admin_html import admin_url
 from memory import daily, standing
+from memory.admin.filters import PARAMETER
 from memory.charts import charts_of, lines_of, totals_of
 from memory.figures import ago, days_until, short, usd
 from memory.models import FoldDay, UsageDay
+from memory.waiting import STATES
 
 PERMISSION = "memory.view_conversationbrief"
 PERIODS = (7, 30, 90)
 """Days that can be chosen."""
 DEFAULT_PERIOD = 30
 
-Fact = tuple[str, Any, str]
-"""What it is, how much, and "" or the class of what is not as it should be."""
+
+class Fact(NamedTuple):
+    """What it is, how much, "" or the class of what is not as it should be, and "" or where that is listed."""
+
+    label: str
+    value: Any
+    kind: str = ""
+    url: str = ""
 
 
 @require_safe
@@ -44,8 +53,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         **admin.site.each_context(request),
         "title": "Overview",
         "now": now,
-        "facts": _facts(now),
-        "failing": standing.failing() if now.failing else [],
+        "facts": _facts(now, request),
+        "failing": standing.failing() if now.chats["failing"] else [],
         "period": period,
         "periods": PERIODS,
         "is_empty": not usage and not folds,
@@ -62,54 +71,58 @@ def _period(request: HttpRequest) -> int:
     return int(told) if told in map(str, PERIODS) else DEFAULT_PERIOD
 
 
-def _facts(now: standing.Standing) -> list[tuple[str, list[Fact]]]:
+def _facts(now: standing.Standing, request: HttpRequest) -> list[tuple[str, list[Fact]]]:
     """The columns at the head of the page."""
+    writing = _listed(now.being_written, "conversations_activereply") if _sees_replies(request) else ""
     return [
-        (
-            "Chats whose memory waits",
-            [
-                ("Due to be folded", now.due, ""),
-                ("Waiting for their next attempt", now.parked, ""),
-                ("Failing", now.failing, "cm-bad" if now.failing else ""),
-                ("Made by the built-in summarizer", now.degraded, "cm-bad" if now.degraded else ""),
-                ("Asked to be summarized", now.updates, ""),
-                ("Being rebuilt, or asked to be", now.rebuilds, ""),
-            ],
-        ),
+        ("Chats whose memory waits", [_chats(name, count) for name, count in now.chats.items()]),
         (
             "Work under way",
             [
                 *_worker(now),
                 *_queue(now),
-                ("Replies being written", now.being_written, ""),
-                ("Replies not in the figures below yet", now.uncounted, ""),
+                Fact("Replies being written", now.being_written, url=writing),
+                Fact("Replies not in the figures below yet", now.uncounted),
             ],
         ),
     ]
 
 
+def _chats(name: str, count: standing.Count) -> Fact:
+    """So many chats, and the way to them."""
+    state = STATES[name]
+    kind = "cm-bad" if state.is_trouble and count else ""
+    return Fact(state.label, count, kind, _listed(count, "memory_conversationbrief", **{PARAMETER: name}))
+
+
+def _listed(count: standing.Count, model: str, **query: str) -> str:
+    """Where they are listed, if there are any."""
+    return admin_url(model, "changelist", **query) if count else ""
+
+
+def _sees_replies(request: HttpRequest) -> bool:
+    return bool(request.user.has_perm("conversations.view_activereply"))
+
+
 def _worker(now: standing.Standing) -> list[Fact]:
     alive = "never" if now.worker_alive_at is None else _ago(now.worker_alive_at)
     late = now.next_sweep_at is not None and (timezone.now() - now.next_sweep_at).total_seconds() > 120
+    swept = ("overdue" if late else "none yet") if now.swept_at is None else _ago(now.swept_at)
     return [
-        ("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
-        ("Last sign of life", alive, ""),
-        (
-            "Last sweep",
-            ("overdue" if late else "none yet") if now.swept_at is None else _ago(now.swept_at),
-            "cm-bad" if late else "",
-        ),
+        Fact("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
+        Fact("Last sign of life", alive),
+        Fact("Last sweep", swept, "cm-bad" if late else ""),
     ]
 
 
 def _queue(now: standing.Standing) -> list[Fact]:
     if now.queued is None:
-        return [("Tasks in the queue", "the queue does not answer", "cm-bad")]
-    facts: list[Fact] = [("Tasks in the queue", f"{now.queued:,}", "")]
-    if settings.Q_BROKER != "orm":
-        return [*facts, ("The oldest of them", "Redis does not tell", "")]
+        return [Fact("Tasks in the queue", "the queue does not answer", "cm-bad")]
+    tasks = Fact("Tasks in the queue", f"{now.queued:,}")
     oldest = "–" if now.oldest_queued_at is None else f"waits for {_since(now.oldest_queued_at)}"
-    return [*facts, ("The oldest of them", oldest, "")]
+    if settings.Q_BROKER != "orm":
+        oldest = "Redis does not tell"
+    return [tasks, Fact("The oldest of them", oldest)]
 
 
 def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:

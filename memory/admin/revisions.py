@@ -50,7 +50,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         columns = super().get_list_display(request)
         return [one for one in columns if one != "cost_usd" or sees_cost(request)]
 
-    def get_list_filter(self, request: HttpRequest) -> tuple[str, ...]:
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         """What is wanting has an index of its own, and can be found in all chats."""
         return super().get_list_filter(request) or ("is_wanting",)
 

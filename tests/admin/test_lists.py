@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +14,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
 from conversations.models import Chat, Message
+from memory.models import ConversationBrief
+from memory.waiting import STATES
 from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
 
 pytestmark = pytest.mark.django_db
@@ -50,6 +54,22 @@ def test_a_list_costs_the_same_queries_for_50_rows_as_for_5(
     assert len(queries(staff, page)) == len(few)
     with django_assert_max_num_queries(6):
         text_of(staff, f"{page}_changelist")
+
+
+@pytest.mark.parametrize("page", ["conversations_chat", "memory_conversationbrief"])
+@pytest.mark.parametrize("state", STATES)
+def test_a_list_of_chats_in_a_state_costs_the_same_queries_for_20_as_for_2(
+    page: str, state: str, staff: Client, owner: User
+) -> None:
+    def cost(chats: int) -> int:
+        fill(User.objects.create_user(f"owner of {chats}"), chats)
+        ConversationBrief.objects.update(
+            due=True, attempts=1, degraded=True, requested="rebuild" if state == "rebuild" else "update"
+        )
+        ConversationBrief.objects.update(next_attempt_at=timezone.now() + timedelta(hours=1))
+        return len(queries(staff, page, memory=state))
+
+    assert cost(2) == cost(18) <= 6
 
 
 def test_the_page_of_a_brief_costs_the_same_however_long_the_chat(staff: Client, owner: User) -> None:

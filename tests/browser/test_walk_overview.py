@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.first_look import FirstLook, Person, person
+from tests.browser.screenshots import run
 
 pytestmark = pytest.mark.browser
 
@@ -17,6 +18,23 @@ PAINTED = """canvas => {
     return new Set(new Uint32Array(pixels.buffer)).size;
 }"""
 """How many colours there are on a canvas: one, where nothing was drawn."""
+
+
+FAILING = """
+from datetime import timedelta
+from django.utils import timezone
+from memory.models import ConversationBrief
+ConversationBrief.objects.filter(chat="{}").update(
+    due=True, attempts=2, next_attempt_at=timezone.now() + timedelta(hours=1),
+    last_error=dict(code="upstream_timeout", message=""),
+)
+"""
+AT_REST = """
+from memory.models import ConversationBrief
+ConversationBrief.objects.filter(chat="{}").update(
+    due=False, attempts=0, next_attempt_at=None, last_error=None
+)
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -103,6 +121,48 @@ def test_a_period_is_chosen_by_keyboard(keeper: Person) -> None:
     assert page.locator("h2", has_text="The last 7 days").count() == 1
     assert page.locator("[data-chart=tokens] tbody tr").count() == 7
     assert page.locator("nav[aria-label=Period] a[aria-current]").inner_text() == "7 days"
+
+
+def test_a_chart_is_read_day_by_day_by_keyboard(keeper: Person) -> None:
+    page = opened(keeper)
+    chart = page.locator("[data-chart=folds]")
+    chart.locator("summary").click()
+    days = chart.locator("tbody tr")
+    keys, plot = chart.locator(".cm-keys"), chart.locator(".uplot")
+
+    def told(row: Any) -> bool:
+        """Whether the keys tell the figures of that row of the table, and they would be read out."""
+        figures = row.locator("td").all_inner_texts()
+        return bool(
+            keys.locator("b").all_inner_texts() == figures and keys.get_attribute("aria-live") == "polite"
+        )
+
+    plot.focus()
+    for key, row in (("End", days.first), ("ArrowLeft", days.nth(1)), ("Home", days.last)):
+        page.keyboard.press(key)
+        date = row.locator("time").get_attribute("datetime")
+        shown = keys.locator("li").last.inner_text()
+        assert str(int(date[-2:])) in shown
+        assert told(row)
+    assert keeper.axe() == []
+    page.keyboard.press("Tab")
+    assert keys.get_attribute("aria-live") is None
+
+
+def test_a_number_leads_to_the_chats_that_it_counts(keeper: Person) -> None:
+    look = keeper.look
+    run(look, "manage.py", "shell", "-v", "0", "-c", FAILING.format(look.chat_id))
+    try:
+        page = opened(keeper)
+        page.get_by_role("link", name="Failing: 1").click()
+        page.wait_for_url("**/conversationbrief/?memory=failing")
+        assert page.locator("#result_list tbody tr").count() == 1
+        assert "upstream_timeout" in page.locator("#result_list").inner_text()
+        assert page.locator(f"#result_list a[href*='{look.chat_id}']").count() > 0
+        assert keeper.axe() == []
+        assert keeper.troubles() == []
+    finally:
+        run(look, "manage.py", "shell", "-v", "0", "-c", AT_REST.format(look.chat_id))
 
 
 def test_without_scripts_the_numbers_are_all_there(walking: Any, keeper: Person) -> None:

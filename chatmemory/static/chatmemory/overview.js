@@ -89,6 +89,27 @@
     context.restore();
   };
 
+  // By keyboard: arrows go from day to day, as the mouse does; what the keys then show is read out.
+  const makeReachable = (plot, keys) => {
+    const last = plot.data[0].length - 1;
+    const show = (at) => plot.setCursor({ left: at === null ? -10 : plot.valToPos(plot.data[0][at], "x"), top: 0 });
+    plot.root.tabIndex = 0;
+    plot.root.setAttribute("role", "img");
+    plot.root.setAttribute("aria-label", "Chart of the table below. Arrow keys go from day to day.");
+    plot.root.addEventListener("focus", () => keys.setAttribute("aria-live", "polite"));
+    plot.root.addEventListener("blur", () => {
+      keys.removeAttribute("aria-live");
+      show(null);
+    });
+    plot.root.addEventListener("keydown", (event) => {
+      const now = plot.cursor.idx ?? last;
+      const to = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last, Escape: null }[event.key];
+      if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      show(to === null ? null : Math.min(last, Math.max(0, to)));
+    });
+  };
+
   const draw = (section) => {
     const place = section.querySelector(".cm-chart");
     const source = section.querySelector("table");
@@ -134,6 +155,7 @@
       hooks: { drawSeries: [drawSigns], setCursor: [(plot) => keys.show(plot.cursor.idx)] },
     };
     const plot = new uPlot(options, [table.days, ...table.values], place);
+    makeReachable(plot, keys.list);
     new ResizeObserver(() => plot.setSize({ width: width(), height: HEIGHT })).observe(place);
     return plot;
   };
