@@ -48,10 +48,9 @@ def main() -> int:
             groups += _on(database, arguments.names or NAMES)
         except psycopg.OperationalError:
             notes.append("PostgreSQL was left out, because no server answers at POSTGRES_URL.")
-    text = report.report(groups, notes)
-    print(text)
+    print(report.report(groups, notes))
     if arguments.write:
-        report.write(text)
+        report.write(groups)
     return int(any(figure.portable for figure in missed(groups)))
 
 

@@ -64,11 +64,12 @@ def verdict(figure: Figure) -> str:
     return "ok" if figure.is_ok else "under" if figure.at_least else "over"
 
 
-def as_table(groups: Sequence[Group]) -> str:
+def as_table(groups: Sequence[Group], *, titled: bool = True) -> str:
     """All groups as one table in Markdown, which reads as well in a terminal."""
     rows = [("what", "figure", "bar", "", "note")]
     for group in groups:
-        rows.append((f"**{group.title}**", "", "", "", ""))
+        if titled:
+            rows.append((f"**{group.title}**", "", "", "", ""))
         rows += [_row(figure) for figure in group.figures]
     widths = [max(len(row[at]) for row in rows) for at in range(5)]
     lines = ["| " + " | ".join(_cells(row, widths)) + " |" for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from benchmarks.figures import Group, as_table
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 BEGIN = "<!-- figures -->"
 END = "<!-- end of figures -->"
+_SECTION = re.compile(r"^### ", re.MULTILINE)
 PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "aiohttp", "tiktoken", "psycopg")
 
 
@@ -23,11 +25,20 @@ def report(groups: Sequence[Group], extra: Sequence[str] = ()) -> str:
     return "\n".join([_measured_on(), *extra, "", as_table(groups)])
 
 
-def write(text: str) -> None:
-    """Put `text` between the markers of the document. Raises `ValueError` if they are not there."""
+def write(groups: Sequence[Group]) -> None:
+    """Put each group between the markers of the document, in the place of what it said before, with its own date.
+
+    What was not measured stays as it is. Raises `ValueError` if the markers are not there.
+    """
     document = DOCUMENT.read_text(encoding="utf-8")
     before, after = document.index(BEGIN) + len(BEGIN), document.index(END)
-    DOCUMENT.write_text(f"{document[:before]}\n\n{text}\n\n{document[after:]}", encoding="utf-8")
+    sections = {
+        section.split("\n", 1)[0]: section for section in _SECTION.split(document[before:after].strip())
+    }
+    for group in groups:
+        sections[group.title] = f"{group.title}\n\n{_measured_on()}\n\n{as_table([group], titled=False)}"
+    written = "\n\n".join(f"### {section.strip()}" for section in sections.values() if section)
+    DOCUMENT.write_text(f"{document[:before]}\n\n{written}\n\n{document[after:]}", encoding="utf-8")
 
 
 def _measured_on() -> str:
