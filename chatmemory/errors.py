@@ -13,8 +13,13 @@ from __future__ import annotations
 import logging
 from typing import Any, ClassVar
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.core.exceptions import (
+    ObjectDoesNotExist,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -119,7 +124,9 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     set_rollback()
     if isinstance(exc, ChatMemoryError):
         return _ours(exc)
-    if isinstance(exc, Http404):
+    if isinstance(exc, ObjectDoesNotExist) or _has_lost_its_ground(exc):
+        exc = _gone(exc, context)
+    elif isinstance(exc, Http404):
         exc = drf.NotFound()
     elif isinstance(exc, PermissionDenied):
         exc = drf.PermissionDenied()
@@ -138,6 +145,18 @@ def internal_error(exc: Exception) -> Response:
     """The answer to what no one expected; logged with its traceback."""
     logger.error("request failed", exc_info=exc)
     return Response(error_body("internal", SENTENCES[500]), status=500)
+
+
+def _has_lost_its_ground(exc: Exception) -> bool:
+    """Whether what was written refers to a row that is no more. SQLite has but one sentence for it."""
+    return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
+
+
+def _gone(exc: Exception, context: dict[str, Any]) -> drf.APIException:
+    """Somebody deleted what this request stood on, while it ran: a chat, or where its path names none, the caller."""
+    logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
+    is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
+    return drf.NotAuthenticated() if is_caller else drf.NotFound()
 
 
 def _ours(exc: ChatMemoryError) -> Response:

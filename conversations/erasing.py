@@ -23,7 +23,7 @@ from django.db.models import Sum
 from knox.models import AuthToken
 
 from conversations import services
-from conversations.models import Chat, Erasure
+from conversations.models import Allowance, Chat, Erasure, PassingCall
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +91,9 @@ def _delete(chat: Chat) -> None:
 def _erase_account(user_id: int) -> bool:
     """Delete the user, who has no chats. False if they have one all the same: a request was under way."""
     with transaction.atomic():
+        # In the order of those who begin and end calls, lest each waits for what the other holds.
+        list(PassingCall.objects.select_for_update().filter(user=user_id).order_by("pk"))
+        Allowance.objects.select_for_update().filter(pk=user_id).first()
         user = User.objects.select_for_update().filter(pk=user_id).first()
         if user is None:
             return True

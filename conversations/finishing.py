@@ -167,8 +167,7 @@ def finish_expired() -> int:
 
 def _finish_expired_in(chat_id: UUID) -> bool:
     with transaction.atomic():
-        Chat.objects.select_for_update().filter(pk=chat_id).first()
-        active = ActiveReply.objects.filter(EXPIRED, pk=chat_id).select_related("user_message").first()
+        active = _locked_active(chat_id, ActiveReply.objects.filter(EXPIRED))
         return active is not None and finish_abandoned(active) is not None
 
 
@@ -181,13 +180,16 @@ def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
 
 def finish_cancelled(chat_id: UUID, message_id: UUID) -> None:
     """End a reply whose owner did not react to the cancel, from its last checkpoint."""
-    active = (
-        ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id)
-        .select_related("user_message")
-        .first()
-    )
-    if active is not None:
-        finish(Pending.of(active), active.text, Ending.cancelled())
+    with transaction.atomic():
+        active = _locked_active(chat_id, ActiveReply.objects.filter(message_id=message_id))
+        if active is not None:
+            finish(Pending.of(active), active.text, Ending.cancelled())
+
+
+def _locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
+    """The reply that is being written in a chat, if it is one of `which`; its chat locked, so that both stay."""
+    Chat.objects.select_for_update().filter(pk=chat_id).first()
+    return which.filter(pk=chat_id).select_related("user_message").first()
 
 
 def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> dict[UUID, bool]:

@@ -101,7 +101,8 @@ async def _stored(chat_id: UUID, message_id: UUID, position: int) -> AsyncIterat
     while True:
         found = await db.read(find, chat_id, message_id)
         reply = found.active or found.final
-        if reply is None:
+        if reply is None:  # its chat was deleted: whoever comes back is told so
+            yield _reconnect()
             return
         if not created:
             created = True

@@ -116,9 +116,12 @@ def create_chat(owner: User, **fields: Any) -> Chat:
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change what a client may change; a new policy or new options rebuild the memory in the background."""
+    """Change what a client may change; a new policy or new options rebuild the memory. Raises NotFound."""
     with transaction.atomic():
-        chat = Chat.objects.select_for_update().get(pk=chat.pk)
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is None:
+            raise NotFound("There is no such chat any more.")
+        chat = locked
         remembered_otherwise = any(
             name in changes and changes[name] != getattr(chat, name) for name in ("policy", "options")
         )
