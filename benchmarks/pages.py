@@ -52,7 +52,15 @@ class World:
     long: Chat
 
 
-Where = Callable[[World], str]
+@dataclass(frozen=True, slots=True)
+class Post:
+    """What a form sends to an address; nothing that is asked here changes anything."""
+
+    url: str
+    data: dict[str, str]
+
+
+Where = Callable[[World], str | Post]
 
 
 def run(owner: User) -> Group:
@@ -68,26 +76,26 @@ def run(owner: User) -> Group:
 
 def _figures(client: Client, world: World, name: str, where: Where) -> Iterator[Figure]:
     try:
-        url = where(world)
+        asked = where(world)
     except NoReverseMatch:
         yield Figure(f"{name} (there is no such page)", 0, "ms")
         return
     with CaptureQueriesContext(connection) as captured:
-        _get(client, url)
+        _ask(client, asked)
     queries = len(captured)  # the next request empties the log
     spent = []
     for _ in range(TIMES):
         started = time.perf_counter()
-        _get(client, url)
+        _ask(client, asked)
         spent.append((time.perf_counter() - started) * 1000)
     note = f"{max(spent):.0f} ms at most, {queries} queries"
     yield Figure(name, median(spent), "ms", bar=BAR_MS, note=note)
 
 
-def _get(client: Client, url: str) -> None:
-    response = client.get(url)
+def _ask(client: Client, asked: str | Post) -> None:
+    response = client.get(asked) if isinstance(asked, str) else client.post(asked.url, asked.data)
     if response.status_code != 200:
-        raise RuntimeError(f"{url} answered {response.status_code}")
+        raise RuntimeError(f"{asked} answered {response.status_code}")
     _ = response.content
 
 
@@ -198,6 +206,14 @@ def _diff(world: World) -> str:
     return _url("admin:memory_conversationbrief_diff", world.long.pk, **{"from": last - 1, "to": last})
 
 
+def _confirm(action: str) -> Where:
+    """The page that asks whether the long chat's memory should be made anew, with what that takes."""
+    return lambda world: Post(
+        _url("admin:conversations_chat_changelist"),
+        {"action": action, "_selected_action": str(world.long.pk)},
+    )
+
+
 def _url(name: str, *args: Any, **query: Any) -> str:
     url = reverse(name, args=args)
     return f"{url}?{urlencode(query)}" if query else url
@@ -212,6 +228,8 @@ PAGES: dict[str, Where] = {
     "list of chats, by title": _list("conversations_chat", q="50000 turns"),
     "list of messages": _list("conversations_message"),
     "list of briefs": _list("memory_conversationbrief"),
+    "list of chats that fail": _list("conversations_chat", memory="failing"),
+    "list of briefs that fail": _list("memory_conversationbrief", memory="failing"),
     "list of revisions": _list("memory_summaryrevision"),
     "list of context records": _list("memory_contextrecord"),
     "messages of the long chat": _in_chat("long", "conversations_message"),
@@ -233,5 +251,8 @@ PAGES: dict[str, Where] = {
     "edit the long chat's memory": _of("long", "memory_conversationbrief_edit"),
     "progress of the long chat": _of("long", "memory_conversationbrief_progress"),
     "compare policies on the long chat": _of("long", "memory_comparison_compare"),
+    "resummarize the long chat?": _confirm("resummarize"),
+    "rebuild the long chat?": _confirm("rebuild"),
+    "who has read what": _list("conversations_contentview"),
 }
 """By name, where a page is. One that needs no more than a name and a chat is a line here."""
