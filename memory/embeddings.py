@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -16,6 +18,8 @@ from django.db.models import QuerySet
 
 from chatmemory import db
 from chatmemory.llm import registry
+from chatmemory.llm.breaker import REST_SECONDS, Breaker
+from chatmemory.llm.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Message, Role
 from memory.models import ChatEmbeddings, TurnEmbedding
@@ -28,6 +32,9 @@ NEAR = 20
 NEWEST = 10_000 if HAS_NUMPY else 1_000
 """Turns of a chat that are looked at, the newest: compared in 6 ms with numpy, in 70 without, on a busy core."""
 QUESTION_CHARS = 4000
+
+_breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
+"""One for each endpoint and model, that is, one a process: so no turn waits for an endpoint that is dead."""
 
 
 def knows_meanings(user: User, chat_id: UUID) -> bool:
@@ -43,25 +50,37 @@ def last_question(chat_id: UUID) -> str:
 
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[int, ...]:
     """Seqs at which turns begin that are near to `question`, the nearest first; () if that cannot be told in time."""
-    seconds = settings.MEMORY_EMBEDDINGS_SECONDS
+    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
+    breaker = _breaker_of(embedder)
+    if not breaker.allows(time.monotonic()):
+        return ()
     try:
         async with asyncio.timeout(seconds):
-            made = await registry.embedder().embed([question[:QUESTION_CHARS]], timeout=seconds)
+            made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
+            breaker.succeeded()
             return await db.read(_nearest, chat_id, made.vectors[0])
     except (UpstreamError, TimeoutError) as error:
-        return _none(chat_id, error)
+        return _none(chat_id, error, breaker)
 
 
 def near_now(chat_id: UUID, question: str) -> tuple[int, ...]:
     """The same, for threads without a running event loop; () at once where there is nothing to ask."""
     if not question or not registry.embeds() or not _of(chat_id).exists():
         return ()
-    seconds = settings.MEMORY_EMBEDDINGS_SECONDS
+    embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
+    breaker = _breaker_of(embedder)
+    if not breaker.allows(time.monotonic()):
+        return ()
     try:
-        made = registry.embedder().embed_now([question[:QUESTION_CHARS]], timeout=seconds)
+        made = embedder.embed_now([question[:QUESTION_CHARS]], timeout=seconds)
     except UpstreamError as error:
-        return _none(chat_id, error)
+        return _none(chat_id, error, breaker)
+    breaker.succeeded()
     return _nearest(chat_id, made.vectors[0])
+
+
+def _breaker_of(embedder: Embedder) -> Breaker:
+    return _breakers.setdefault(embedder, Breaker())
 
 
 def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
@@ -81,7 +100,9 @@ def _nearest(chat_id: UUID, vector: bytes) -> tuple[int, ...]:
     return tuple(found[at][0] for at in nearest(vector, [stored for _, stored in found], NEAR))
 
 
-def _none(chat_id: UUID, error: Exception) -> tuple[int, ...]:
+def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[int, ...]:
     code = error.code if isinstance(error, UpstreamError) else "upstream_timeout"
     logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
+    if breaker.failed(time.monotonic()):
+        logger.warning("embeddings endpoint left alone", extra={"seconds": REST_SECONDS})
     return ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chatmemory.llm import registry
+from chatmemory.llm.breaker import FAILURES, REST_SECONDS
 from conversations.forgetting import edit_message, forget_message
 from conversations.models import Chat, Message
 from conversations.services import delete_chat
@@ -78,6 +80,12 @@ def message(chat: Chat, seq: int) -> Message:
     return Message.objects.get(chat=chat, seq=seq)
 
 
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """For who asks for a question's vector, and for nobody else."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
+    monkeypatch.setattr("memory.embeddings.time", clock)
+
+
 def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
@@ -126,6 +134,33 @@ def test_an_endpoint_gone_bad_costs_no_turn(
     assert alice.ask(QUESTION, str(chat.pk))["message"]["status"] == "complete"
     assert time.monotonic() - before < 4
     assert RECALL_HEADING not in upstream.calls("stream")[-1].text
+
+
+@pytest.mark.parametrize("how", ["slow", "status"])
+def test_an_endpoint_that_keeps_failing_is_left_alone_for_a_while(
+    alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    chat = embedded()
+    settings.MEMORY_EMBEDDINGS_SECONDS = 0.2
+    upstream.embeddings.how = how
+
+    def asked() -> int:
+        """How often the endpoint was asked for two turns."""
+        before = len(upstream.embeddings.asked)
+        for _ in range(2):
+            assert alice.ask(QUESTION, str(chat.pk))["message"]["status"] == "complete"
+        return len(upstream.embeddings.asked) - before
+
+    assert (asked(), asked(), asked()) == (2, FAILURES - 2, 0)
+    assert recalled(chat) == ""
+    assert len(upstream.embeddings.asked[1:]) == FAILURES, "previews leave it alone, too"
+    later(monkeypatch, REST_SECONDS)
+    assert asked() == 1
+    upstream.embeddings.how = "normal"
+    later(monkeypatch, 3 * REST_SECONDS)
+    settings.MEMORY_EMBEDDINGS_SECONDS = 5.0
+    assert asked() == 2
+    assert FACT in upstream.calls("stream")[-1].text.split(RECALL_HEADING)[1]
 
 
 @pytest.mark.parametrize("how", [how for how in BAD if how != "slow"])

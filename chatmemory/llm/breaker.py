@@ -1,0 +1,40 @@
+"""Whether a server that keeps failing is asked again. Pure: the caller tells the time, and what came of asking.
+
+After some failures in a row nobody asks for a while; then one does, for all. If that goes well, everybody does again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FAILURES = 3
+"""In a row, after which it is left alone."""
+REST_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Breaker:
+    """What is known of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many."""
+
+    failures: int = 0
+    rests_until: float = 0.0
+
+    def allows(self, now: float) -> bool:
+        """Whether to ask now. Who is let through when the rest is over keeps the others waiting for the outcome."""
+        if self.failures < FAILURES:
+            return True
+        if now < self.rests_until:
+            return False
+        self.rests_until = now + REST_SECONDS
+        return True
+
+    def succeeded(self) -> None:
+        """It answered."""
+        self.failures = 0
+
+    def failed(self, now: float) -> bool:
+        """It did not, or too late. True if it is left alone from now on, and was not before."""
+        self.failures += 1
+        if self.failures >= FAILURES:
+            self.rests_until = now + REST_SECONDS
+        return self.failures == FAILURES
