@@ -6,8 +6,10 @@ module knows neither chats nor messages.
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
@@ -18,7 +20,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from memory.limits import MemoryLimits
 from memory.policies import POLICIES
+from memory.policies.numbers import numbers_in
 
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
 MODULES = [
@@ -37,13 +41,13 @@ WAYS = {
 
 
 class Way(NamedTuple):
-    """A way to remember, as people choose it. `measure` is what a fold waits for: `tokens`, `turns` or nothing told."""
+    """A way to remember, as people choose it. `numbers` are those that its folds wait for, as JSON: `limits`, the
+    server's for all chats (null where nothing is folded), and `own`, which a chat's options change."""
 
     name: str
     label: str
     told: str
-    measure: str
-    threshold: int
+    numbers: str
 
 
 @require_safe
@@ -68,19 +72,10 @@ def playground(request: HttpRequest) -> HttpResponse:
 def ways() -> list[Way]:
     """All policies, the default first, as people read them."""
     names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
-    return [Way(name, *WAYS.get(name, (name.capitalize(), "")), *_threshold(name)) for name in names]
+    return [Way(name, *WAYS.get(name, (name.capitalize(), "")), _numbers(name)) for name in names]
 
 
-def _threshold(policy: str) -> tuple[str, int]:
-    limits: Any = settings.MEMORY_LIMITS
-    numbers = limits.numbers.get(policy)
-    match policy:
-        case "chunked":
-            return "tokens", limits.threshold
-        case "progressive":
-            return "tokens", numbers.threshold
-        case "interval":
-            return "turns", numbers.window_turns + numbers.every_turns
-        case "hierarchical":
-            return "turns", numbers.trigger_messages // 2 + 1
-    return "", 0
+def _numbers(policy: str) -> str:
+    limits: MemoryLimits = settings.MEMORY_LIMITS
+    own = asdict(numbers_in(limits, policy, POLICIES[policy].numbers))
+    return json.dumps({"limits": {"threshold": limits.threshold} if limits.enabled else None, "own": own})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Callable
+from dataclasses import asdict, replace
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -123,6 +127,25 @@ def test_every_policy_can_be_chosen_in_words(live: LiveServer, settings: SimpleN
     options = re.findall(r'<option value="(\w+)" title="[^"]+', page(live).text)
     assert sorted(options) == sorted(POLICIES)
     assert options[0] == settings.MEMORY_POLICY
+
+
+def test_what_folds_wait_for_is_told_as_the_settings_have_it(
+    live: LiveServer, settings: SimpleNamespace
+) -> None:
+    settings.PLAYGROUND = "open"
+    limits = settings.MEMORY_LIMITS
+    told = numbers_told(live)
+    assert told.keys() == POLICIES.keys()
+    assert all(one["limits"] == {"threshold": limits.threshold} for one in told.values())
+    assert told["interval"]["own"] == asdict(limits.numbers["interval"])
+    assert told["chunked"]["own"] == {}
+    settings.MEMORY_LIMITS = replace(limits, enabled=False)
+    assert {one["limits"] for one in numbers_told(live).values()} == {None}
+
+
+def numbers_told(live: LiveServer) -> dict[str, Any]:
+    options = re.findall(r'<option value="(\w+)"[^>]* data-numbers="([^"]*)"', page(live).text)
+    return {name: json.loads(unescape(numbers)) for name, numbers in options}
 
 
 # Its scripts

@@ -5,6 +5,7 @@ import { announce, counted, el, id, number, time } from "./dom.js";
 import { ask } from "./dialogs.js";
 import { showDifference, showHistory, told } from "./history.js";
 import { showContext } from "./sections.js";
+import { nextFold } from "./thresholds.js";
 
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;
@@ -32,6 +33,7 @@ export class Memory {
   /** Shows the memory of a chat; of none, what will be there. */
   async open(chat) {
     this.#chat = chat;
+    this.#asked++;
     this.#brief = this.#now = this.#pinned = this.#version = null;
     clearTimeout(this.#timer);
     this.#tell("");
@@ -71,7 +73,7 @@ export class Memory {
     await this.#try(async () => {
       const chat = this.#chat;
       const context = await call("GET", `chats/${chat.id}/messages/${message.id}/context`);
-      if (chat !== this.#chat) return;
+      if (chat.id !== this.#chat?.id) return;
       this.#pinned = message.id;
       showContext(context, `What the model saw for message ${message.seq}`);
       id("context-now").hidden = false;
@@ -95,8 +97,9 @@ export class Memory {
     const asked = ++this.#asked;
     const chat = this.#chat;
     const path = `chats/${chat.id}`;
-    const brief = await call("GET", `${path}/brief`);
+    const [brief, known] = await Promise.all([call("GET", `${path}/brief`), quietly ? chat : call("GET", path)]);
     if (asked !== this.#asked) return;
+    this.#chat = known;
     const landed = this.#version !== null && brief.version !== this.#version;
     const isNew = this.#version !== brief.version;
     this.#brief = brief;
@@ -106,6 +109,7 @@ export class Memory {
     const [context, revisions] = await Promise.all([call("GET", `${path}/context`), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
     if (asked !== this.#asked) return;
     this.#now = context;
+    this.#drawStanding();
     if (!this.#pinned) this.#drawNow();
     this.verbatim(context.sections.find((one) => one.kind === "window")?.message_ids[0] ?? null);
     if (revisions) showHistory(revisions.results, brief.version, { changed: (version) => this.#try(() => this.#changed(version)), restore: (one) => this.#try(() => this.#restore(one)) });
@@ -185,17 +189,22 @@ export class Memory {
     this.#drawPending(unfolded, token_count);
   }
 
-  #drawPending({ turns, tokens }, summary) {
-    const option = [...id("policy").options].find((one) => one.value === this.#brief.policy);
-    const { measure, threshold } = option?.dataset ?? {};
-    const has = measure === "tokens" ? tokens + summary : turns;
+  #drawPending({ turns, tokens }, state) {
+    const { policy, rebuild } = this.#brief;
+    const option = [...id("policy").options].find((one) => one.value === policy);
+    // While memory is rebuilt, the numbers in use may be those before a change.
+    const next = rebuild || !option ? null : nextFold(policy, JSON.parse(option.dataset.numbers), policy === this.#chat.policy ? this.#chat.options : {});
     const words = `${counted(turns, "turn")} (${counted(tokens, "token")}) since the last fold.`;
-    const when = !measure ? "" : measure === "tokens" ? ` Summary and these together: ${number(has)} of ${counted(Number(threshold), "token")} that start the next one.` : ` At ${number(Number(threshold))} turns or so, the next one starts.`;
-    id("pending-told").textContent = words + when;
     const meter = id("pending");
-    meter.hidden = !measure;
-    Object.assign(meter, { max: Number(threshold) || 1, value: Math.min(has, Number(threshold) || 1) });
-    meter.textContent = `${number(has)} of ${number(Number(threshold) || 1)}`;
+    meter.hidden = !next;
+    id("pending-told").textContent = words;
+    if (!next) return;
+    const instructions = this.#now?.sections.find((one) => one.kind === "instructions")?.tokens ?? 0;
+    const has = next.has({ turns, tokens, state, instructions });
+    const all = next.withInstructions && instructions ? "Instructions, summary and these" : "Summary and these";
+    id("pending-told").textContent += next.measure === "tokens" ? ` ${all} together: ${number(has)} of ${counted(next.threshold, "token")} that start the next one, at the latest.` : ` At ${counted(next.threshold, "turn")} the next one starts, at the latest.`;
+    Object.assign(meter, { max: next.threshold, value: Math.min(has, next.threshold) });
+    meter.textContent = `${number(has)} of ${number(next.threshold)}`;
   }
 
   async #try(work) {

@@ -1,0 +1,33 @@
+// When the next fold is due, as a person can watch it come: by the chat's own numbers, and the server's for the rest.
+
+const inTurns = (threshold) => ({ measure: "turns", threshold, has: ({ turns }) => turns });
+
+// By `limits`, the server's numbers for all chats, and `own`, those of the policy in this chat.
+const RULES = {
+  chunked: ({ limits: { threshold } }) => ({ measure: "tokens", threshold, has: ({ tokens, state }) => state + tokens }),
+  progressive: ({ own: { threshold } }) => ({
+    measure: "tokens",
+    threshold,
+    withInstructions: true,
+    has: ({ tokens, state, instructions }) => {
+      const told = Math.min(instructions, Math.floor(threshold / 3));
+      return Math.min(told + state, Math.floor((threshold * 2) / 3)) + tokens;
+    },
+  }),
+  interval: ({ own }) => inTurns(own.window_turns + own.every_turns),
+  hierarchical: ({ own }) => inTurns(Math.max(Math.floor(own.trigger_messages / 2), Math.ceil(own.recent_messages / 2)) + 1),
+};
+
+/**
+ * What the next fold waits for, as {measure, threshold, has}; null where no number starts one.
+ *
+ * `measure` is "turns", of which `threshold` are enough, or "tokens", of which there must be more. `has` counts them, of
+ * {turns, tokens} not folded yet, and the tokens of {state, instructions}. `numbers` are {limits, own} as the page was
+ * given them for this policy; without limits nothing is ever folded. Of `options`, the chat's, those count that the
+ * policy knows.
+ */
+export function nextFold(policy, numbers, options = {}) {
+  if (!numbers.limits || !RULES[policy]) return null;
+  const known = Object.entries(options).filter(([name]) => name in numbers.own);
+  return RULES[policy]({ ...numbers, own: { ...numbers.own, ...Object.fromEntries(known) } });
+}
