@@ -18,8 +18,10 @@ from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 
 LEFT_OUT = "[…]"
 """Stands where a message goes on."""
-AROUND = 24
-"""At least what the mark of an excerpt, its labels and the lines between cost."""
+LABEL = 15
+"""What the mark of an excerpt costs, which messages that follow each other share."""
+AROUND = LABEL + 5
+"""At least what the mark of an excerpt of one message, who says it and the lines between cost."""
 MORE = 8
 """The same of the signs around a piece of a message."""
 
@@ -39,16 +41,24 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What would be shown of one turn, and what it costs: rather too much than too little."""
+    """What would be shown of one message, and what it costs by itself: rather too much than too little."""
 
     quotes: tuple[Quote, ...]
     tokens: int
+    on: str = ""
+    """The day it was said."""
+
+    @property
+    def seq(self) -> int:
+        """Of the message."""
+        return self.quotes[0].seq
 
 
 def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, Said]) -> Excerpt:
-    """`quotes` of one turn, with their cost by stored counts; only pieces of messages are counted here."""
-    tokens = sum(_cost(quote, said[quote.seq]) for quote in quotes if quote.seq in said)
-    return Excerpt(tuple(quotes), tokens + AROUND if tokens else 0)
+    """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
+    there = said.get(quotes[0].seq)
+    tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
+    return Excerpt(tuple(quotes), tokens + AROUND if tokens else 0, there.on if there else "")
 
 
 def _cost(quote: Quote, said: Said) -> int:
@@ -64,7 +74,10 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Said
 
 
 def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, Said]) -> str:
-    """One turn as it is shown: where and when it was said, and by whom what. "" where nothing of it is left."""
+    """Messages that follow each other as they are shown: where and when they were said, and by whom what.
+
+    "" where nothing of them is left.
+    """
     shown = [
         (said[seq], text)
         for seq, group in groupby(quotes, key=lambda quote: quote.seq)

@@ -114,13 +114,13 @@ def _verbatim(plan: Plan) -> Iterator[Said]:
 def _recalled(plan: Plan) -> Iterator[Said]:
     if not plan.recalled:
         return
-    quotes = [quote for turn in plan.recalled for quote in turn]
+    quotes = [quote for excerpt in plan.recalled for quote in excerpt]
     seqs = sorted({quote.seq for quote in quotes})
-    count = len(plan.recalled)
-    turns, them = ("1 earlier turn", "it") if count == 1 else (f"{count} earlier turns", "them")
-    where = f"message{'s' * (len(seqs) > 1)} {', '.join(map(str, seqs))}"
+    count = len(seqs)
+    messages, them = ("1 earlier message", "it") if count == 1 else (f"{count} earlier messages", "them")
+    where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
     yield Said(
-        f"{turns} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.", seqs[0]
+        f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.", seqs[0]
     )
 
 

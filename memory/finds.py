@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 
 from memory.questions import Question
 
-NEIGHBOURS = ((1, 0.7), (2, 0.35), (3, 0.25))
+NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3), (4, 0.2))
 """How much a term counts that stands so many messages before or after."""
+AGAIN = 0.5
+"""How much of that where the term stands nearer, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,14 @@ class Finds:
             self._sums[words] = known
         return known
 
-    def between(self, first: int, last: int) -> int:
-        """The words that stand in any message from `first` to `last`."""
-        words = 0
-        for seq in range(first, last + 1):
-            words |= self.at.get(seq, 0)
-        return words
+    def around(self, seq: int, own: int) -> tuple[float, int]:
+        """What the words of the messages around message `seq` add, which itself has the words `own`; all of both."""
+        at, total, added = self.at.get, self.total, 0.0
+        for step, share in NEIGHBOURS:
+            if there := at(seq - step, 0) | at(seq + step, 0):
+                added += share * (total(there & ~own) + AGAIN * total(there & own))
+                own |= there
+        return added, own
 
 
 def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:
@@ -74,9 +78,13 @@ def shortlist(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
     totals = {words: finds.total(words) for words in set(finds.at.values())}
     own = sorted([(totals[words], seq) for seq, words in finds.at.items()], reverse=True)
     first = [seq for _, seq in own[: most + most // 2]]
-    beside = {seq + step for seq in first[: most // 2] for step in (-1, 1, 2)}
+    beside = {seq + step for seq in first[: most // 2] for step in (-2, -1, 1, 2, 3)}
     places = {*first, *beside} - shown
-    ranked = sorted([(_with_neighbours(seq, finds), seq) for seq in places if seq > 0], reverse=True)
+    at = finds.at.get
+    ranked = sorted(
+        [(finds.total(at(seq, 0)) + finds.around(seq, at(seq, 0))[0], seq) for seq in places if seq > 0],
+        reverse=True,
+    )
     return [seq for _, seq in ranked[:most]]
 
 
@@ -87,17 +95,6 @@ def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -
         for seq in seqs:
             placed[seq] = placed.get(seq, 0) | words
     return placed
-
-
-def _with_neighbours(seq: int, finds: Finds) -> float:
-    words_at = finds.at.get
-    have = words_at(seq, 0)
-    total = finds.total(have)
-    for step, share in NEIGHBOURS:
-        if new := (words_at(seq + step, 0) | words_at(seq - step, 0)) & ~have:
-            total += share * finds.total(new)
-            have |= new
-    return total
 
 
 def _spread(found: Sequence[int], most: int, last_seq: int) -> float:

@@ -81,7 +81,7 @@ class _Choice:
             state=state,
             verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
             dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
-            recalled=tuple(sorted(excerpt.quotes for excerpt in self.picking.taken)),
+            recalled=self.picking.quotes,
             anchor_seq=self.turns[start].from_seq if self.turns else 0,
         )
         return self._with_lines(plan)

@@ -68,7 +68,7 @@ class Plan:
     lines: tuple[Span, ...] = ()
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
-    """Excerpts of earlier turns, a turn each. Its line may be shown, too, never the turn itself."""
+    """Excerpts of earlier messages, one for those that follow each other. Their turns' lines may be shown, too."""
     sources: Clips = ()
     unrepresented: int = 0
     """Finished turns that neither text nor line stands for: left to recall, also where that brought one back."""

@@ -85,7 +85,7 @@ def recall(
         ranked, looked = _fused(ranked, looked, near, hidden, room)
     if not ranked:
         return Recalled()
-    said = looked.said([side.message.seq for one in ranked for side in one.sides])
+    said = looked.said({one.message.seq for one in ranked})
     return Recalled(tuple(excerpts(ranked, said)), said)
 
 
@@ -108,18 +108,19 @@ def _ranked(
         both = postings(chat_id, joined, before_seq=before_seq, most=MOST_TOGETHER)
         finds = with_places(finds, together, [one.seqs for one in both])
     seqs = shortlist(finds, shown, most)
-    wanted = {seq + step for seq in seqs for step in (-1, 0, 1)} - shown
-    looked = look(chat_id, [seq for seq in wanted if 0 < seq < before_seq])
-    return rank(asked, finds, looked.indexed(), seqs, last_seq), looked
+    looked = look(chat_id, [seq for seq in seqs if 0 < seq < before_seq])
+    return rank(asked, finds, looked.indexed().values(), last_seq), looked
 
 
 def _fused(
     ranked: Sequence[Ranked], looked: Looked, near: Sequence[int], hidden: frozenset[int], room: int
 ) -> tuple[list[Ranked], Looked]:
     """What words found and what is near in meaning, as one list, and all messages that were looked at for it."""
-    turns = {one.from_seq: one for one in ranked}
-    more = look(looked.chat_id, {seq + step for seq in near if seq not in turns for step in (0, 1)} - hidden)
-    for one in unranked(more.indexed()):
-        turns.setdefault(one.from_seq, one)
-    order = fuse([one.from_seq for one in ranked], [seq for seq in near if seq in turns])
-    return as_many_as_fit([turns[seq] for seq in order], room), looked | more
+    best: dict[int, Ranked] = {}
+    for one in ranked:
+        best.setdefault(one.message.seq, one)
+    more = look(looked.chat_id, {seq + step for seq in near if seq not in best for step in (0, 1)} - hidden)
+    for message in more.indexed().values():
+        best.setdefault(message.seq, unranked(message))
+    beside = [best[seq + step] for seq in near for step in (0, 1) if seq + step in best]
+    return as_many_as_fit(fuse(ranked, beside), room), looked | more

@@ -48,7 +48,10 @@ def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
     context = services.preview(chat, "What is the code of the locker again?")
     text = recalled(context)
     assert text.startswith(RECALL_HEADING)
-    assert f"[messages 3–4, {Message.objects.get(chat=chat, seq=3).created_at.date()}]\nUser: {CODE}" in text
+    day = Message.objects.get(chat=chat, seq=3).created_at.date()
+    (mark,) = (line for line in text.splitlines() if line.startswith("["))
+    assert mark == f"[messages 1–7, {day}]"
+    assert f"\nUser: {CODE}\n" in text
     assert context.tokens <= context.budget == 1000
     assert recalled(services.preview(chat, "Tell me more.")) == ""
 
@@ -121,6 +124,6 @@ def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
     context = services.preview(chat, "From which pier does the ferry to Zanzibar leave?")
     text = recalled(context)
     assert "leaves from pier 44." in text
-    assert "User: Tell me all about the harbour\nAssistant: […] " in text
+    assert "User: Tell me all about the harbour\nAssistant: " in text
     assert next(one for one in context.sections if one.kind == "recall").clipped
     assert len(text) < len(story) / 2

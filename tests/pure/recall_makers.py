@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from uuid import UUID
 
 from hypothesis import strategies as st
@@ -25,21 +26,19 @@ def said_of(texts: Sequence[str], first: int = 1) -> dict[int, Said]:
 
 
 @st.composite
-def quotes(draw: st.DrawFn, said: Mapping[int, Said], first: int) -> tuple[Quote, ...]:
-    """What is quoted of the turn that begins with message `first`: whole messages, or pieces of them."""
-    found: list[Quote] = []
-    for seq in (first, first + 1):
-        if seq in said and draw(st.booleans()):
-            cuts = sorted(draw(st.lists(st.integers(0, len(said[seq].text)), max_size=4)))
-            pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
-            found += [Quote(seq, start, end) for start, end in pairs] or [Quote(seq)]
-    return tuple(found) or (Quote(first),)
+def quotes(draw: st.DrawFn, said: Said) -> tuple[Quote, ...]:
+    """What is quoted of a message: all of it, or pieces."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(said.text)), max_size=4)))
+    pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
+    return tuple(Quote(said.seq, start, end) for start, end in pairs) or (Quote(said.seq),)
 
 
 @st.composite
 def recalled(draw: st.DrawFn) -> tuple[list[Excerpt], dict[int, Said]]:
     """Some excerpts, best first, and what they quote."""
-    said = said_of(draw(st.lists(long_texts, max_size=10)))
-    firsts = draw(st.permutations([seq for seq in said if seq % 2]))
-    made = [excerpt_of(draw(quotes(said, first)), said) for first in firsts]
+    texts = draw(st.lists(long_texts, max_size=10))
+    days = st.sampled_from(["2026-05-03", "2026-05-04"])
+    said = {seq: replace(one, on=draw(days)) for seq, one in said_of(texts).items()}
+    wanted = draw(st.permutations(list(said)))
+    made = [excerpt_of(draw(quotes(said[seq])), said) for seq in wanted[: draw(st.integers(0, len(wanted)))]]
     return [excerpt for excerpt in made if excerpt.tokens], said

@@ -61,19 +61,23 @@ def section(context: Context) -> str:
     return next((one.text for one in context.sections if one.kind == "recall"), "")
 
 
-def test_excerpts_come_after_the_verbatim_turns_oldest_first() -> None:
-    said = said_of(["What is my code?", "It is XY-12.", "And my seat?", "14C"])
-    best_first = [excerpt_of([Quote(3), Quote(4)], said), excerpt_of([Quote(1), Quote(2)], said)]
+def test_excerpts_come_after_the_verbatim_turns_oldest_first_and_what_follows_each_other_under_one_mark() -> (
+    None
+):
+    said = said_of(["What is my code?", "It is XY-12.", "And my seat?", "14C", "Fine", "Yes", "My name?"])
+    said |= {seq: replace(said[seq], on="2026-05-04") for seq in (4, 5, 7)}
+    best_first = [excerpt_of([Quote(seq)], said) for seq in (3, 1, 7, 5, 2, 4)]
     turns = moved([make_turn(number, words(30), words(30)) for number in range(60)], 1000)
     context = context_with(best_first, said, turns, asked=Asked("Which seat?"))
     assert [one.kind for one in context.sections][-2:] == ["recall", "question"]
     assert section(context) == (
         f"{RECALL_HEADING}\n\n"
-        "[messages 1–2, 2026-05-03]\nUser: What is my code?\nAssistant: It is XY-12.\n\n"
-        "[messages 3–4, 2026-05-03]\nUser: And my seat?\nAssistant: 14C"
+        "[messages 1–3, 2026-05-03]\nUser: What is my code?\nAssistant: It is XY-12.\nUser: And my seat?\n\n"
+        "[messages 4–5, 2026-05-04]\nAssistant: 14C\nUser: Fine\n\n"
+        "[message 7, 2026-05-04]\nUser: My name?"
     )
     assert context.prompt.messages[-2].role == "user"
-    assert context.sections[-2].message_ids == tuple(one.id for one in said.values())
+    assert context.sections[-2].message_ids == tuple(one.id for one in said.values() if one.seq != 6)
 
 
 def test_a_piece_says_that_there_is_more() -> None:
@@ -105,7 +109,7 @@ def test_the_share_is_kept_and_better_excerpts_come_first() -> None:
 def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is() -> None:
     turns = [turn_of(number, 100) for number in range(26)]
     said = said_of([side for turn in turns for side in (turn.user, turn.assistant)])
-    excerpts = [excerpt_of([Quote(seq), Quote(seq + 1)], said) for seq in (51, 45, 43, 1, 3)]
+    excerpts = [excerpt_of([Quote(seq)], said) for seq in (51, 45, 43, 1, 3)]
     context = context_with(excerpts, said, turns, replace(LIMITS, recall_share=0.11))
     assert {43, 45, 51} <= {shown.from_seq for shown in context.plan.verbatim}
     assert [quotes[0].seq for quotes in context.plan.recalled] == [1, 3]
@@ -129,7 +133,7 @@ def test_any_text_fits_any_budget_and_comes_once(
         seq for shown in context.plan.verbatim for seq in range(shown.from_seq, shown.through_seq + 1)
     }
     quoted = [quotes[0].seq for quotes in context.plan.recalled]
-    assert verbatim.isdisjoint(quoted)
+    assert verbatim.isdisjoint(quote.seq for quotes in context.plan.recalled for quote in quotes)
     assert sorted(set(quoted)) == quoted
     stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
     assert rebuild(stored, state, with_texts(turns, stored), asked, said) == context
