@@ -193,5 +193,13 @@ class OfChatAdmin(ContentAdmin):
         return str(self.chat_of(row).owner)
 
 
+def without(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
+    """Fieldsets less the fields that are not for whoever asks."""
+    return [
+        (name, {**options, "fields": [one for one in options["fields"] if one not in hidden]})
+        for name, options in fieldsets
+    ]
+
+
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -66,7 +66,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     paginator = BoundedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    list_max_show_all = 200
+    list_per_page = 50
+    list_max_show_all = 100
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     search_fields = ("pk",)  # only switches the box on: see get_search_results

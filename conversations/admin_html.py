@@ -51,3 +51,8 @@ def link(text: Any, model: str, page: str, *args: Any, **query: Any) -> SafeStri
 def chat_rows(text: Any, model: str, chat_id: Any, path: str = "chat", **query: Any) -> SafeString:
     """A link to the list of `model`, narrowed to one chat."""
     return link(text, model, "changelist", **{f"{path}__id__exact": chat_id}, **query)
+
+
+def message_link(message_id: Any) -> SafeString | str:
+    """A link to the page of a message, named by its id; a dash where there is none."""
+    return link(message_id, "conversations_message", "change", message_id) if message_id else "–"

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from uuid import UUID
 
-from django.db.models import F, Q, QuerySet, Value
+from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Left, Length
 
-from conversations.models import STREAMING, ActiveReply, Chat, Message, Role
-from memory.models import ContextRecord, ConversationBrief, Kind, SummaryRevision
+from conversations.models import ActiveReply, Chat, Message, Role
+from memory.bubbles import MOST_CHARS, Bubble, being_written, bubbles_of
+from memory.holding import folds_of
+from memory.models import ConversationBrief
 from memory.planned import Plan
-from memory.timeline import Fold, Mark, Place, Standing, Step, Versions, lineage, on_lineage
+from memory.timeline import Mark, Place, Standing, Versions
 from memory.turns import StoredMessage, Turn, to_turns
 
 TURNS = 30
@@ -26,10 +27,6 @@ ROWS = 90
 """Messages of a page, at most: a question that was asked again has many replies."""
 BEFORE = 16
 """About so many messages come before the one that a page is opened at."""
-HEAD_CHARS = 480
-"""What of a long message shows at first."""
-MOST_CHARS = 6000
-"""What of it is on the page at all; the rest is on its own."""
 
 _COLUMNS = (
     *("id", "seq", "role", "status", "superseded_by_id", "token_count", "line"),
@@ -43,28 +40,6 @@ class Wanted(NamedTuple):
     before: int | None = None
     after: int | None = None
     at: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Bubble:
-    """One message of a page. `rest` goes on where `head` ends; `missing` characters more are not on the page."""
-
-    id: UUID
-    seq: int
-    role: str
-    status: str
-    superseded_by: int | None
-    """Seq of the newer answer, 0 where that is on another page; None: it stands."""
-    tokens: int
-    characters: int
-    head: str
-    rest: str
-    missing: int
-    model_variant: str
-    model: str
-    created_at: Any
-    error_code: str
-    has_record: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,59 +89,19 @@ def timeline(
     asked = getattr(active, "seq", None)
     folded = brief.folded_through_seq if brief else 0
     standing = Standing(plan, folded, folds_of(brief, versions, first, last) if brief else (), asked)
-    bubbles = _bubbles([row for row in rows if first <= row["seq"] <= last])
+    bubbles = bubbles_of([row for row in rows if first <= row["seq"] <= last])
     moments = []
     for turn in turns:
         mark = standing.of(turn)
         said = [bubble for bubble in bubbles if turn.from_seq <= bubble.seq <= turn.through_seq]
         if active is not None and mark.place == Place.WAITING:
-            said.append(_being_written(active, texts=texts))
+            said.append(being_written(active, texts=texts))
         moments.append(Moment(turn, mark, tuple(said)))
     return TimelinePage(
         tuple(moments),
         first if more_before or first > rows[0]["seq"] else None,
         last if more_after or last < rows[-1]["seq"] else None,
     )
-
-
-def versions_of(brief: ConversationBrief | None) -> list[Versions]:
-    """The versions that the memory in use goes on from, newest first; none where nothing is folded."""
-    if brief is None or not brief.folded_through_seq:
-        return []
-    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
-    odd = revisions.filter(Q(kind=Kind.REBUILD) | Q(parent=None) | ~Q(parent=F("version") - 1))
-    rows = odd.order_by("-version").values_list("version", "parent", "kind")
-    return lineage(
-        brief.head, (Step(version, parent, kind == Kind.REBUILD) for version, parent, kind in rows)
-    )
-
-
-def folds_of(brief: ConversationBrief, versions: Sequence[Versions], first: int, last: int) -> list[Fold]:
-    """Those of `versions` that folded any of the messages `first` to `last`, newest first."""
-    if first > brief.folded_through_seq:
-        return []
-    holding = SummaryRevision.objects.filter(
-        chat_id=brief.chat_id, version__lte=brief.head, from_seq__lte=last, through_seq__gte=first
-    )
-    rows = holding.order_by("-version").values_list("id", "version", "from_seq", "through_seq")
-    return on_lineage((Fold(*row) for row in rows), versions)
-
-
-def folded_turns(brief: ConversationBrief | None, versions: Sequence[Versions]) -> int:
-    """How many turns the memory in use was made from, as its `versions` tell."""
-    if brief is None or not versions:
-        return 0
-    rows = SummaryRevision.objects.filter(
-        chat_id=brief.chat_id, version__range=(versions[-1][0], brief.head)
-    ).values_list("version", "turns")
-    places = iter(versions)
-    low, high = next(places)
-    total = 0
-    for version, turns in rows.order_by("-version"):
-        while version < low:
-            low, high = next(places)
-        total += turns if version <= high else 0
-    return total
 
 
 # Rows
@@ -230,67 +165,4 @@ def _stored(row: dict[str, Any]) -> StoredMessage:
         row["superseded_by_id"] is not None,
         row["token_count"],
         line=row["line"],
-    )
-
-
-# Messages as they are shown
-
-
-def _bubbles(rows: Sequence[dict[str, Any]]) -> list[Bubble]:
-    seqs = {row["id"]: row["seq"] for row in rows}
-    replies = [row["id"] for row in rows if row["role"] == Role.ASSISTANT]
-    recorded = set(ContextRecord.objects.filter(pk__in=replies).values_list("pk", flat=True))
-    return [_bubble(row, seqs, has_record=row["id"] in recorded) for row in rows]
-
-
-def _bubble(row: dict[str, Any], seqs: dict[UUID, int], *, has_record: bool) -> Bubble:
-    newer, error = row["superseded_by_id"], row["error"]
-    head, rest = head_and_rest(row["text"])
-    return Bubble(
-        id=row["id"],
-        seq=row["seq"],
-        role=row["role"],
-        status=row["status"],
-        superseded_by=None if newer is None else seqs.get(newer, 0),
-        tokens=row["token_count"],
-        characters=row["characters"],
-        head=head,
-        rest=rest,
-        missing=row["characters"] - len(row["text"]) if row["text"] else 0,
-        model_variant=row["model_variant"],
-        model=row["model"],
-        created_at=row["created_at"],
-        error_code=str(error.get("code", "")) if isinstance(error, dict) else "",
-        has_record=has_record,
-    )
-
-
-def head_and_rest(text: str) -> tuple[str, str]:
-    """`text` cut after a word where it is long, so that both parts together are it."""
-    if len(text) <= HEAD_CHARS * 3 // 2:
-        return text, ""
-    cut = max(text.rfind(" ", HEAD_CHARS // 2, HEAD_CHARS), text.rfind("\n", HEAD_CHARS // 2, HEAD_CHARS)) + 1
-    cut = cut or HEAD_CHARS
-    return text[:cut], text[cut:]
-
-
-def _being_written(active: ActiveReply, *, texts: bool) -> Bubble:
-    """The reply in the making, as far as it was saved."""
-    head, rest = head_and_rest(active.text[:MOST_CHARS] if texts else "")
-    return Bubble(
-        id=active.message_id,
-        seq=0,
-        role=Role.ASSISTANT,
-        status=STREAMING,
-        superseded_by=None,
-        tokens=0,
-        characters=len(active.text),
-        head=head,
-        rest=rest,
-        missing=max(0, len(active.text) - MOST_CHARS) if texts else 0,
-        model_variant=active.model_variant,
-        model=active.model,
-        created_at=active.started_at,
-        error_code="",
-        has_record=False,
     )

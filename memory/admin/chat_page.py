@@ -12,21 +12,22 @@ from typing import Any
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest
 
-from conversations.admin import code_of
 from conversations.admin_content import Page, may_see
 from conversations.admin_html import admin_url
+from conversations.admin_messages import code_of
 from conversations.models import Chat
 from memory import services
 from memory.admin.actions import progress_url
 from memory.context import Context
 from memory.coverage import budget_of, coverage_of
 from memory.explaining import error_words
+from memory.holding import folded_turns, versions_of
 from memory.lineage import remembered
 from memory.models import ConversationBrief, Requested, SummaryRevision
 from memory.progress import told
 from memory.searching import Hit, search_chat
 from memory.timeline import Mark, Standing
-from memory.timelines import Wanted, folded_turns, timeline, versions_of
+from memory.timelines import Wanted, timeline
 
 MOST_FOUND = 20
 """Messages that a search shows."""

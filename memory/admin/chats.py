@@ -11,9 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin import ChatAdmin, MessageAdmin
+from conversations.admin import ChatAdmin
 from conversations.admin_content import Page
 from conversations.admin_html import chat_rows, link
+from conversations.admin_messages import MessageAdmin
 from conversations.models import Chat, Message
 from memory.admin.actions import MemoryActions
 from memory.admin.chat_page import brief_of, chat_page

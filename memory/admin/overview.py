@@ -19,9 +19,10 @@ from conversations.admin_content import sees_cost
 from conversations.admin_html import admin_url
 from memory import daily, standing
 from memory.admin.filters import PARAMETER
-from memory.charts import charts_of, lines_of, totals_of
+from memory.charts import charts_of
 from memory.figures import ago, days_until, short, usd
 from memory.models import FoldDay, UsageDay
+from memory.totals import lines_of, totals_of
 from memory.waiting import STATES
 
 PERMISSION = "memory.view_conversationbrief"

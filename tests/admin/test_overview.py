@@ -18,8 +18,9 @@ from django_q.models import OrmQ, Success
 
 from conversations.models import Chat
 from memory import daily, queueing, standing
-from memory.charts import MOST_SERIES, OTHERS, charts_of, lines_of, totals_of
+from memory.charts import MOST_SERIES, OTHERS, charts_of
 from memory.models import ConversationBrief, FoldDay, UsageDay, Watch
+from memory.totals import lines_of, totals_of
 from tests.admin.rows import begin, make_chat, member_of_staff, say
 
 pytestmark = pytest.mark.django_db
