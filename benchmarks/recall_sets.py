@@ -11,8 +11,10 @@ import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.recall_languages import LANGUAGES, Language
 
@@ -22,21 +24,36 @@ SMALL_TALK = 160
 """Exchanges among which the facts of a language lie."""
 
 
+class Message(NamedTuple):
+    """One message, and when it was said where that is known."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    at: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question; the value that answers it, in all its forms; the messages that say it (from 0)."""
+    """A question, and the messages that answer it: by number (from 0), what of one must be shown, in any of its forms.
+
+    Forms are in lower case.
+    """
 
     question: str
-    values: tuple[str, ...]
-    evidence: tuple[int, ...]
+    evidence: Mapping[int, tuple[str, ...]]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """All that answers it."""
+        return tuple(dict.fromkeys(chain.from_iterable(self.evidence.values())))
 
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """What was said, as role and text, and what is asked of it, by the form of the question."""
+    """What was said, and what is asked of it, by the form of the question."""
 
     name: str
-    messages: tuple[tuple[str, str], ...]
+    messages: tuple[Message, ...]
     asked: Mapping[str, tuple[Asked, ...]]
 
 
@@ -52,7 +69,7 @@ def own() -> list[Chat]:
 
 
 def _recorded(chat: Mapping[str, Any]) -> Chat:
-    messages = tuple((message["role"], message["text"]) for message in chat["messages"])
+    messages = tuple(Message(message["role"], message["text"]) for message in chat["messages"])
     facts = chat["facts"]
     alone = tuple(_asked(f"What was the {_words(fact['slot'])}?", fact) for fact in facts)
     beside = tuple(
@@ -64,7 +81,7 @@ def _recorded(chat: Mapping[str, Any]) -> Chat:
 
 
 def _asked(question: str, fact: Mapping[str, Any]) -> Asked:
-    return Asked(question, _forms(fact), tuple(fact["messages"]))
+    return Asked(question, dict.fromkeys(fact["messages"], _forms(fact)))
 
 
 def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
@@ -93,9 +110,9 @@ def _own(language: Language) -> Chat:
     asked: list[Asked] = []
     for number, (place, (told, question, value)) in enumerate(zip(places, language.facts, strict=True)):
         said.insert(place + number, (told, language.noted))
-        asked.append(Asked(question, (value.lower(),), (2 * (place + number),)))
+        asked.append(Asked(question, {2 * (place + number): (value.lower(),)}))
     messages = tuple(
-        (role, text) for pair in said for role, text in zip(("user", "assistant"), pair, strict=True)
+        one for user, reply in said for one in (Message("user", user), Message("assistant", reply))
     )
     return Chat(language.name, messages, {"question": tuple(asked)})
 

@@ -46,7 +46,7 @@ def _folded(chat: Chat) -> Row:
     from memory.folding import fold
 
     owner, _ = User.objects.get_or_create(username="recall")
-    messages = tuple(ImportedMessage(role=role, content=text) for role, text in chat.messages)  # type: ignore[arg-type]  # user or assistant
+    messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
     row = import_chat(owner, ImportedChat(messages=messages))
     while fold(row.pk, until=time.monotonic() + 60).outcome == "more":
         pass

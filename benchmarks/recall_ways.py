@@ -1,0 +1,91 @@
+"""The ways of choosing what a prompt shows of a chat, which `benchmarks.recall` compares: chat and question → texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, partial
+from itertools import chain
+from math import inf, log
+
+from benchmarks.recall_sets import Chat
+
+WITH_EMBEDDINGS = "recall with embeddings"
+
+
+class Stored:
+    """A chat in the database, and as plain BM25 sees it: each message by itself, its terms counted."""
+
+    def __init__(self, chat: Chat) -> None:
+        from django.contrib.auth.models import User
+
+        from chatmemory.llm import registry
+        from conversations.importing import import_chat
+        from conversations.interchange import ImportedChat, ImportedMessage
+        from memory import embedding_work
+        from memory.analysis import terms
+        from memory.embeddings import near_now
+        from memory.tokens import count_tokens
+
+        owner, _ = User.objects.get_or_create(username="recall")
+        messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
+        self.row = import_chat(owner, ImportedChat(messages=messages))
+        self.row.refresh_from_db()
+        self.texts = {seq: text for seq, (_, text, _) in enumerate(chat.messages, start=1)}
+        self.tokens = {seq: count_tokens(text) + 4 for seq, text in self.texts.items()}
+        self.terms = {seq: terms(text) for seq, text in self.texts.items()}
+        self.usual = sum(map(len, self.terms.values())) / len(self.terms)
+        self.embeds = registry.embeds()
+        self.near = cache(partial(near_now, self.row.pk))
+        if self.embeds:
+            embedding_work.catch_up(self.row.pk, until=inf)
+
+    def shown(self, question: str, budget: int) -> dict[str, dict[int, str]]:
+        """By way of choosing: what of which messages a prompt of `budget` tokens would show."""
+        shown = {
+            "last turns": self._filled({}, budget),
+            "plain BM25": self._bm25(question, budget),
+            "recall": self._recalled(question, budget),
+        }
+        if self.embeds:
+            shown[WITH_EMBEDDINGS] = self._recalled(question, budget, self.near(question))
+        return shown
+
+    def _recalled(self, question: str, budget: int, near: Sequence[int] = ()) -> dict[int, str]:
+        from memory.picking import Picking
+        from memory.recall import recall
+
+        found = recall(self.row, question, before_seq=self.row.last_seq + 1, room=budget, near=near)
+        picking = Picking(found.excerpts)
+        picking.fill(budget, ())
+        shown: dict[int, str] = {}
+        for quote in chain.from_iterable(picking.quotes):
+            piece = found.said[quote.seq].text[quote.start : quote.end]
+            shown[quote.seq] = f"{shown.get(quote.seq, '')} {piece}"
+        return self._filled(shown, budget - picking.cost)
+
+    def _bm25(self, question: str, budget: int) -> dict[int, str]:
+        from memory.analysis import terms
+
+        scores: dict[int, float] = {}
+        for term in set(terms(question)):
+            having = {seq: said.count(term) for seq, said in self.terms.items() if term in said}
+            rarity = log(1 + (len(self.terms) - len(having) + 0.5) / (len(having) + 0.5))
+            for seq, times in having.items():
+                length = 0.25 + 0.75 * len(self.terms[seq]) / self.usual
+                scores[seq] = scores.get(seq, 0.0) + rarity * times * 2.2 / (times + 1.2 * length)
+        shown: dict[int, str] = {}
+        for seq in sorted(scores, key=lambda seq: (-scores[seq], -seq)):
+            if self.tokens[seq] <= budget:
+                budget -= self.tokens[seq]
+                shown[seq] = self.texts[seq]
+        return self._filled(shown, budget)
+
+    def _filled(self, shown: dict[int, str], left: int) -> dict[int, str]:
+        """`shown`, and the newest other messages that fit into what is left."""
+        for seq in sorted(self.texts, reverse=True):
+            if seq not in shown:
+                left -= self.tokens[seq]
+                if left < 0:
+                    break
+                shown[seq] = self.texts[seq]
+        return shown
