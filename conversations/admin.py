@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from conversations import admin_sign_in, admin_users, services
 from conversations.admin_allowances import AllowanceAdmin
 from conversations.admin_content import ContentAdmin, Page, sees_cost, without
-from conversations.admin_html import as_json, as_text, chat_rows, link
+from conversations.admin_html import as_json, as_text, chat_rows, link, moment
 from conversations.admin_messages import MessageAdmin
 from conversations.admin_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin_views import ContentViewAdmin
@@ -42,7 +42,7 @@ class ChatAdmin(ContentAdmin):
     """Read-only but for deleting, which goes through the service."""
 
     chat_path = ""
-    list_display: Any = ("short", "title", "owner", "policy", "last_seq", "updated_at")
+    list_display: Any = ("short", "title", "owner", "policy", "last_seq", moment("updated_at"))
     list_select_related: ClassVar[Any] = ("owner",)
     list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
     raw_id_fields = ("owner",)
@@ -52,8 +52,8 @@ class ChatAdmin(ContentAdmin):
             None,
             {
                 "fields": [
-                    *("title", "owner", "policy", "rows", "tokens", "cost", "created_at", "updated_at"),
-                    "looks",
+                    *("title", "owner", "policy", "rows", "tokens", "cost"),
+                    *(moment("created_at"), moment("updated_at"), "looks"),
                 ]
             },
         ),

@@ -13,23 +13,15 @@ from django.utils.safestring import SafeString
 from chatmemory.errors import ChatMemoryError
 from conversations import forgetting
 from conversations.admin_content import OfChatAdmin, Page, sees_cost, without
-from conversations.admin_html import as_json, as_text, message_link
+from conversations.admin_html import as_json, as_text, message_link, moment
 from conversations.models import ActiveReply, Message
 
 
 @admin.register(Message)
 class MessageAdmin(OfChatAdmin):
     list_display = (
-        "short",
-        "in_chat",
-        "owner",
-        "seq",
-        "role",
-        "status",
-        "length",
-        "token_count",
-        "model",
-        "created_at",
+        *("seq", "role", "status", "in_chat", "owner", "length", "token_count", "model"),
+        *(moment("created_at"), "short"),
     )
     list_select_related = ("chat__owner",)
     list_defer = (
@@ -59,7 +51,7 @@ class MessageAdmin(OfChatAdmin):
                 ]
             },
         ),
-        ("Besides", {"fields": ["created_at", "completed_at", "edited_at", "metadata_json"]}),
+        ("Besides", {"fields": [*map(moment, ("created_at", "completed_at", "edited_at")), "metadata_json"]}),
     ]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

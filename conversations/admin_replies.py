@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from conversations.admin_content import OfChatAdmin, Page
-from conversations.admin_html import as_text, message_link, short_id
+from conversations.admin_html import as_text, message_link, moment, short_id
 from conversations.models import ActiveReply, IdempotencyKey
 
 
@@ -24,9 +24,9 @@ class ActiveReplyAdmin(OfChatAdmin):
         "in_chat",
         "owner_process",
         "length",
-        "lease_expires_at",
+        moment("lease_expires_at"),
         "cancel_requested",
-        "started_at",
+        moment("started_at"),
     )
     list_select_related = ("chat",)
     list_defer = ("text", "context", "metadata", "chat__instructions", "chat__metadata", "chat__options")
@@ -38,7 +38,13 @@ class ActiveReplyAdmin(OfChatAdmin):
             {
                 "fields": [
                     *("message_id", "chat_link", "model_variant", "model", "owner_process"),
-                    *("lease_expires_at", "cancel_requested", "started_at", "length", "partial"),
+                    *(
+                        moment("lease_expires_at"),
+                        "cancel_requested",
+                        moment("started_at"),
+                        "length",
+                        "partial",
+                    ),
                 ]
             },
         )
@@ -70,12 +76,14 @@ class ActiveReplyAdmin(OfChatAdmin):
 
 @admin.register(IdempotencyKey)
 class IdempotencyKeyAdmin(OfChatAdmin):
-    list_display = ("key", "user", "in_chat", "reply", "created_at")
+    list_display = ("key", "user", "in_chat", "reply", moment("created_at"))
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
     content_columns = ("key",)  # an id, but the client's: it may be anything
     content_fields = ("key", "request_hash")
-    fieldsets = [(None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", "created_at"]})]
+    fieldsets = [
+        (None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", moment("created_at")]})
+    ]
 
     def page(self, row: IdempotencyKey, name: str) -> Page:
         return Page({"key": row.key, "request hash": row.request_hash})

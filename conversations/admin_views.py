@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from conversations.admin_content import LIST, SEARCH
 from conversations.admin_facts import FactAdmin, uuid_in
-from conversations.admin_html import link, short_id
+from conversations.admin_html import link, moment, short_id
 from conversations.models import ContentView
 
 
@@ -18,8 +18,8 @@ from conversations.models import ContentView
 class ContentViewAdmin(FactAdmin):
     """Looks, newest first. The pages they were at are linked, also where the object is gone."""
 
-    list_display = ("at", "viewer_name", "page", "seen", "in_chat", "owner_id")
-    fields = ("at", "viewer_name", "viewer", "page", "seen", "in_chat", "owner_id")
+    list_display = (moment("at"), "viewer_name", "page", "seen", "in_chat", "owner_id")
+    fields = (moment("at"), "viewer_name", "viewer", "page", "seen", "in_chat", "owner_id")
     lookups = ("chat_id__exact",)
     search_help_text = "A chat's id, or a viewer's username."
 

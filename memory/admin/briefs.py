@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin_content import OfChatAdmin, Page, sees_cost
-from conversations.admin_html import admin_url, link
+from conversations.admin_html import admin_url, link, moment
 from conversations.admin_messages import code_of
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
@@ -50,8 +50,8 @@ _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 @admin.register(ConversationBrief)
 class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     list_display = (
-        *("short", "title", "owner", "policy", "version", "summary", "folded", "unfolded"),
-        *("health", "why", "next_attempt", "changed"),
+        *("short", "title", "owner", "health", "why", moment("next_attempt_at")),
+        *("unfolded", "policy", "version", "summary", "folded", moment("updated_at")),
     )
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "rebuild", "last_error", "options", *_CHAT_COLUMNS)
@@ -85,14 +85,6 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     @admin.display(description="last error")
     def why(self, brief: Any) -> str:
         return brief.error_code or "–"
-
-    @admin.display(description="next attempt")
-    def next_attempt(self, brief: ConversationBrief) -> SafeString | str:
-        return viewer_time(brief.next_attempt_at)
-
-    @admin.display(description="changed")
-    def changed(self, brief: ConversationBrief) -> SafeString | str:
-        return viewer_time(brief.updated_at)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own

@@ -10,10 +10,9 @@ from django.urls import URLPattern
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin import ChatAdmin
 from conversations.admin_content import Page
-from conversations.admin_html import chat_rows, link
+from conversations.admin_html import chat_rows, link, moment
 from conversations.admin_messages import MessageAdmin
 from conversations.models import Chat, Message
 from memory.admin.actions import MemoryActions
@@ -31,7 +30,10 @@ admin.site.unregister(Message)
 class RememberedChatAdmin(MemoryActions, ChatAdmin):
     """A chat with its memory: its turns and what became of each, links to the rest, and the actions on it."""
 
-    list_display = ("short", "title", "owner", "policy", "said", "memory", "unfolded", "health", "changed")
+    list_display = (
+        *("short", "title", "owner", "health", "said", "memory", "unfolded", "policy"),
+        moment("updated_at"),
+    )
     list_display_links = ("short", "title")
     list_select_related = ("owner", "brief")
     list_defer = (
@@ -71,10 +73,6 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     @admin.display(description="state of it")
     def health(self, chat: Chat) -> SafeString:
         return health_of(brief_of(chat))
-
-    @admin.display(description="changed")
-    def changed(self, chat: Chat) -> SafeString | str:
-        return viewer_time(chat.updated_at)
 
     @admin.display(description="brief")
     def brief_link(self, chat: Chat) -> SafeString | str:

@@ -21,8 +21,9 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin_content import OfChatAdmin, Page
-from conversations.admin_html import admin_url, link
+from conversations.admin_html import admin_url, link, moment
 from conversations.models import Chat
 from memory.comparing import UnderWay, request_comparison
 from memory.lab.runner import MOST_BUDGET, least_budget
@@ -65,7 +66,16 @@ class CompareForm(forms.Form):
 class ComparisonAdmin(OfChatAdmin):
     """Comparisons that were asked for. Their chat's own page starts one more."""
 
-    list_display = ("short", "in_chat", "title", "owner", "state", "turns", "requested_by", "created_at")
+    list_display = (
+        "short",
+        "in_chat",
+        "title",
+        "owner",
+        "state",
+        "turns",
+        "requested_by",
+        moment("created_at"),
+    )
     list_select_related = ("chat__owner", "requested_by")
     list_defer = ("progress", "result", "plot", *_CHAT_COLUMNS)
     chat_ordering = ("chat", "-id")
@@ -204,7 +214,10 @@ def _facts(comparison: Comparison) -> list[tuple[str, list[tuple[str, Any]]]]:
             [
                 ("State", comparison.get_state_display()),
                 ("Requested by", comparison.requested_by or "–"),
-                *(("Requested", comparison.created_at), ("Began", comparison.started_at or "–")),
+                *(
+                    ("Requested", viewer_time(comparison.created_at)),
+                    ("Began", viewer_time(comparison.started_at)),
+                ),
                 ("Took", _seconds(comparison)),
             ],
         ),

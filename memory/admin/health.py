@@ -11,13 +11,14 @@ from memory.models import ConversationBrief
 def health_of(brief: ConversationBrief | None) -> SafeString:
     """What matters most of it."""
     if brief is not None and brief.attempts:
-        return _chip("bad", f"failing, attempt {brief.attempts}")
+        return chip("bad", f"failing, attempt {brief.attempts}")
     if brief is not None and brief.degraded:
-        return _chip("bad", "degraded")
+        return chip("bad", "degraded")
     if brief is not None and (brief.due or brief.requested):
-        return _chip("busy", "due" if brief.due else brief.get_requested_display().lower())
-    return _chip("good", "up to date")
+        return chip("busy", "due" if brief.due else brief.get_requested_display().lower())
+    return chip("good", "up to date")
 
 
-def _chip(kind: str, text: str) -> SafeString:
+def chip(kind: str, text: str) -> SafeString:
+    """A state: `good`, `busy` or `bad`, and what it is."""
     return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)

@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin_content import OfChatAdmin, Page, sees_cost
 from conversations.admin_html import link
 from conversations.models import Chat, Message
@@ -62,7 +63,7 @@ class RecordAdmin(OfChatAdmin):
 
     @admin.display(description="created")
     def created(self, record: ContextRecord) -> Any:
-        return record.reply.created_at
+        return viewer_time(record.reply.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
         return super().get_queryset(request).select_related("reply__chat__owner")

@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin_content import OfChatAdmin, Page, may_see, sees_cost
-from conversations.admin_html import admin_url, link
+from conversations.admin_html import admin_url, link, moment
 from conversations.models import Message
+from memory.admin.health import chip
 from memory.admin.restoring import RestoreAction
 from memory.lineage import parent_of, remembered, text_of
 from memory.models import SummaryRevision
@@ -33,8 +34,8 @@ HELD_AGAINST = {
 @admin.register(SummaryRevision)
 class RevisionAdmin(RestoreAction, OfChatAdmin):
     list_display = (
-        *("version", "in_chat", "title", "owner", "kind", "span", "turns", "tokens"),
-        *("retained_share", "cost_usd", "duration", "model", "degraded", "is_wanting", "created_at"),
+        *("version", "in_chat", "title", "kind", "span", "turns", "tokens", "retained_share"),
+        *("state_of_it", "model", "cost_usd", "duration", "owner", moment("created_at")),
     )
     list_select_related = ("chat__owner",)
     list_defer = ("global_summary", "state", "chat__instructions", "chat__metadata", "chat__options")
@@ -65,6 +66,11 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
     @admin.display(description="messages")
     def span(self, revision: SummaryRevision) -> str:
         return f"{revision.from_seq}–{revision.through_seq}"
+
+    @admin.display(description="state of it")
+    def state_of_it(self, revision: SummaryRevision) -> SafeString | str:
+        faults = ("degraded" * revision.degraded, "found wanting" * revision.is_wanting)
+        return chip("bad", ", ".join(filter(None, faults))) if any(faults) else "–"
 
     @admin.display(description="retained")
     def retained_share(self, revision: SummaryRevision) -> str:

@@ -104,7 +104,7 @@ def test_the_list_says_why_and_when_it_goes_on(staff: Client, chats: dict[str, C
     html = staff.get(url, {"memory": "failing"}).content.decode()
     assert "upstream_timeout" in html
     assert "failing, attempt 3" in html
-    assert 'field-next_attempt"><time' in html
+    assert 'field-next_attempt_at"><time' in html
     assert "heron" not in html
 
 

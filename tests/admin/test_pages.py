@@ -121,6 +121,12 @@ def test_no_page_needs_an_inline_script_or_style(staff: Client, remembered: Chat
         assert not re.search(r"<[^>]+\s(style|on\w+)=", html), page
 
 
+def test_every_time_is_shown_in_the_zone_of_whoever_looks(staff: Client, evil: Chat) -> None:
+    """Django writes times of a field in the server's zone; ours are `<time>`s, which a script shows in the viewer's."""
+    for page, html in every_page(staff):
+        assert not re.search(r"\d{4}, (\d+(:\d\d)? [ap]\.m\.|noon|midnight)", html), page
+
+
 def test_lists_show_length_and_not_text(staff: Client, owner: User) -> None:
     make_chat(owner, said="the secret of the cellar")
     for page in ("conversations_message", "memory_conversationbrief", "conversations_chat"):
