@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest
+from django.utils import timezone
 
 from conversations.admin_content import Page, may_see
 from conversations.admin_html import admin_url
@@ -145,10 +146,15 @@ def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
     elif brief.requested:
         said.append(("busy", "A new summary was asked for."))
     if brief.due:
-        said.append(("busy", "Due: the worker folds older turns as soon as it comes to it."))
+        said.append(("busy", f"Due: the worker folds older turns {_when(brief)}."))
     if brief.policy != chat.policy:
         said.append(("busy", f"Made by policy {brief.policy}; the chat now asks for {chat.policy}."))
     return said or [("good", "Up to date: nothing waits to be folded.")]
+
+
+def _when(brief: ConversationBrief) -> str:
+    parked = brief.next_attempt_at is not None and brief.next_attempt_at > timezone.now()
+    return "with its next attempt" if parked else "as soon as it comes to it"
 
 
 def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[Found]:

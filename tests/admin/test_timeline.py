@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -303,6 +304,17 @@ def test_the_memory_tells_its_troubles_in_words(staff: Client, remembered: Chat)
         *("The room is booked.", "In use: "),
     ):
         assert told in html, told
+
+
+@pytest.mark.parametrize(
+    ("minutes", "told"),
+    [(5, "folds older turns with its next attempt."), (-5, "folds older turns as soon as it comes to it.")],
+)
+def test_what_is_due_says_when_it_goes_on(staff: Client, remembered: Chat, minutes: int, told: str) -> None:
+    ConversationBrief.objects.filter(chat=remembered).update(
+        due=True, attempts=1, next_attempt_at=timezone.now() + timedelta(minutes=minutes)
+    )
+    assert told in page(staff, remembered).content.decode()
 
 
 def test_the_bars_add_up(staff: Client, remembered: Chat) -> None:
