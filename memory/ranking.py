@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory.finds import AGAIN, Finds
 from memory.questions import Question
@@ -56,6 +57,14 @@ class Ranked:
         return self.words, "\n".join(passages) if self.passage is None else passages[self.passage]
 
 
+class _Piece(NamedTuple):
+    """A passage of a message, the question's words in it, and those in the message's other passages."""
+
+    text: str
+    own: int
+    others: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Words:
     """A question's words and pairs of words as bits, with what is looked for in a passage."""
@@ -91,9 +100,7 @@ def unranked(message: Indexed) -> Ranked:
 def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
     """How well a message answers by itself, and its passage that does so best (by number)."""
     words, finds = _Words.of(question), Finds({}, tuple(worth))
-    scores = [
-        _score(words, finds, passage, others) for passage, others in _with_others(words, message.passages)
-    ]
+    scores = [_score(words, finds, piece) for piece in _pieces(words, message.passages)]
     best = max(scores)
     return best, scores.index(best)
 
@@ -103,35 +110,33 @@ def _is_whole(message: Indexed) -> bool:
 
 
 def _passages(words: _Words, finds: Finds, message: Indexed, lean: float) -> Iterator[Ranked]:
-    if _is_whole(message):
-        pieces: Iterable[tuple[int | None, str, int]] = [(None, "\n".join(message.passages), 0)]
-    else:
-        there = _with_others(words, message.passages)
-        pieces = [(number, *piece) for number, piece in enumerate(there)]
-    for number, passage, others in pieces:
-        added, having = finds.around(message.seq, _in(words, passage) | others)
-        yield Ranked(lean * (_score(words, finds, passage, others) + added), message, number, having)
+    whole = _is_whole(message)
+    pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
+    added, having = finds.around(message.seq, pieces[0].own | pieces[0].others)
+    for number, piece in enumerate(pieces):
+        score = lean * (_score(words, finds, piece) + added)
+        yield Ranked(score, message, None if whole else number, having)
 
 
-def _score(words: _Words, finds: Finds, passage: str, others: int) -> float:
+def _score(words: _Words, finds: Finds, piece: _Piece) -> float:
     """What the terms of a passage are worth, with those that the rest of its message has."""
-    own = _in(words, passage)
+    text, own, others = piece
     score = finds.total(own) + ELSEWHERE * (finds.total(others & ~own) + AGAIN * finds.total(others & own))
-    for pair, text in words.pairs:
-        if pair & own == pair and text in passage:
+    for pair, beside in words.pairs:
+        if pair & own == pair and beside in text:
             score += PAIR * finds.total(pair) / 2
     return score
 
 
-def _with_others(words: _Words, passages: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Each passage, and the words that stand in the others."""
+def _pieces(words: _Words, passages: Sequence[str]) -> list[_Piece]:
     there = [_in(words, passage) for passage in passages]
-    for number, passage in enumerate(passages):
-        others = 0
-        for at, found in enumerate(there):
-            if at != number:
-                others |= found
-        yield passage, others
+    once = twice = 0
+    for own in there:
+        twice |= once & own
+        once |= own
+    return [
+        _Piece(passage, own, once & ~own | twice & own) for passage, own in zip(passages, there, strict=True)
+    ]
 
 
 def _in(words: _Words, passage: str) -> int:
