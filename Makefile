@@ -78,8 +78,8 @@ bench: .venv/installed
 lab: .venv/installed
 	$(BIN)/python -m benchmarks.lab
 
-# What recall brings into prompts of 1,000 to 3,000 tokens, on the chats of the folder SAMPLES and on our own; writes
-# docs/recall.md. Takes some minutes.
+# What recall brings into prompts of 1,000 to 3,000 tokens, on the chats of the folder SAMPLES, of the public sets LOCOMO
+# and LONGMEMEVAL (a file each) and on our own; writes docs/recall.md. Takes some minutes.
 recall: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m benchmarks.recall
 

@@ -24,6 +24,7 @@ class Stored:
         from memory import embedding_work
         from memory.analysis import terms
         from memory.embeddings import near_now
+        from memory.models import ChatEmbeddings
         from memory.tokens import count_tokens
 
         owner, _ = User.objects.get_or_create(username="recall")
@@ -38,6 +39,8 @@ class Stored:
         self.near = cache(partial(near_now, self.row.pk))
         if self.embeds:
             embedding_work.catch_up(self.row.pk, until=inf)
+            if ChatEmbeddings.objects.get(pk=self.row.pk).attempts:
+                raise RuntimeError("The endpoint did not make all vectors; the log says why.")
 
     def shown(self, question: str, budget: int) -> dict[str, dict[int, str]]:
         """By way of choosing: what of which messages a prompt of `budget` tokens would show."""
