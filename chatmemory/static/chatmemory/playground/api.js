@@ -16,6 +16,10 @@ export class ApiError extends Error {
 
 const AWAY = "The server cannot be reached.";
 const ODD = "The server gave an answer that this page does not understand.";
+const OURS = {
+  too_large: "This is too large to be sent. Shorten it, or send it in parts.",
+  permission_denied: "You have signed in anew, perhaps in another window. Load this page again; what you typed is kept.",
+};
 let onUnknown = () => {};
 
 /** `told` is called when the server no longer knows who calls. */
@@ -57,7 +61,7 @@ async function failure(response) {
   try {
     const { error } = await response.json();
     const fields = Object.values(error.details ?? {}).flat().filter((one) => typeof one === "string");
-    const told = error.code === "invalid_request" && fields.length ? fields.join(" ") : error.message;
+    const told = error.code === "invalid_request" && fields.length ? fields.join(" ") : (OURS[error.code] ?? error.message);
     return new ApiError(told || ODD, { ...about, code: error.code });
   } catch {
     return new ApiError(response.status >= 500 ? AWAY : ODD, about);

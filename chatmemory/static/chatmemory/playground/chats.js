@@ -8,6 +8,7 @@ export const titleOf = (chat) => chat.title || "Untitled chat";
 export class Chats {
   #asked = 0;
   #chats = [];
+  #search = "";
   #next = null;
   #current = null;
 
@@ -24,25 +25,64 @@ export class Chats {
   /** The newest chats that the search finds. */
   async load() {
     const search = id("search").value.trim();
-    await this.#page(search ? `?search=${encodeURIComponent(search)}` : "", []);
-    if (!this.#chats.length) id("chats").append(el("li", { class: "cm-empty" }, search ? "No chat has this in its title." : "No chats yet."));
+    const page = await this.#page(search ? `?search=${encodeURIComponent(search)}` : "");
+    if (!page) return;
+    [this.#chats, this.#next, this.#search] = [page.results, queryOf(page.next), search];
+    this.#draw();
+  }
+
+  /** Takes in a chat as it is now, a new one too; not one that further pages or another search would show. */
+  put(chat) {
+    const others = this.#chats.filter((one) => one.id !== chat.id);
+    const isKnown = others.length < this.#chats.length;
+    const isFurther = this.#next && chat.id < this.#chats.at(-1).id;
+    if (!isKnown && (this.#search || isFurther)) return;
+    this.#chats = [chat, ...others].sort((one, other) => (one.id < other.id ? 1 : -1)); // ids tell the time
+    this.#draw();
   }
 
   mark(chatId) {
     this.#current = chatId;
-    for (const one of id("chats").querySelectorAll("button[data-id]")) one.toggleAttribute("aria-current", one.dataset.id === chatId);
+    for (const one of this.#rows()) one.toggleAttribute("aria-current", one.dataset.id === chatId);
   }
 
-  async #page(query, before) {
-    const asked = ++this.#asked;
-    const page = await call("GET", `chats${query}`);
-    if (asked !== this.#asked) return; // typed on meanwhile
-    this.#chats = [...before, ...page.results];
-    this.#next = queryOf(page.next);
+  drop(chatId) {
+    this.#chats = this.#chats.filter((one) => one.id !== chatId);
     this.#draw();
   }
 
+  clear() {
+    this.#asked++;
+    this.#chats = [];
+    this.#next = null;
+    this.#search = "";
+    id("search").value = "";
+    id("chats").replaceChildren();
+  }
+
+  async #more() {
+    const before = this.#chats.length;
+    const page = await this.#page(this.#next);
+    if (!page) return;
+    this.#chats.push(...page.results);
+    this.#next = queryOf(page.next);
+    this.#draw();
+    this.#rows()[before]?.focus();
+  }
+
+  /** Null where something else was asked for meanwhile. */
+  async #page(query) {
+    const asked = ++this.#asked;
+    const page = await call("GET", `chats${query}`);
+    return asked === this.#asked ? page : null;
+  }
+
+  #rows() {
+    return id("chats").querySelectorAll("button[data-id]");
+  }
+
   #draw() {
+    const focused = document.activeElement?.dataset.id;
     const rows = this.#chats.map((chat) =>
       el(
         "li",
@@ -50,12 +90,14 @@ export class Chats {
         el(
           "button",
           { type: "button", class: "cm-chat", "data-id": chat.id, "aria-current": chat.id === this.#current, onclick: () => this.opened(chat.id) },
-          el("span", { class: "cm-chat-title", dir: "auto" }, titleOf(chat)),
+          el("span", { class: "cm-chat-title", dir: "auto", title: titleOf(chat) }, titleOf(chat)),
           el("span", { class: "cm-chat-about" }, `${counted(chat.message_count, "message")} · `, time(chat.updated_at)),
         ),
       ),
     );
-    const more = this.#next ? el("li", {}, button("More chats", () => this.#page(this.#next, this.#chats).catch(this.failed), { kind: "plain" })) : null;
-    id("chats").replaceChildren(...rows, ...(more ? [more] : []));
+    const empty = el("li", { class: "cm-empty" }, this.#search ? "No chat has this in its title." : "No chats yet.");
+    const more = this.#next ? [el("li", {}, button("More chats", () => this.#more().catch(this.failed), { kind: "plain" }))] : [];
+    id("chats").replaceChildren(...(rows.length ? rows : [empty]), ...more);
+    if (focused) [...this.#rows()].find((one) => one.dataset.id === focused)?.focus();
   }
 }

@@ -78,6 +78,7 @@ export class Conversation {
     this.#messages = this.#messages.filter((one) => one.id !== id);
     this.#to = Math.min(this.#to, this.#messages.length);
     this.#redraw(this.last?.id);
+    if (this.#sticks) this.#toBottom();
   }
 
   /** A reply that is being written says `text` by now. It is drawn once a frame, less often where that takes long. */
@@ -212,6 +213,7 @@ export class Conversation {
 
   #toBottom() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.#top = this.scroller.scrollTop;
   }
 }
 

@@ -3,7 +3,9 @@
 import { ApiError, request } from "./api.js";
 import { eventsOf } from "./sse.js";
 
-const TRIES = 8;
+const LOST = "The connection broke. What is being written is kept; trying again…";
+const UNHEARD = "The server does not answer yet. Your message is kept, and sent again until it does…";
+const TRIES = 20; // while the browser is offline, they do not count
 const LONGEST_MS = 10_000;
 
 /**
@@ -30,11 +32,13 @@ export async function follow({ start, reply = null, on, signal }) {
       }
       if (tries >= TRIES) throw new ApiError("The reply does not come to its end. Open the chat again later.", { status: 410 });
     } catch (error) {
-      const passing = error instanceof ApiError ? error.isPassing : error.name !== "AbortError";
-      if (signal.aborted || !passing || tries >= TRIES) throw signal.aborted ? abort() : error;
+      if (error instanceof ApiError && !error.isPassing) throw error;
+      if (signal.aborted) throw abort();
+      if (tries >= TRIES) throw error;
+      if (!navigator.onLine) tries--;
       if (error.retryAfter) wait = error.retryAfter * 1000;
     }
-    on.waiting("The connection broke. What is being written is kept; trying again…");
+    on.waiting(known.reply ? LOST : UNHEARD);
     await pause(wait, signal);
   }
 }

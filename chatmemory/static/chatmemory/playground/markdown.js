@@ -41,18 +41,25 @@ export function address(href) {
   }
 }
 
+/** A block that goes the way its text goes, right to left too. What is within it goes with it: marks and lines stand where it begins. */
 function block(token) {
+  const made = blockOf(token);
+  if (token.type !== "code") made.dir = "auto";
+  return made;
+}
+
+function blockOf(token) {
   const { type } = token;
-  if (type === "heading") return el(`h${Math.min(6, token.depth + 2)}`, { dir: "auto" }, inside(token));
-  if (type === "paragraph") return el("p", { dir: "auto" }, inside(token));
-  if (type === "text") return el("p", { dir: "auto" }, inside(token));
+  if (type === "heading") return el(`h${Math.min(6, token.depth + 2)}`, {}, inside(token));
+  if (type === "paragraph") return el("p", {}, inside(token));
+  if (type === "text") return el("p", {}, inside(token));
   if (type === "code") return code(token);
-  if (type === "blockquote") return el("blockquote", { dir: "auto" }, token.tokens.map(block));
+  if (type === "blockquote") return el("blockquote", {}, token.tokens.map(blockOf));
   if (type === "list") return list(token);
   if (type === "table") return table(token);
   if (type === "hr") return el("hr");
   if (type === "space" || type === "def") return document.createTextNode("");
-  return el("p", { dir: "auto", class: "cm-asis" }, token.raw.trimEnd());
+  return el("p", { class: "cm-asis" }, token.raw.trimEnd());
 }
 
 function code(token) {
@@ -68,17 +75,17 @@ function code(token) {
 function list(token) {
   const start = token.ordered && Number(token.start) > 1 ? { start: token.start } : {};
   const items = token.items.map((item) =>
-    el("li", { dir: "auto" }, item.tokens.flatMap((inner) => (inner.type === "text" ? inside(inner) : isSpace(inner) ? [] : [boxed(inner)]))),
+    el("li", {}, item.tokens.flatMap((inner) => (inner.type === "text" ? inside(inner) : isSpace(inner) ? [] : [boxed(inner)]))),
   );
   return el(token.ordered ? "ol" : "ul", start, items);
 }
 
 const isSpace = (token) => token.type === "space";
-const boxed = (token) => (token.type === "checkbox" ? box(token) : block(token));
+const boxed = (token) => (token.type === "checkbox" ? box(token) : blockOf(token));
 const box = (token) => document.createTextNode(token.checked ? "☑ " : "☐ ");
 
 function table(token) {
-  const cell = (name) => (one) => el(name, { dir: "auto", class: one.align ? `cm-${one.align}` : null }, inside(one));
+  const cell = (name) => (one) => el(name, { class: one.align ? `cm-${one.align}` : null }, inside(one));
   return el(
     "div",
     { class: "cm-scroll", tabindex: 0, role: "group", "aria-label": "Table" },

@@ -16,8 +16,8 @@ export class Note {
   }
 
   /** Something that went wrong; with `seconds`, how long to wait counts down. */
-  fail(sentence, action = null, seconds = 0) {
-    this.#show(sentence, "cm-failed", "", action);
+  fail(sentence, { action = null, seconds = 0, about = "" } = {}) {
+    this.#show(sentence, "cm-failed", about, action);
     if (seconds) this.#count(seconds);
   }
 

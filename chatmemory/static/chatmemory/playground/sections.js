@@ -24,7 +24,7 @@ export function showContext(context, title) {
   const beside = context.sections.filter((one) => BESIDE.includes(one.kind) && one.tokens);
   const used = memory.map((one) => `${nameOf(one)} ${number(one.tokens)}`).join(", ") || "nothing yet";
   id("context-title").textContent = title;
-  id("context-sum").replaceChildren(el("strong", {}, number(context.tokens)), ` of ${counted(context.budget, "token")} for memory`);
+  id("context-sum").replaceChildren(el("strong", {}, number(context.tokens)), ` of ${counted(context.budget, "token")}`);
   const bar = id("bar");
   bar.setAttribute("aria-label", `Budget of memory: ${used}; ${number(Math.max(0, context.budget - context.tokens))} free.`);
   bar.replaceChildren(...memory.map(piece), free(context));
