@@ -48,9 +48,12 @@ class FirstLook:
 
 
 @contextmanager
-def running(folder: Path, **env: str) -> Iterator[FirstLook]:
-    """`manage.py quickstart` on a database in `folder`, from its printed screen to Ctrl-C. `env` is added to ours."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]:
+    """`manage.py quickstart` on a database in `folder`, from its printed screen to Ctrl-C. `env` is added to ours.
+
+    The server listens on the port `wanted`, or on any that is free.
+    """
+    with socket.create_server(("127.0.0.1", wanted)) as probe:
         port = probe.getsockname()[1]
     kept = {name: value for name, value in os.environ.items() if name not in ("SAMPLES", "POSTGRES_URL")}
     given = {"RATE_LIMITS": "off", "DATABASE_URL": f"sqlite:///{folder / 'first.sqlite3'}", **env}

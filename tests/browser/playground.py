@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.browser.first_look import Person
+from tests.fakes.upstream import FakeUpstream
 
+VARIANTS = {
+    "echo": {"model": "echo"},
+    "slow": {"model": "normal?deltas=80&rate=20"},
+    "broken": {"model": "status?code=400"},
+}
 REPLIES = ".cm-reply"
 COMPLETE = '.cm-message:last-child[data-status="complete"]'
 
@@ -52,3 +59,29 @@ def make_chat(person: Person, *messages: tuple[str, str], title: str = "") -> st
         answer = api.post(f"/v1/chats/{chat_id}/messages", json=body)
         assert answer.status_code == 200, answer.text
     return chat_id
+
+
+def begin(person: Person, message: str) -> str:
+    """Open a chat of one's own, ask the slow model, wait until some of its reply is there. Gives the chat."""
+    chat_id = make_chat(person, ("Hello.", "echo"))
+    page = enter(person, chat_id)
+    page.select_option("#variant", "slow")
+    say(page, message)
+    page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
+    return chat_id
+
+
+def stored(person: Person, chat_id: str) -> list[dict[str, str]]:
+    """The messages of a chat, as the API has them."""
+    found: list[dict[str, str]] = person.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
+    return found
+
+
+def with_model(fake: FakeUpstream) -> dict[str, str]:
+    """Settings under which `fake` answers, at once unless another variant is chosen."""
+    return {
+        "OPENAI_BASE_URL": fake.base_url,
+        "OPENAI_API_KEY": "sk-nobody",
+        "MODEL_VARIANTS": json.dumps(VARIANTS),
+        "DEFAULT_MODEL_VARIANT": "echo",
+    }

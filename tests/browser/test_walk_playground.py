@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     assert visitor.axe() == []
     page.select_option("#policy", "interval")
     ask(page, "My order AB-1234 has not arrived.\nWhat now?")
-    page.wait_for_function("document.getElementById('title').textContent.startsWith('My order')")
+    page.locator("#title", has_text="My order").wait_for()
     chat = visitor.look.api.get(f"/v1/chats/{page.url.rpartition('=')[2]}").json()
     assert (chat["title"], chat["policy"]) == ("My order AB-1234 has not arrived.", "interval")
 
@@ -79,6 +80,27 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     page.locator("dialog").get_by_role("button", name="Delete").click()
     page.get_by_role("heading", name="New chat").wait_for()
     assert visitor.look.api.get(f"/v1/chats/{chat['id']}").status_code == 404
+
+
+def test_the_next_fold_goes_by_the_options_of_the_chat(visitor: Person) -> None:
+    api = visitor.look.api
+    body = {"policy": "progressive", "options": {"threshold": 700}, "instructions": "Be brief."}
+    chat_id = str(api.post("/v1/chats", json=body).json()["id"])
+    page = enter(visitor)
+    page.goto(f"{visitor.look.url}/playground/#chat={chat_id}")
+    ask(page, "My locker is number 17.")
+    told = page.locator("#pending-told")
+    told.get_by_text("Instructions, summary and these together").wait_for()
+    assert "of 700 tokens that start the next one" in told.inner_text()
+    assert page.get_attribute("#pending", "max") == "700"
+    brief = api.get(f"/v1/chats/{chat_id}/brief").json()
+    assert int(page.get_attribute("#pending", "value") or 0) > brief["unfolded"]["tokens"]
+
+    # Somebody else changes them meanwhile.
+    api.patch(f"/v1/chats/{chat_id}", json={"options": {"threshold": 900}}).raise_for_status()
+    ask(page, "My bike is green.")
+    told.get_by_text("of 900 tokens").wait_for()
+    assert visitor.troubles() == []
 
 
 def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
@@ -149,12 +171,12 @@ def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
 def test_it_is_painted_soon_and_keeps_quiet(visitor: Person, first_look: FirstLook) -> None:
     page = enter(visitor, first_look.chat_id)
     painted = []
-    for _ in range(3):  # the quickest, because others may be at work on this machine
+    for _ in range(5):
         page.reload()
         page.wait_for_selector(".cm-message")
         painted.append(page.evaluate(PAINT))
     print(f"\nfirst contentful paint of the playground: {', '.join(f'{one:.0f}' for one in painted)} ms")
-    assert min(painted) < MOST_PAINT_MS
+    assert median(painted) < MOST_PAINT_MS
     assert visitor.troubles() == []
 
 

@@ -2,53 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.browser.corpus import CANARY_HOST, CORPUS
 from tests.browser.first_look import FirstLook, Person, running
-from tests.browser.playground import COMPLETE, ask, enter, make_chat, newest, say
+from tests.browser.playground import COMPLETE, ask, begin, enter, make_chat, newest, say, stored, with_model
 from tests.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
-SLOW = "normal?deltas=80&rate=20"
-VARIANTS = {
-    "echo": {"model": "echo"},
-    "slow": {"model": SLOW},
-    "broken": {"model": "status?code=400"},
-}
 ACTIVE = "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video)"
 
 
 @pytest.fixture(scope="module")
 def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
-    with FakeUpstream() as fake:
-        env = {
-            "OPENAI_BASE_URL": fake.base_url,
-            "OPENAI_API_KEY": "sk-nobody",
-            "MODEL_VARIANTS": json.dumps(VARIANTS),
-            "DEFAULT_MODEL_VARIANT": "echo",
-        }
-        with running(tmp_path_factory.mktemp("replies"), **env) as look:
-            yield look
-
-
-def begin(person: Person, message: str) -> str:
-    """Open a chat of one's own, ask the slow model, wait until some of its reply is there. Gives the chat."""
-    chat_id = make_chat(person, ("Hello.", "echo"))
-    page = enter(person, chat_id)
-    page.select_option("#variant", "slow")
-    say(page, message)
-    page.locator('.cm-message:last-child[data-status="streaming"] .cm-body', has_text="lorem").wait_for()
-    return chat_id
-
-
-def stored(person: Person, chat_id: str) -> list[dict[str, str]]:
-    """The messages of a chat, as the API has them."""
-    found: list[dict[str, str]] = person.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
-    return found
+    with FakeUpstream() as fake, running(tmp_path_factory.mktemp("replies"), **with_model(fake)) as look:
+        yield look
 
 
 def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:

@@ -1,0 +1,142 @@
+"""The playground with much in it: hundreds of chats, long titles, thousands of turns; and with nothing at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.browser.first_look import ROOT, FirstLook, Person, person
+from tests.browser.playground import ask, enter
+
+pytestmark = pytest.mark.browser
+CHATS = 300
+PAGE = 50
+TURNS = 5000
+MOST_ELEMENTS = 160
+LONGEST_TITLE = "Eine sehr lange Überschrift " * 7
+ENDLESS_TITLE = "x" * 200
+
+
+def manage(look: FirstLook, *arguments: str) -> str:
+    """What a command prints, on the database of `look`."""
+    own = {
+        "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
+        "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
+    }
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
+    done.check_returncode()
+    return done.stdout
+
+
+@pytest.fixture
+def token(first_look: FirstLook) -> str:
+    """Of somebody who has no chat yet."""
+    name = f"user-{uuid4().hex[:8]}"
+    manage(
+        first_look,
+        "shell",
+        "-c",
+        f"from django.contrib.auth.models import User; User.objects.create_user({name!r})",
+    )
+    return manage(first_look, "create_token", name).split()[-1]
+
+
+def open_as(person: Person, token: str) -> Any:
+    person.go(f"/playground/#token={token}")
+    person.page.wait_for_selector('body[data-view="chat"] #variant option', state="attached")
+    return person.page
+
+
+def test_without_a_chat_the_list_says_so(visitor: Person, token: str) -> None:
+    page = open_as(visitor, token)
+    assert page.locator("#chats").inner_text() == "No chats yet."
+    page.fill("#search", "journey")
+    page.get_by_text("No chat has this in its title.").wait_for()
+    assert visitor.axe() == []
+    assert visitor.troubles() == []
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+def test_hundreds_of_chats_come_by_pages(
+    walking: Any, first_look: FirstLook, token: str, phone: bool
+) -> None:
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=first_look.url, headers=headers, trust_env=False) as api:
+        for n in range(CHATS):
+            title = {CHATS - 1: LONGEST_TITLE, CHATS - 2: ENDLESS_TITLE}.get(n, f"Chat {n}")
+            api.post("/v1/chats", json={"title": title}).raise_for_status()
+    with person(walking, first_look, phone=phone) as somebody:
+        page = open_as(somebody, token)
+        if phone:
+            page.get_by_role("button", name="Chats", exact=True).click()
+        rows = page.locator(".cm-chat")
+        for shown in range(PAGE, CHATS, PAGE):
+            assert rows.count() == shown
+            page.get_by_role("button", name="More chats").click()
+            rows.nth(shown).wait_for()
+            assert rows.nth(shown).evaluate("one => one === document.activeElement")
+        assert rows.count() == CHATS
+        assert page.get_by_role("button", name="More chats").count() == 0
+        assert len(set(rows.locator(".cm-chat-title").all_inner_texts())) == CHATS
+        assert page.evaluate("document.documentElement.scrollWidth") <= (375 if phone else 1280)
+        assert somebody.axe() == []
+
+        rows.last.click()
+        page.locator("#title", has_text="Chat 0").wait_for()
+        ask(page, "Hello.")
+        rows.last.locator(".cm-chat-about", has_text="2 messages").wait_for(state="attached")
+        assert rows.count() == CHATS  # what was paged to stays
+
+        if phone:
+            page.get_by_role("button", name="Chats", exact=True).click()
+        rows.first.click()
+        page.locator("#title", has_text="Eine sehr lange").wait_for()
+        assert page.get_attribute("#title", "title") == LONGEST_TITLE.strip()
+        assert page.evaluate("document.documentElement.scrollWidth") <= (375 if phone else 1280)
+        assert somebody.axe() == []
+        assert somebody.troubles() == []
+
+
+def test_a_chat_of_thousands_of_turns_opens_at_its_end_and_goes_back_by_pages(
+    visitor: Person, first_look: FirstLook
+) -> None:
+    said = [
+        {"role": role, "content": f"{role} says number {n} of a long story."}
+        for n in range(TURNS)
+        for role in ("user", "assistant")
+    ]
+    file = first_look.folder / "long.json"
+    file.write_text(json.dumps({"messages": said}))
+    manage(first_look, "import_chat", str(file), "--user", "demo")
+    chat_id = first_look.api.get("/v1/chats").json()["results"][0]["id"]
+
+    page = enter(visitor)
+    fetched: list[str] = []
+    page.on("request", lambda sent: fetched.append(sent.url) if "/messages?" in sent.url else None)
+    began = page.evaluate("performance.now()")
+    page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
+    page.locator(".cm-reply .cm-body", has_text=f"number {TURNS - 1} ").wait_for()
+    print(f"\na chat of {TURNS:,} turns opened in {page.evaluate('performance.now()') - began:.0f} ms")
+    assert len(fetched) <= 2  # the newest page, and one above it where the window is high
+
+    numbers = page.locator(".cm-user .cm-body")
+    for pages in range(1, 8):
+        before = len(fetched)
+        while len(fetched) == before:
+            page.evaluate("document.getElementById('scroller').scrollBy(0, -1500)")
+            page.wait_for_timeout(50)
+        assert page.locator(".cm-message").count() <= MOST_ELEMENTS, pages
+    first, last = numbers.first.inner_text(), numbers.last.inner_text()
+    assert int(first.split()[3]) < TURNS - 150
+    assert int(last.split()[3]) < TURNS - 1  # the newest are no elements any more
+    page.get_by_role("button", name="↓ Newest").click()
+    page.locator(".cm-reply .cm-body", has_text=f"number {TURNS - 1} ").wait_for()
+    assert visitor.troubles() == []

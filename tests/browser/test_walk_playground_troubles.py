@@ -1,0 +1,293 @@
+"""What goes wrong between the playground and its server: a sentence, nothing typed is lost, nothing arrives twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.browser.first_look import FirstLook, Person, person, running
+from tests.browser.playground import COMPLETE, ask, begin, enter, make_chat, newest, say, stored, with_model
+from tests.fakes.upstream import FakeUpstream
+
+pytestmark = pytest.mark.browser
+MOST_BYTES = 20_000
+RESTARTING = {
+    "status": 503,
+    "headers": {"Retry-After": "1"},
+    "json": {
+        "error": {"code": "unavailable", "message": "This server is restarting. Try again in a moment."}
+    },
+}
+UNHEARD = "The server does not answer yet."
+SENDS = "**/v1/chats/*/messages"
+
+
+@pytest.fixture(scope="module")
+def first_look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
+    with FakeUpstream() as fake:
+        env = {**with_model(fake), "REQUEST_MAX_BYTES": str(MOST_BYTES)}
+        with running(tmp_path_factory.mktemp("troubles"), **env) as look:
+            yield look
+
+
+def questions(person: Person, chat_id: str) -> list[str]:
+    """What was asked in a chat, as the API has it."""
+    return [one["content"] for one in stored(person, chat_id) if one["role"] == "user"]
+
+
+def begun(visitor: Person) -> tuple[Any, str]:
+    """A chat of one turn, open in the page."""
+    chat_id = make_chat(visitor, ("Hello.", "echo"))
+    return enter(visitor, chat_id), chat_id
+
+
+# The server
+
+
+def test_a_server_that_restarts_is_waited_for(walking: Any, tmp_path: Path) -> None:
+    with ExitStack() as end, ExitStack() as first:
+        env = {**with_model(end.enter_context(FakeUpstream())), "REPLY_DRAIN_SECONDS": "1"}
+        look = first.enter_context(running(tmp_path, **env))
+        reader = end.enter_context(person(walking, look))
+        cut = begin(reader, "Take your time.")
+        reader.page.fill("#message", "Typed meanwhile")
+        writer = end.enter_context(person(walking, look))
+        page, asked = begun(writer)
+        port = int(look.url.rpartition(":")[2])
+        first.close()
+
+        reader.page.get_by_text("The connection broke. What is being written is kept").wait_for()
+        say(page, "Is anybody there?")
+        page.get_by_text(UNHEARD).wait_for()
+        again = end.enter_context(running(tmp_path, port, **env))
+        reader.look = writer.look = again
+        reader.page.locator('.cm-message:last-child[data-status="incomplete"]').wait_for(timeout=60_000)
+        assert newest(reader.page) == stored(reader, cut)[-1]["content"].strip()
+        assert "lorem" in newest(reader.page)
+        assert reader.page.input_value("#message") == "Typed meanwhile"
+        page.locator(".cm-reply").nth(1).wait_for(timeout=60_000)
+        page.wait_for_selector(COMPLETE)
+        assert questions(writer, asked) == ["Hello.", "Is anybody there?"]
+        assert page.locator("#note").inner_text() == ""
+
+
+def test_a_message_whose_answer_was_lost_is_sent_again_and_arrives_once(visitor: Person) -> None:
+    page, chat_id = begun(visitor)
+
+    def lose(route: Any) -> None:
+        route.fetch()
+        route.fulfill(**RESTARTING)
+
+    page.route(SENDS, lose)
+    say(page, "Are you there?")
+    page.get_by_text(UNHEARD).wait_for()
+    assert visitor.axe() == []
+    page.click("#stop")
+    page.get_by_text("Stopped before the server answered.").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    assert page.locator(".cm-user").count() == 1
+    page.unroute(SENDS)
+    page.press("#message", "Enter")
+    page.locator(".cm-reply").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
+    assert ask(page, "Are you there?")  # the same again, once it was answered, is another question
+    assert questions(visitor, chat_id)[1:] == ["Are you there?", "Are you there?"]
+
+
+def test_a_message_on_its_way_survives_a_reload(visitor: Person) -> None:
+    page, chat_id = begun(visitor)
+
+    def lose(route: Any) -> None:
+        route.fetch()
+        route.abort()
+
+    page.route(SENDS, lose)
+    say(page, "Are you there?")
+    page.get_by_text(UNHEARD).wait_for()
+    page.unroute(SENDS)
+    page.fill("#message", "And this, too?")
+    page.reload()
+    page.locator(".cm-message").first.wait_for()
+    visitor.wait_for(lambda: "Are you there?" in page.input_value("#message"))
+    assert page.input_value("#message") == "Are you there?\n\nAnd this, too?"
+    page.fill("#message", "Are you there?")
+    page.press("#message", "Enter")
+    page.get_by_text("The reply is complete.", exact=True).wait_for(state="attached")
+    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
+    assert page.locator(".cm-user").count() == 2
+
+
+def test_a_server_that_stays_away_gives_the_message_back(visitor: Person) -> None:
+    """The wait between attempts is that of the server: none, here."""
+    page, chat_id = begun(visitor)
+    page.evaluate(
+        "window.setTimeout = ((set) => (work, ms) => set(work, Math.min(ms, 20)))(window.setTimeout)"
+    )
+    page.route(SENDS, lambda route: route.fulfill(**RESTARTING))
+    say(page, "Are you there?")
+    page.get_by_text("This server is restarting. Try again in a moment.").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    page.unroute(SENDS)
+    page.press("#message", "Enter")
+    page.locator(".cm-reply").nth(1).wait_for()
+    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
+
+
+def test_what_is_too_large_is_told_and_can_be_shortened(visitor: Person) -> None:
+    page, chat_id = begun(visitor)
+    large = "many words " * (MOST_BYTES // 10)
+    say(page, large)
+    page.get_by_text("This is too large to be sent.").wait_for()
+    assert page.input_value("#message") == large
+    page.wait_for_timeout(300)
+    assert not page.locator("#newest").is_visible()  # who was at the end still is
+    assert visitor.axe() == []
+    assert ask(page, large[: MOST_BYTES // 2])
+    assert questions(visitor, chat_id)[1:] == [large[: MOST_BYTES // 2]]
+    assert page.locator("#note").inner_text() == ""
+
+
+# The network
+
+
+def test_a_message_that_is_sent_offline_goes_when_the_network_is_back(visitor: Person) -> None:
+    page, chat_id = begun(visitor)
+    page.context.set_offline(True)
+    page.get_by_text("You are offline. What you type is kept").wait_for()
+    say(page, "Are you there?")
+    page.get_by_text(UNHEARD).wait_for()
+    page.context.set_offline(False)
+    page.locator(".cm-reply").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
+
+
+def test_what_did_not_get_through_goes_along_to_another_chat(visitor: Person) -> None:
+    page, _ = begun(visitor)
+    page.route(SENDS, lambda route: route.fulfill(**RESTARTING))
+    say(page, "Are you there?")
+    page.get_by_text(UNHEARD).wait_for()
+    page.click("#new")
+    page.get_by_role("heading", name="New chat").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    assert page.locator(".cm-message").count() == 0
+
+
+# Who is gone
+
+
+def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person) -> None:
+    page, chat_id = begun(visitor)
+    visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
+    say(page, "Are you there?")
+    page.get_by_text("This chat is no longer there").wait_for()
+    page.get_by_role("heading", name="New chat").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    assert page.locator(f'.cm-chat[data-id="{chat_id}"]').count() == 0
+    assert page.locator(".cm-message").count() == 0
+    assert visitor.axe() == []
+    page.press("#message", "Enter")
+    page.wait_for_selector(COMPLETE)
+    assert questions(visitor, page.url.rpartition("=")[2]) == ["Are you there?"]
+
+    page.goto("about:blank")
+    visitor.go(f"/playground/#chat={chat_id}")  # by an old link
+    page.get_by_text("This chat is no longer there").wait_for()
+    page.get_by_role("heading", name="Say anything, and watch what is remembered").wait_for()
+
+
+def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:
+    page = visitor.page
+    visitor.go("/playground/")
+    sign_in(visitor)
+    ask(page, "Hello.")
+    visitor.wait_for(lambda: "#chat=" in page.url)
+    token = page.evaluate("sessionStorage.getItem('cm-token')")
+    headers = {"Authorization": f"Bearer {token}"}
+    httpx.delete(f"{visitor.look.url}/v1/auth/token", headers=headers).raise_for_status()
+    say(page, "Are you there?")
+    page.get_by_text("The server does not know this token any more.").wait_for()
+    assert page.locator(".cm-message, .cm-chat").count() == 0
+    assert visitor.axe() == []
+    sign_in(visitor)
+    page.locator(".cm-user .cm-body", has_text="Hello.").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    page.press("#message", "Enter")
+    page.locator(".cm-reply").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+    assert page.locator(".cm-user").count() == 2
+
+    page.fill("#message", "Mine alone")
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Try the memory").wait_for()
+    assert page.input_value("#message") == ""
+    assert page.evaluate("sessionStorage.length") == 0
+    assert page.locator(".cm-message, .cm-chat").count() == 0
+    page.reload()
+    assert page.input_value("#message") == ""
+
+
+def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: Any) -> None:
+    page = keeper.page
+    keeper.go("/playground/")
+    ask(page, "Hello.")
+    with person(walking, keeper.look) as elsewhere:
+        elsewhere.sign_in()
+        page.context.add_cookies(elsewhere.page.context.cookies())
+    say(page, "Are you there?")
+    page.get_by_text("You have signed in anew, perhaps in another window.").wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    page.reload()
+    page.locator(".cm-message").first.wait_for()
+    assert page.input_value("#message") == "Are you there?"
+    page.press("#message", "Enter")
+    page.locator(".cm-reply").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+
+    page.fill("#message", "And now?")
+    page.context.clear_cookies(name="sessionid")
+    # The memory beside the chat may be the first to be told: then the field is out of sight.
+    page.evaluate("document.getElementById('composer').requestSubmit()")
+    page.get_by_text("You are signed out by now.").wait_for()
+    assert page.input_value("#message") == "And now?"
+    assert page.locator(".cm-message, .cm-chat").count() == 0
+
+
+def sign_in(visitor: Person) -> None:
+    """By name and password, at the page's own door."""
+    visitor.page.fill("#username", "admin")
+    visitor.page.fill("#password", visitor.look.admin_password)
+    visitor.page.locator("#by-name button").click()
+    visitor.page.locator("#variant option").first.wait_for(state="attached")
+
+
+# Right to left
+
+WAYS = """
+() => Object.fromEntries(["#title", ".cm-chat-title", ".cm-user .cm-body", ".cm-reply li", ".cm-reply ul",
+  ".cm-reply pre", "#message"].map((one) => [one, getComputedStyle(document.querySelector(one)).direction]))
+"""
+
+
+def test_what_is_written_right_to_left_is_shown_so(visitor: Person) -> None:
+    page = enter(visitor)
+    assert ask(page, "שלום, מתי הקונצרט שלנו?\n\n- יום שישי\n- בשעה 19:00\n\n```\nprint(1)\n```")
+    page.locator("#title", has_text="שלום").wait_for()
+    page.fill("#message", "مرحبا")
+    ways = page.evaluate(WAYS)
+    assert ways.pop(".cm-reply pre") == "ltr"
+    assert set(ways.values()) == {"rtl"}, ways
+    inset = page.evaluate(
+        "(one => getComputedStyle(one).paddingRight)(document.querySelector('.cm-reply ul'))"
+    )
+    assert float(inset.removesuffix("px")) > 10  # room for the marks, on the side where the text begins
+    page.click("#rename")
+    assert page.evaluate("getComputedStyle(document.getElementById('dialog-field')).direction") == "rtl"
+    assert visitor.axe() == []
+    assert visitor.troubles() == []
