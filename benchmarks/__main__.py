@@ -29,6 +29,8 @@ NAMES = (
     "growth",
     "hostile",
     "recall",
+    "vectors",
+    "lineage",
     "pages",
 )
 SQLITE_ALONE = {"pages"}

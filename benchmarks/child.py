@@ -33,7 +33,19 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import calls, growth, hostile, pages, recall_speed, slow, streams, talks, turns
+    from benchmarks import (
+        calls,
+        growth,
+        hostile,
+        lineage,
+        pages,
+        recall_speed,
+        slow,
+        streams,
+        talks,
+        turns,
+        vectors,
+    )
 
     return {
         "turns": turns.run,
@@ -46,6 +58,8 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "growth": growth.run,
         "hostile": hostile.run,
         "recall": recall_speed.run,
+        "vectors": vectors.run,
+        "lineage": lineage.run,
         "pages": pages.run,
     }
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from conversations.models import Message, Role
-from memory import embedding_work, recall_filling, recall_schema, services
+from memory import embedding_work, recall_filling, recall_schema, services, vector_field
 
 SWEEP = "memory.tasks.sweep_task"
 
@@ -28,10 +28,11 @@ def message_saved(
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Analyse what never was, and make what is missing of the recall index, as a migration may have dropped it."""
+    """Analyse what never was, make what a migration may have dropped of the recall index, use pgvector if there."""
     if using == DEFAULT_DB_ALIAS and recall_schema.has_terms():
         recall_filling.fill()
         recall_schema.ensure()
+        vector_field.ensure()
 
 
 def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:

@@ -25,7 +25,11 @@ def nearest(to: bytes, vectors: Sequence[bytes], most: int) -> list[int]:
     """Places in `vectors` of the ones nearest to `to`, the nearest first, at most so many. All are of one length."""
     if not vectors:
         return []
-    products = _with_numpy(to, vectors) if HAS_NUMPY else _without(to, vectors)
+    return worth(_with_numpy(to, vectors) if HAS_NUMPY else _without(to, vectors), most)
+
+
+def worth(products: Sequence[float], most: int) -> list[int]:
+    """Places of the greatest of `products` that are worth anything beside the greatest, the greatest first."""
     best = nlargest(most, range(len(products)), key=products.__getitem__)
     return [at for at in best if products[at] > WORTH * products[best[0]] and products[at] > 0]
 

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from conversations.models import Chat
+from memory.vector_field import VectorField
 
 
 class Watch(models.Model):
@@ -77,7 +78,7 @@ class TurnEmbedding(models.Model):
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
     seq = models.PositiveIntegerField()
-    vector = models.BinaryField()
+    vector = VectorField()
 
     class Meta:
         default_permissions = ()  # as above

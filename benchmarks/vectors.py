@@ -1,0 +1,99 @@
+"""The turns nearest to a question's vector in a chat of 10,000: read and compared in each way that there is.
+
+Without numpy only the newest are looked at (`memory.nearest`), because of what this tells. By pgvector where the server
+has it.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import hypot
+from statistics import median
+from unittest.mock import patch
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+
+from benchmarks import bulk
+from benchmarks.figures import Figure, Group, percentile
+from conversations.models import Chat
+from memory import nearest, similarity, vector_field
+from memory.models import TurnEmbedding
+
+TURNS = 10_000
+ROUNDS = 30
+
+
+def run(owner: User, *, turns: int = TURNS) -> Group:
+    """Milliseconds of one question's look-up, the vector at hand."""
+    chance, dimensions = random.Random(3), settings.MEMORY_EMBEDDINGS_DIMENSIONS
+    chat = Chat.objects.create(owner=owner, policy="chunked", title="vectors")
+    vectors = {seq: _unit(chance, dimensions) for seq in range(1, 2 * turns, 2)}
+    _store(chat, vectors)
+    few, many = nearest.NEWEST_WITHOUT_NUMPY, nearest.NEWEST
+    figures = []
+    if similarity.HAS_NUMPY:
+        with _compared_here(numpy=True, newest=many):
+            figures.append(_figure("with numpy", chat, chance, dimensions))
+    for newest, name in (
+        (few, f"in plain Python, the newest {few:,}"),
+        (many, "in plain Python, all (not done)"),
+    ):
+        with _compared_here(numpy=False, newest=newest):
+            figures.append(_figure(name, chat, chance, dimensions))
+    if _has_pgvector(chat, vectors):
+        figures.append(_figure("by pgvector", chat, chance, dimensions))
+    return Group(f"The nearest of {turns:,} turns, {dimensions} numbers each", tuple(figures))
+
+
+@contextmanager
+def _compared_here(*, numpy: bool, newest: int) -> Iterator[None]:
+    """Compare in this process, with numpy or without, the `newest` turns."""
+    with (
+        patch.object(similarity, "HAS_NUMPY", numpy),
+        patch.multiple(nearest, HAS_NUMPY=numpy, NEWEST_WITHOUT_NUMPY=newest),
+    ):
+        yield
+
+
+def _has_pgvector(chat: Chat, vectors: dict[int, bytes]) -> bool:
+    """Whether the server has the extension; this database has it then, and the vectors as its own."""
+    if connection.vendor != "postgresql":
+        return False
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+        if cursor.fetchone() is None:
+            return False
+        cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    vector_field.ensure()
+    _store(chat, vectors)
+    return True
+
+
+def _store(chat: Chat, vectors: dict[int, bytes]) -> None:
+    bulk.insert([TurnEmbedding(chat=chat, seq=seq, vector=vector) for seq, vector in vectors.items()])
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def _figure(name: str, chat: Chat, chance: random.Random, dimensions: int) -> Figure:
+    spent = []
+    for _ in range(ROUNDS):
+        asked = _unit(chance, dimensions)
+        started = time.perf_counter()
+        nearest.nearest_turns(chat.pk, asked)
+        spent.append((time.perf_counter() - started) * 1000)
+    return Figure(
+        f"{name}, median", median(spent), "ms", note=f"95th percentile {percentile(spent, 0.95):.1f} ms"
+    )
+
+
+def _unit(chance: random.Random, dimensions: int) -> bytes:
+    values = [chance.gauss(0.02, 1) for _ in range(dimensions)]
+    length = hypot(*values)
+    return struct.pack(f"<{dimensions}f", *(value / length for value in values))
