@@ -93,8 +93,8 @@ def test_the_next_fold_goes_by_the_options_of_the_chat(visitor: Person) -> None:
     told.get_by_text("Instructions, summary and these together").wait_for()
     assert "of 700 tokens that start the next one" in told.inner_text()
     assert page.get_attribute("#pending", "max") == "700"
-    brief = api.get(f"/v1/chats/{chat_id}/brief").json()
-    assert int(page.get_attribute("#pending", "value") or 0) > brief["unfolded"]["tokens"]
+    unfolded = api.get(f"/v1/chats/{chat_id}/brief").json()["unfolded"]["tokens"]
+    visitor.wait_for(lambda: int(page.get_attribute("#pending", "value") or 0) > unfolded)
 
     # Somebody else changes them meanwhile.
     api.patch(f"/v1/chats/{chat_id}", json={"options": {"threshold": 900}}).raise_for_status()
