@@ -179,6 +179,21 @@ def test_what_did_not_get_through_goes_along_to_another_chat(visitor: Person) ->
     assert page.locator(".cm-message").count() == 0
 
 
+def test_what_is_sent_while_a_chat_opens_goes_to_that_chat(visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("Hello.", "echo"))
+    page = enter(visitor)
+    held: list[Any] = []
+    page.route(f"**/v1/chats/{chat_id}", lambda route: route.continue_() if held else held.append(route))
+    page.locator(f'.cm-chat[data-id="{chat_id}"]').click()
+    visitor.wait_for(lambda: bool(held))
+    say(page, "Are you there?")
+    held[0].continue_()
+    page.locator(".cm-reply").nth(1).wait_for()
+    page.wait_for_selector(COMPLETE)
+    assert questions(visitor, chat_id) == ["Hello.", "Are you there?"]
+    assert visitor.troubles() == []
+
+
 # Who is gone
 
 
@@ -255,7 +270,7 @@ def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: An
     # The memory beside the chat may be the first to be told: then the field is out of sight.
     page.evaluate("document.getElementById('composer').requestSubmit()")
     page.get_by_text("You are signed out by now.").wait_for()
-    assert page.input_value("#message") == "And now?"
+    keeper.wait_for(lambda: page.input_value("#message") == "And now?")
     assert page.locator(".cm-message, .cm-chat").count() == 0
 
 

@@ -19,10 +19,11 @@ const GONE = "This chat is no longer there: it was deleted, or it is not yours. 
 const OFFLINE = "You are offline. What you type is kept, and a reply that is being written goes on.";
 let chat = null;
 let opening = null;
+let opened = Promise.resolve(true); // whether the chat that was asked for last is there
 
 const note = new Note(id("note"));
 const memory = new Memory({ verbatim: (message) => conversation.verbatimFrom(message), failed });
-const composer = new Composer({ send: (message) => talk.send(message), stop: () => talk.stop() });
+const composer = new Composer({ send, stop: () => talk.stop() });
 const acts = { edit: changing(edit), forget: changing(forget), regenerate: (message) => talk.regenerate(message), saw, failed };
 const conversation = new Conversation(id("scroller"), id("messages"), acts, (atEnd) => (id("newest").hidden = atEnd));
 const chats = new Chats(open, failed);
@@ -44,6 +45,7 @@ async function entered() {
 /** Nothing of anybody's is left to the next who comes, but what was typed: it is theirs who lost the way in. */
 function left() {
   leave();
+  opened = Promise.resolve(true);
   show(null);
   chats.clear();
 }
@@ -58,30 +60,45 @@ function ended() {
 
 function fresh() {
   leave();
+  opened = Promise.resolve(true);
   show(null);
   history.replaceState(null, "", location.pathname);
   look("chat");
   composer.focus();
 }
 
-async function open(chatId) {
+function open(chatId) {
+  return (opened = load(chatId));
+}
+
+/** Whether it is there now. */
+async function load(chatId) {
   leave();
   look("chat");
   opening = new AbortController();
   const { signal } = opening;
   try {
     const [found] = await Promise.all([call("GET", `chats/${chatId}`, { signal }), conversation.open(chatId, signal)]);
-    if (signal.aborted) return;
+    if (signal.aborted) return opened;
     history.replaceState(null, "", `#chat=${chatId}`);
     show(found);
     const { last } = conversation;
     if (last?.status === "streaming") talk.resume(last);
+    return true;
   } catch (error) {
-    if (signal.aborted) return;
+    if (signal.aborted) return opened;
+    opened = Promise.resolve(true); // the one before still is
     if (error.status === 404) gone(chatId);
     else if (error.isPassing) note.fail(error.message, { action: button("Try again", () => open(chatId), { kind: "plain" }) });
     else failed(error);
+    return false;
   }
+}
+
+/** A message goes to the chat that was asked for, never to the one before it. */
+async function send(message) {
+  if (await opened) await talk.send(message);
+  else composer.giveBack(message);
 }
 
 /** Stops reading what another chat says. It goes on being written. */

@@ -24,6 +24,7 @@ export class Talk {
   }
 
   async send(message) {
+    if (this.#reading) return this.composer.giveBack(message); // a reply was being written in the chat that was opened
     const chat = this.desk.chat();
     const variant = { model_variant: id("variant").value };
     const [path, body] = chat ? [`chats/${chat.id}/messages`, { message, ...variant }] : ["message/first", { message, ...variant, policy: id("policy").value }];
