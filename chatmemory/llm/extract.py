@@ -39,6 +39,9 @@ BULLET_COST = 2
 FACT_BONUS, FACTS_COUNTED = 1.0, 2
 """What a number or id adds to a sentence that is on the question at all, and how many of them count."""
 
+OPENING_BONUS = 0.5
+"""What it adds that the sentence begins with a word of the question."""
+
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _AMOUNT = re.compile(r"[^\w]?\s?\d{1,6}(?:[.,]\d+)*%?(?: \D+)?")
@@ -119,10 +122,11 @@ def names(texts: Sequence[str]) -> list[str]:
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
     """Up to `limit` sentences of `texts` that share rare words with `question`, the best first.
 
-    Numbers and ids in a sentence speak for it. Of equally good ones the latest wins. Sentences that ask
-    themselves count for half.
+    Numbers and ids in a sentence speak for it, and that it begins with what is asked for, as labels do. Of equally
+    good ones the latest wins; what is said twice was said last. Sentences that ask themselves count for half.
     """
-    said = unique_sentences(texts)
+    all_said = [sentence for text in texts for sentence in sentences(text)]
+    said = list(dict.fromkeys(reversed(all_said)))[::-1]
     terms = [terms_of(sentence) for sentence in said]
     seen_in = Counter(term for each in terms for term in each)
     asked = terms_of(question)
@@ -131,6 +135,7 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
         score = sum(math.log(1 + len(said) / seen_in[term]) for term in each & asked)
         if score > 0 and each != asked:
             score += FACT_BONUS * min(FACTS_COUNTED, sum(hard for _, hard in scan(said[at])))
+            score += OPENING_BONUS * bool(terms_of(said[at].split(maxsplit=1)[0]) & asked)
             scored.append((score / (2 if said[at].endswith("?") else 1), at))
     return [clip_end(said[at], LONGEST_SENTENCE) for _, at in heapq.nlargest(limit, scored)]
 

@@ -262,6 +262,14 @@ def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
     assert count_tokens(on_question([long], "Lima", 1)[0]) <= LONGEST_SENTENCE
 
 
+def test_what_was_changed_later_wins_however_early_the_prompt_has_it_too() -> None:
+    summary = "- Concert now: Friday 10 July, 19:00"
+    recalled = "- Concert: Saturday 11 July, 16:30\n\n- Concert now: Friday 10 July, 19:00\n- Dinner before it: 17:00"
+    assert on_question([summary, recalled], "When is our concert?", 1) == [
+        "Concert now: Friday 10 July, 19:00"
+    ]
+
+
 def recorded(name: str) -> list[dict[str, Any]]:
     chats = json.loads(Path(os.environ["SAMPLES"], name).read_text())["chats"]
     assert chats
