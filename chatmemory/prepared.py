@@ -1,4 +1,4 @@
-"""Selects that the ORM compiles once and that run many times: the only hot-path SQL there is.
+"""Selects that the ORM compiles once and that run many times: the hot path's SQL, but for recall's own.
 
 Measured: of a turn's selects, Django spends four fifths in building the same SQL anew. Here a queryset is built once
 with stand-ins for its values; what runs later is the SQL that the ORM made of it, with the values in the places of

@@ -16,6 +16,12 @@ from conversations.admin_content import OfChatAdmin, Page, sees_cost, without
 from conversations.admin_html import as_json, as_text, message_link, moment
 from conversations.models import ActiveReply, Message
 
+LONG_COLUMNS = (
+    *("content", "line", "outline", "metadata", "error"),
+    *("chat__instructions", "chat__metadata", "chat__options"),
+)
+"""Of a message and its chat: what a page that does not show them does not read."""
+
 
 @admin.register(Message)
 class MessageAdmin(OfChatAdmin):
@@ -24,16 +30,7 @@ class MessageAdmin(OfChatAdmin):
         *(moment("created_at"), "short"),
     )
     list_select_related = ("chat__owner",)
-    list_defer = (
-        "content",
-        "line",
-        "outline",
-        "metadata",
-        "error",
-        "chat__instructions",
-        "chat__metadata",
-        "chat__options",
-    )
+    list_defer = LONG_COLUMNS
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
     lookups = ("seq__gte", "seq__lte")

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin_content import OfChatAdmin, Page, sees_cost
 from conversations.admin_html import link
+from conversations.admin_messages import LONG_COLUMNS
 from conversations.models import Chat, Message
 from memory import services
 from memory.admin.sections import ShownSection, at, sentences, shown_sections
@@ -30,17 +31,6 @@ from memory.rendering import Section
 NEAR = 200
 """Messages on either side of a reply among which the reply before and after it are looked for."""
 
-_LONG = (
-    "content",
-    "line",
-    "outline",
-    "metadata",
-    "error",
-    "chat__instructions",
-    "chat__metadata",
-    "chat__options",
-)
-
 
 @admin.register(ContextRecord)
 class RecordAdmin(OfChatAdmin):
@@ -48,7 +38,7 @@ class RecordAdmin(OfChatAdmin):
         *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
         *("unrepresented", "clipped", "dropped", "card", "created"),
     )
-    list_defer = ("plan", "sections", *(f"reply__{name}" for name in _LONG))
+    list_defer = ("plan", "sections", *(f"reply__{name}" for name in LONG_COLUMNS))
     chat_path = "reply__chat"
     chat_ordering = ("-reply__seq",)
     content_columns = ()
