@@ -15,11 +15,11 @@ from uuid import UUID
 from django.db import connection
 
 from memory.recall_schema import (
-    BLOCK_BITS,
     CHATS,
     FTS,
     KEY_CHARS,
     MESSAGES,
+    PG_FINDS,
     PG_LIVE,
     PG_TERMS,
     SEQ_BITS,
@@ -85,23 +85,14 @@ def _sqlite_of(terms: int) -> str:
     return f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s"
 
 
-_POSTGRESQL = (
-    f"SELECT (SELECT string_agg(seq::text, ',') FROM (SELECT found.seq"
-    f" FROM generate_series(%s, 0, -1) AS block CROSS JOIN LATERAL"
-    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(asked.token, '#', block::text)::tsquery"
-    f" AND {PG_LIVE} OFFSET 0) AS found"
-    f" WHERE found.chat_id = %s AND found.seq < %s LIMIT %s) AS finds)"
-    f" FROM unnest(%s::text[]) WITH ORDINALITY AS asked (token, place) ORDER BY place"
-)
-"""Blocks are looked at one by one, the newest first, until there is enough. OFFSET keeps the planner from reading the
-whole chat instead, by its other index."""
+_POSTGRESQL = f"SELECT {PG_FINDS}(%s, %s, %s, %s)"
 
 
 def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = str(chat_id)[-KEY_CHARS:]
-    asked = [" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens]
+    asked = ",".join(" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens)
     with connection.cursor() as cursor:
-        cursor.execute(_POSTGRESQL, [before_seq >> BLOCK_BITS, chat_id, before_seq, most, asked])
+        cursor.execute(_POSTGRESQL, [str(chat_id), before_seq, most, asked])
         return [row[0] for row in cursor.fetchall()]
 
 

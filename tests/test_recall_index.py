@@ -94,6 +94,24 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         management.call_command("migrate", verbosity=0)
 
 
+def test_what_postgresql_looks_up_with_is_made_anew_when_it_is_missing_or_another() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("of PostgreSQL alone")
+    chat = make_chat()
+    add_turn(chat, "a zeppelin", "yes")
+    signature = f"{recall_schema.PG_FINDS}(uuid, integer, integer, text)"
+    for statement in (
+        f"DROP FUNCTION {signature}",
+        f"CREATE OR REPLACE FUNCTION {recall_schema.PG_FINDS}(chat uuid, before integer, most integer, tokens text)"
+        f" RETURNS SETOF text LANGUAGE plpgsql AS 'BEGIN END'",
+    ):
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        management.call_command("migrate", verbosity=0)
+        assert found(chat, "zeppelin") == [1]
+        assert not recall_schema.ensure()
+
+
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
     chat = make_chat()
     add_turns(chat, [(f"word{number} zeppelin", None) for number in range(recall_filling.BATCH + 1)])
