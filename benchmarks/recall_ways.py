@@ -8,6 +8,7 @@ from itertools import chain
 from math import inf, log
 
 from benchmarks.recall_sets import Chat
+from memory.fusing import Near
 
 WITH_EMBEDDINGS = "recall with embeddings"
 
@@ -53,7 +54,7 @@ class Stored:
             shown[WITH_EMBEDDINGS] = self._recalled(question, budget, self.near(question))
         return shown
 
-    def _recalled(self, question: str, budget: int, near: Sequence[int] = ()) -> dict[int, str]:
+    def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
         from memory.picking import Picking
         from memory.recall import recall
 

@@ -1,4 +1,4 @@
-"""The turns nearest to a question's vector in a chat of 10,000: read and compared in each way that there is.
+"""The messages nearest to a question's vector in a chat of 10,000: read and compared in each way that there is.
 
 Without numpy only the newest are looked at (`memory.nearest`), because of what this tells. By pgvector where the server
 has it.
@@ -23,17 +23,17 @@ from benchmarks import bulk
 from benchmarks.figures import Figure, Group, percentile
 from conversations.models import Chat
 from memory import nearest, similarity, vector_field
-from memory.models import TurnEmbedding
+from memory.models import MessageEmbedding
 
-TURNS = 10_000
+MESSAGES = 10_000
 ROUNDS = 30
 
 
-def run(owner: User, *, turns: int = TURNS) -> Group:
+def run(owner: User, *, messages: int = MESSAGES) -> Group:
     """Milliseconds of one question's look-up, the vector at hand."""
     chance, dimensions = random.Random(3), settings.MEMORY_EMBEDDINGS_DIMENSIONS
     chat = Chat.objects.create(owner=owner, policy="chunked", title="vectors")
-    vectors = {seq: _unit(chance, dimensions) for seq in range(1, 2 * turns, 2)}
+    vectors = {seq: _unit(chance, dimensions) for seq in range(1, messages + 1)}
     _store(chat, vectors)
     few, many = nearest.NEWEST_WITHOUT_NUMPY, nearest.NEWEST
     figures = []
@@ -48,7 +48,7 @@ def run(owner: User, *, turns: int = TURNS) -> Group:
             figures.append(_figure(name, chat, chance, dimensions))
     if _has_pgvector(chat, vectors):
         figures.append(_figure("by pgvector", chat, chance, dimensions))
-    return Group(f"The nearest of {turns:,} turns, {dimensions} numbers each", tuple(figures))
+    return Group(f"The nearest of {messages:,} messages, {dimensions} numbers each", tuple(figures))
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _has_pgvector(chat: Chat, vectors: dict[int, bytes]) -> bool:
 
 
 def _store(chat: Chat, vectors: dict[int, bytes]) -> None:
-    bulk.insert([TurnEmbedding(chat=chat, seq=seq, vector=vector) for seq, vector in vectors.items()])
+    bulk.insert([MessageEmbedding(chat=chat, seq=seq, vector=vector) for seq, vector in vectors.items()])
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 
@@ -86,7 +86,7 @@ def _figure(name: str, chat: Chat, chance: random.Random, dimensions: int) -> Fi
     for _ in range(ROUNDS):
         asked = _unit(chance, dimensions)
         started = time.perf_counter()
-        nearest.nearest_turns(chat.pk, asked)
+        nearest.nearest_messages(chat.pk, asked)
         spent.append((time.perf_counter() - started) * 1000)
     return Figure(
         f"{name}, median", median(spent), "ms", note=f"95th percentile {percentile(spent, 0.95):.1f} ms"

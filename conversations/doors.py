@@ -44,7 +44,7 @@ from conversations.serializers import (
 )
 from conversations.services import Begun, Standing
 from conversations.views import messages_page
-from memory.services import StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
+from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
 
 logger = logging.getLogger(__name__)
 
@@ -96,11 +96,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """A turn that begins when older turns were looked for that mean something like its question."""
+    """A turn that begins when older messages were looked for that mean something like its question."""
 
     chat_id: UUID
     question: str
-    begin: Callable[[tuple[int, ...]], Begun | Standing | Waiting]
+    begin: Callable[[tuple[Near, ...]], Begun | Standing | Waiting]
 
 
 Opened: TypeAlias = Begun | Standing | Waiting | Looking
@@ -154,7 +154,7 @@ class ReplyDoor(AsyncDoor):
         turn, key = body.turn(services.default_variant()), idempotency_key(request)
         user = caller(request)
 
-        def begin(near: tuple[int, ...] = ()) -> Begun | Standing | Waiting:
+        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
             asked = replace(turn, near=near)
             return _begun(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
 
@@ -269,7 +269,7 @@ class RegenerateDoor(ReplyDoor):
         user, key = caller(request), idempotency_key(request)
         again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
 
-        def begin(near: tuple[int, ...] = ()) -> Begun | Standing | Waiting:
+        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
             return _begun(partial(again, near=near))
 
         if not knows_meanings(user, chat_id):

@@ -57,6 +57,8 @@ class Status(models.TextChoices):
 
 
 STREAMING = "streaming"
+SPOKEN = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
+"""States in which a text is part of its turn, unless it is superseded."""
 
 
 class Message(models.Model):

@@ -61,7 +61,7 @@ class TurnRequest:
     sources: tuple[Source, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
-    near: tuple[int, ...] = ()
+    near: tuple[memory.Near, ...] = ()
     """Where older turns begin that mean something like it. No part of what a client sends."""
 
     def fingerprint(self, chat_id: UUID | None) -> str:
@@ -192,7 +192,7 @@ def begin_regeneration(
     *,
     key: str = "",
     may_wait: bool = False,
-    near: tuple[int, ...] = (),
+    near: tuple[memory.Near, ...] = (),
 ) -> Begun | Standing:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 

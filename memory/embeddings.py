@@ -1,6 +1,6 @@
-"""Which older turns mean something like a question: asked before the turn begins, within a hard deadline.
+"""Which older messages mean something like a question: asked before the turn begins, within a hard deadline.
 
-Outside of every transaction, because it asks the upstream. Whatever goes wrong, the answer is: none, and turns are
+Outside of every transaction, because it asks the upstream. Whatever goes wrong, the answer is: none, and they are
 found by their words alone. The vectors are made in `memory.embedding_work`, and compared in `memory.nearest`.
 """
 
@@ -22,8 +22,9 @@ from chatmemory.llm.breaker import REST_SECONDS, Breaker
 from chatmemory.llm.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Message, Role
+from memory.fusing import Near
 from memory.models import ChatEmbeddings
-from memory.nearest import nearest_turns
+from memory.nearest import nearest_messages
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ def last_question(chat_id: UUID) -> str:
     return asked.values_list("content", flat=True).first() or ""
 
 
-async def near_in_meaning(chat_id: UUID, question: str) -> tuple[int, ...]:
-    """Seqs at which turns begin that are near to `question`, the nearest first; () if that cannot be told in time."""
+async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
+    """The messages that are near to `question`, the nearest first; () if that cannot be told in time."""
     embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
     breaker = _breaker_of(embedder)
     if not breaker.allows(time.monotonic()):
@@ -54,12 +55,12 @@ async def near_in_meaning(chat_id: UUID, question: str) -> tuple[int, ...]:
         async with asyncio.timeout(seconds):
             made = await embedder.embed([question[:QUESTION_CHARS]], timeout=seconds)
             breaker.succeeded()
-            return await db.read(nearest_turns, chat_id, made.vectors[0])
+            return await db.read(nearest_messages, chat_id, made.vectors[0])
     except (UpstreamError, TimeoutError) as error:
         return _none(chat_id, error, breaker)
 
 
-def near_now(chat_id: UUID, question: str) -> tuple[int, ...]:
+def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
     """The same, for threads without a running event loop; () at once where there is nothing to ask."""
     if not question or not registry.embeds() or not _of(chat_id).exists():
         return ()
@@ -72,7 +73,7 @@ def near_now(chat_id: UUID, question: str) -> tuple[int, ...]:
     except UpstreamError as error:
         return _none(chat_id, error, breaker)
     breaker.succeeded()
-    return nearest_turns(chat_id, made.vectors[0])
+    return nearest_messages(chat_id, made.vectors[0])
 
 
 def _breaker_of(embedder: Embedder) -> Breaker:
@@ -89,7 +90,7 @@ def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
     )
 
 
-def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[int, ...]:
+def _none(chat_id: UUID, error: Exception, breaker: Breaker) -> tuple[Near, ...]:
     code = error.code if isinstance(error, UpstreamError) else "upstream_timeout"
     logger.warning("question not embedded", extra={"chat": str(chat_id), "code": code})
     if breaker.failed(time.monotonic()):

@@ -1,27 +1,32 @@
-"""Two ways of finding, one order: reciprocal rank fusion. Pure; what the items are is not known here.
+"""Two ways of finding, one order: what has a question's words, and what is near to it in meaning. Pure.
 
-What each way thinks of an item counts by its rank alone, so that scores of different kinds need no common measure.
+What is best by its words counts as one, what is nearest as `WEIGHT`, and what has both as both together: so scores of
+different kinds need no common measure. It finds more than reciprocal ranks, which know the order alone
+(`docs/recall.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-T = TypeVar("T", bound=Hashable)
+from memory.ranking import Ranked, best_first
 
-DAMPING = 60
-"""The usual constant of the method: how little the first few ranks differ from the next."""
+WEIGHT = 0.8
 
 
-def fuse(*ranked: Sequence[T]) -> list[T]:
-    """The items of all lists, best first. What two lists have is better than what one has at the same rank.
+class Near(NamedTuple):
+    """A message that is near to a question in meaning: 1 is the nearest of its chat, 0 one like any other there."""
 
-    An item counts once a list, at its first place. Of two that come out alike, the one that ranks higher in the first
-    list that has either comes first.
-    """
-    scores: dict[T, float] = {}
-    for items in ranked:
-        for rank, item in enumerate(dict.fromkeys(items), start=1):
-            scores[item] = scores.get(item, 0.0) + 1 / (DAMPING + rank)
-    return sorted(scores, key=lambda item: -scores[item])
+    seq: int
+    nearness: float
+
+
+def fuse(ranked: Sequence[Ranked], near: Iterable[Near]) -> list[Ranked]:
+    """`ranked` (at least one passage of each message that is near) by words and meaning together, best first."""
+    best = max([one.score for one in ranked], default=0.0) or 1.0
+    meant = dict(near)
+    return best_first(
+        replace(one, score=one.score / best + WEIGHT * meant.get(one.message.seq, 0.0)) for one in ranked
+    )

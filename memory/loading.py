@@ -13,7 +13,7 @@ from uuid import UUID
 
 from django.db.models import Count, Sum
 
-from conversations.models import ActiveReply, Message, Status
+from conversations.models import SPOKEN, ActiveReply, Message
 from memory.chat_limits import limits_of
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
@@ -176,7 +176,7 @@ def count_folded_tokens(brief: ConversationBrief) -> int:
         seq__lte=brief.folded_through_seq,
         superseded_by=None,
         token_count__gt=0,
-        status__in=[Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED],
+        status__in=SPOKEN,
     )
     found = spoken.aggregate(tokens=Sum("token_count"), messages=Count("pk"))
     return (found["tokens"] or 0) + MESSAGE_OVERHEAD * int(found["messages"])

@@ -14,7 +14,7 @@ from django.db.models import Q
 from chatmemory.ids import new_id
 from conversations.models import Chat, Message
 from memory.worker_models import ChatEmbeddings as ChatEmbeddings
-from memory.worker_models import TurnEmbedding as TurnEmbedding
+from memory.worker_models import MessageEmbedding as MessageEmbedding
 from memory.worker_models import Watch as Watch
 from memory.worker_models import WorkerProcess as WorkerProcess
 

@@ -82,14 +82,17 @@ class _Words:
 def rank(question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int) -> list[Ranked]:
     """The passages of `messages` that answer at all, best first; of two alike, the newer."""
     words = _Words.of(question)
-    ranked = [
+    return best_first(
         one
         for message in messages
         for one in _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq))
         if one.score > 0
-    ]
-    ranked.sort(key=lambda one: (-one.score, -one.message.seq))
-    return ranked
+    )
+
+
+def best_first(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Those of `ranked`, best first; of two alike, the newer."""
+    return sorted(ranked, key=lambda one: (-one.score, -one.message.seq))
 
 
 def unranked(message: Indexed) -> Ranked:

@@ -1,8 +1,8 @@
 """Recall: from the question that is asked now to excerpts of earlier turns that it is about, however long ago.
 
 A few selects by key or index, whatever the chat's length: finds of the question's terms, the most promising messages,
-the texts of the best where they are long. Turns that are near in meaning are handed in (`memory.embeddings`). What is
-asked is read in `memory.questions`, what is good is decided in `memory.ranking`, what is shown in `memory.recalling`.
+the texts of the best where they are long. Those near in meaning are handed in (`memory.embeddings`). What is asked is
+read in `memory.questions`, what is good is decided in `memory.ranking`, what is shown in `memory.recalling`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conversations.models import Chat
 from memory import recall_rows
 from memory.excerpts import Excerpt, Said
 from memory.finds import said_together, shortlist, weigh, with_places
-from memory.fusing import fuse
+from memory.fusing import Near, fuse
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.planned import Plan
@@ -23,8 +23,11 @@ from memory.questions import Question, read_question
 from memory.ranking import Ranked, rank, unranked
 from memory.recall_index import MOST_TOGETHER, most_of, postings
 from memory.recall_rows import Looked, look
-from memory.recalling import as_many_as_fit, excerpts, looked_at, worth_showing
+from memory.recalling import excerpts, looked_at, worth_showing
 from memory.shown import Newest
+
+BY_MEANING = 60
+"""Messages that are looked at because they are near in meaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ def recall_beside(
     before_seq: int | None,
     limits: MemoryLimits,
     window_turns: int,
-    near: Sequence[int] = (),
+    near: Sequence[Near] = (),
 ) -> Recalled:
     """What is recalled for a prompt that would else show `plan` of the newest turns `span`.
 
@@ -69,20 +72,20 @@ def recall(
     before_seq: int,
     room: int,
     shown: Iterable[int] = (),
-    near: Sequence[int] = (),
+    near: Sequence[Near] = (),
 ) -> Recalled:
     """What `chat` has on `question` before message `before_seq`, in about `room` tokens or some more.
 
-    Nothing of the messages `shown`. `near`: where turns begin that mean something like it, the nearest first.
+    Nothing of the messages `shown`. `near`: messages that mean something like it.
     """
     if room <= 0:
         return Recalled()
     asked, hidden = read_question(question, chat.owner_id), frozenset(shown)
     found, looked = _ranked(chat.pk, asked, before_seq, hidden, looked_at(room))
     ranked = worth_showing(found, room)
-    if near:
-        near = [seq for seq in near if seq < before_seq]
-        ranked, looked = _fused(ranked, looked, near, hidden, room)
+    if near := [one for one in near if one.seq < before_seq and one.seq not in hidden]:
+        ranked, looked = _fused(ranked, looked, near)
+        ranked = worth_showing(ranked, room)
     if not ranked:
         return Recalled()
     said = looked.said({one.message.seq for one in ranked})
@@ -112,15 +115,10 @@ def _ranked(
     return rank(asked, finds, looked.indexed().values(), last_seq), looked
 
 
-def _fused(
-    ranked: Sequence[Ranked], looked: Looked, near: Sequence[int], hidden: frozenset[int], room: int
-) -> tuple[list[Ranked], Looked]:
+def _fused(ranked: Sequence[Ranked], looked: Looked, near: Sequence[Near]) -> tuple[list[Ranked], Looked]:
     """What words found and what is near in meaning, as one list, and all messages that were looked at for it."""
-    best: dict[int, Ranked] = {}
-    for one in ranked:
-        best.setdefault(one.message.seq, one)
-    more = look(looked.chat_id, {seq + step for seq in near if seq not in best for step in (0, 1)} - hidden)
-    for message in more.indexed().values():
-        best.setdefault(message.seq, unranked(message))
-    beside = [best[seq + step] for seq in near for step in (0, 1) if seq + step in best]
-    return as_many_as_fit(fuse(ranked, beside), room), looked | more
+    seqs = {one.seq for one in near[:BY_MEANING]}
+    looked |= look(looked.chat_id, seqs - looked.rows.keys())
+    by_meaning = seqs - {one.message.seq for one in ranked}
+    others = [unranked(message) for seq, message in looked.indexed().items() if seq in by_meaning]
+    return fuse([*ranked, *others], near), looked

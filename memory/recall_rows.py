@@ -6,15 +6,13 @@ long messages that are shown after all take a second select. What is good of the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import UUID
 
 from django.db import connection
 
-from conversations.models import Message, Role, Status
+from conversations.models import SPOKEN, Message, Role
 from memory.excerpts import Said
 from memory.ranking import Indexed
 
@@ -22,7 +20,7 @@ SHORT_CHARS = 1500
 """Up to which a text comes along unasked. PostgreSQL keeps longer ones (from 2 kB) outside of the row."""
 
 _MESSAGES = Message._meta.db_table
-_STATUSES = ", ".join(f"'{status}'" for status in (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED))
+_STATUSES = ", ".join(f"'{status}'" for status in SPOKEN)
 _LIVE = f"status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 _SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
 _ID_AND_DAY, _AMONG = {
@@ -82,8 +80,9 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[_Row]:
     wanted = sorted(set(seqs))
     if not wanted:
         return []
-    params: list[Any] = (
-        [chat_id, wanted] if connection.vendor == "postgresql" else [chat_id.hex, json.dumps(wanted)]
+    listed = ",".join(map(str, wanted))
+    params = (
+        [str(chat_id), f"{{{listed}}}"] if connection.vendor == "postgresql" else [chat_id.hex, f"[{listed}]"]
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, params)

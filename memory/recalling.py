@@ -24,15 +24,13 @@ def looked_at(room: int) -> int:
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
-    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold."""
-    return as_many_as_fit([one for one in ranked if one.score >= WORTH * ranked[0].score], room)
+    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold.
 
-
-def as_many_as_fit(ranked: Iterable[Ranked], room: int) -> list[Ranked]:
-    """The first of `ranked`, about as many as `room` tokens hold, without what says the same as a better one."""
+    What says the same to the question as a better one is left out.
+    """
     shown: dict[object, Ranked] = {}
     for one in ranked:
-        if room <= 0:
+        if room <= 0 or one.score < WORTH * ranked[0].score:
             break
         if shown.setdefault(one.says, one) is one:
             room -= one.tokens + LABEL // 2

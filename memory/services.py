@@ -38,6 +38,7 @@ from memory.embeddings import near_now
 from memory.freshening import StaleMemory as StaleMemory
 from memory.freshening import freshen as freshen
 from memory.freshening import require_fresh
+from memory.fusing import Near as Near
 from memory.limits import MemoryLimits
 from memory.lines import line_cost
 from memory.loading import Tally as Tally
@@ -48,9 +49,9 @@ from memory.models import (
     ContextRecord,
     ContextText,
     ConversationBrief,
+    MessageEmbedding,
     Requested,
     SummaryRevision,
-    TurnEmbedding,
 )
 from memory.outlines import outline_sections
 from memory.plan import choose
@@ -97,7 +98,7 @@ def context_for(
     sources: Sequence[Source] = (),
     again: bool = False,
     may_wait: bool = False,
-    near: Sequence[int] = (),
+    near: Sequence[Near] = (),
 ) -> Prepared:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
@@ -245,7 +246,14 @@ def chat_deleted(chat_id: UUID) -> None:
     """
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
-    for model in (ContextText, SummaryRevision, Comparison, ConversationBrief, TurnEmbedding, ChatEmbeddings):
+    for model in (
+        ContextText,
+        SummaryRevision,
+        Comparison,
+        ConversationBrief,
+        MessageEmbedding,
+        ChatEmbeddings,
+    ):
         model.objects.filter(chat_id=chat_id).delete()
 
 
@@ -301,7 +309,7 @@ def _assemble(
     asked: Asked,
     before_seq: int | None,
     limits: MemoryLimits,
-    near: Sequence[int],
+    near: Sequence[Near],
 ) -> Context:
     policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []

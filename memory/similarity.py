@@ -1,4 +1,4 @@
-"""Which vectors are nearest to one, exactly. Pure; with numpy where it is installed, without it slower.
+"""How alike vectors are to one, exactly, and how near that makes them. Pure; numpy makes it fast where there is one.
 
 Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.embeddings`), so that their product tells
 how alike they are. Whose they are is not known here.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from heapq import nlargest
 from operator import mul
 
 try:
@@ -17,21 +16,28 @@ except ImportError:  # no dependency of ours
     numpy = None  # type: ignore[assignment]  # what else says that it is not there
 
 HAS_NUMPY = numpy is not None
-WORTH = 0.5
-"""What is less than this share as near as the nearest is not near."""
+SAME = 1e-6
+"""Products that differ by less do so by the rounding of their numbers."""
 
 
-def nearest(to: bytes, vectors: Sequence[bytes], most: int) -> list[int]:
-    """Places in `vectors` of the ones nearest to `to`, the nearest first, at most so many. All are of one length."""
+def products(one: bytes, vectors: Sequence[bytes]) -> list[float]:
+    """How alike each of `vectors` is to `one`, in their order: -1 to 1. All are of one length."""
     if not vectors:
         return []
-    return worth(_with_numpy(to, vectors) if HAS_NUMPY else _without(to, vectors), most)
+    return _with_numpy(one, vectors) if HAS_NUMPY else _without(one, vectors)
 
 
-def worth(products: Sequence[float], most: int) -> list[int]:
-    """Places of the greatest of `products` that are worth anything beside the greatest, the greatest first."""
-    best = nlargest(most, range(len(products)), key=products.__getitem__)
-    return [at for at in best if products[at] > WORTH * products[best[0]] and products[at] > 0]
+def nearness(best: Sequence[float], usual: float) -> list[float]:
+    """The greatest products as shares, greatest first: 1 for the first, 0 for a `usual` one. Lesser ones are left out.
+
+    Models differ in how alike they find what has nothing in common, so a product says little by itself.
+    """
+    if not best or best[0] <= 0:
+        return []
+    span = best[0] - usual
+    if span < SAME:
+        return [1.0] * len(best)
+    return [(product - usual) / span for product in best if product > usual]
 
 
 def _with_numpy(to: bytes, vectors: Sequence[bytes]) -> list[float]:

@@ -39,7 +39,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:
-    """Give the turns of a chat their vectors, and queue itself again if the time of a task was not enough."""
+    """Give the messages of a chat their vectors, and queue itself again if the time of a task was not enough."""
     with _task(request_id):
         if embedding_work.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queueing.enqueue_embedding(UUID(chat_id))

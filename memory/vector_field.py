@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 logger = logging.getLogger(__name__)
 
-TABLE, COLUMN = "memory_turnembedding", "vector"
+TABLE, COLUMN = "memory_messageembedding", "vector"
 PROGRESS = "memory_chatembeddings"
 
 

@@ -48,9 +48,9 @@ class WorkerProcess(models.Model):
 
 
 class ChatEmbeddings(models.Model):
-    """How far the turns of a chat have vectors, of which model, and what they cost. Only where embeddings are on.
+    """How far the messages of a chat have vectors, of which model, and what they cost. Only where embeddings are on.
 
-    Turns up to `through_seq` have theirs. Work on it counts as an attempt before it begins, and is not to be tried
+    Messages up to `through_seq` have theirs. Work on it counts as an attempt before it begins, and is not to be tried
     again before `next_attempt_at`: so two workers do not do the same, and an endpoint that fails is left alone.
     """
 
@@ -70,8 +70,8 @@ class ChatEmbeddings(models.Model):
         return f"embeddings of {self.chat_id}"
 
 
-class TurnEmbedding(models.Model):
-    """The vector of a turn, by the seq at which it begins: little-endian 32-bit floats of length one.
+class MessageEmbedding(models.Model):
+    """The vector of a message, by its seq: little-endian 32-bit floats of length one.
 
     Of the model that the chat's `ChatEmbeddings` names. It is made of what was said, and goes with that.
     """

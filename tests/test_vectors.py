@@ -12,8 +12,9 @@ from django.db import connection
 
 from conversations.models import Chat
 from memory import nearest, similarity, vector_field
-from memory.models import ChatEmbeddings, TurnEmbedding
-from memory.nearest import NEAR, nearest_turns
+from memory.fusing import Near
+from memory.models import ChatEmbeddings, MessageEmbedding
+from memory.nearest import NEAR, nearest_messages
 from memory.vector_field import numbers_of
 from tests.factories import make_chat
 
@@ -51,21 +52,23 @@ def unit(chance: random.Random, dimensions: int = DIMENSIONS) -> bytes:
 
 
 def stored(chat: Chat, vectors: dict[int, bytes]) -> None:
-    TurnEmbedding.objects.bulk_create(
-        TurnEmbedding(chat=chat, seq=seq, vector=vector) for seq, vector in vectors.items()
+    MessageEmbedding.objects.bulk_create(
+        MessageEmbedding(chat=chat, seq=seq, vector=vector) for seq, vector in vectors.items()
     )
 
 
-def by_hand(to: bytes, vectors: dict[int, bytes]) -> list[int]:
-    """The nearest seqs by plain arithmetic."""
+def by_hand(to: bytes, vectors: dict[int, bytes]) -> list[tuple[int, float]]:
+    """The nearest seqs by plain arithmetic, and how near they are."""
     one = numbers_of(to)
     products = {
         seq: sum(a * b for a, b in zip(one, numbers_of(vector), strict=True))
         for seq, vector in vectors.items()
         if len(vector) == len(to)
     }
+    usual = sum(products.values()) / len(products)
     best = sorted(products, key=lambda seq: -products[seq])[:NEAR]
-    return [seq for seq in best if products[seq] > similarity.WORTH * products[best[0]]]
+    span = products[best[0]] - usual
+    return [(seq, (products[seq] - usual) / span) for seq in best if products[seq] > usual]
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 256, 1536])
@@ -82,8 +85,8 @@ def stored_and_read(dimensions: int) -> None:
     chance, chat = random.Random(dimensions), make_chat()
     vectors = {seq: unit(chance, dimensions) for seq in (1, 3)}
     stored(chat, vectors)
-    TurnEmbedding.objects.create(chat=chat, seq=5, vector=struct.pack("<3f", -0.0, 1e-38, 3e38))
-    rows = TurnEmbedding.objects.filter(chat=chat)
+    MessageEmbedding.objects.create(chat=chat, seq=5, vector=struct.pack("<3f", -0.0, 1e-38, 3e38))
+    rows = MessageEmbedding.objects.filter(chat=chat)
     found = dict(rows.values_list("seq", "vector"))
     assert found.pop(5) == struct.pack("<3f", -0.0, 1e-38, 3e38)
     assert found == vectors
@@ -92,18 +95,20 @@ def stored_and_read(dimensions: int) -> None:
 
 def compared() -> None:
     chance, chat, other = random.Random(7), make_chat(), make_chat()
-    vectors = {seq: unit(chance) for seq in range(1, 801, 2)}
-    vectors[801] = unit(chance, DIMENSIONS + 1)
+    vectors = {seq: unit(chance) for seq in range(1, 2001, 2)}
+    vectors[2001] = unit(chance, DIMENSIONS + 1)
     stored(chat, vectors)
     stored(other, {1: unit(chance)})
     for _ in range(10):
         to = unit(chance)
-        assert list(nearest_turns(chat.pk, to)) == by_hand(to, vectors) != []
-    assert nearest_turns(make_chat().pk, to) == ()
+        found, expected = nearest_messages(chat.pk, to), by_hand(to, vectors)
+        assert [one.seq for one in found] == [seq for seq, _ in expected] != []
+        assert [one.nearness for one in found] == pytest.approx([near for _, near in expected], abs=1e-5)
+    assert nearest_messages(make_chat().pk, to) == ()
     near = next(iter(vectors.values()))
-    assert nearest_turns(chat.pk, near)[0] == 1
+    assert nearest_messages(chat.pk, near)[0] == Near(1, 1.0)
     opposite = struct.pack(f"<{DIMENSIONS}f", *(-number for number in numbers_of(near)))
-    assert 1 not in nearest_turns(chat.pk, opposite)
+    assert 1 not in dict(nearest_messages(chat.pk, opposite))
 
 
 def test_the_nearest_by_numpy() -> None:
@@ -140,7 +145,7 @@ def newest_alone() -> None:
     chance, chat = random.Random(3), make_chat()
     vector = unit(chance)
     stored(chat, dict.fromkeys(range(1, 41, 2), vector))
-    assert sorted(nearest_turns(chat.pk, vector)) == list(range(21, 41, 2))
+    assert sorted(nearest_messages(chat.pk, vector)) == [Near(seq, 1.0) for seq in range(21, 41, 2)]
 
 
 def test_when_the_extension_comes_vectors_are_made_anew() -> None:
@@ -154,12 +159,12 @@ def test_when_the_extension_comes_vectors_are_made_anew() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
         if cursor.fetchone() is None:
-            assert TurnEmbedding.objects.count() == 1
+            assert MessageEmbedding.objects.count() == 1
             pytest.skip("this server has no pgvector")
         cursor.execute("CREATE EXTENSION vector")
     assert vector_field.ensure() is True
-    assert not TurnEmbedding.objects.exists()
+    assert not MessageEmbedding.objects.exists()
     assert ChatEmbeddings.objects.get().through_seq == 0
     stored(chat, {1: unit(chance)})
     assert vector_field.ensure() is False
-    assert TurnEmbedding.objects.count() == 1
+    assert MessageEmbedding.objects.count() == 1

@@ -1,4 +1,4 @@
-"""Turns found by their meaning: what shares no word with a question is recalled, and a bad endpoint costs no turn."""
+"""Messages found by their meaning: what shares no word is recalled, and an endpoint gone bad costs no turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conversations.forgetting import edit_message, forget_message
 from conversations.models import Chat, Message
 from conversations.services import delete_chat
 from memory import embedding_work, services
-from memory.models import ChatEmbeddings, TurnEmbedding
+from memory.models import ChatEmbeddings, MessageEmbedding
 from memory.quoting import RECALL_HEADING
 from memory.tasks import embed_task
 from tests.factories import add_turn, add_turns, make_chat
@@ -59,12 +59,12 @@ def embedded(turns: int = 60) -> Chat:
     """The same, after a worker did its work."""
     chat = long_chat(turns)
     embed_task(str(chat.pk))
-    assert seqs(chat) == list(range(1, 2 * turns, 2))
+    assert seqs(chat) == list(range(1, 2 * turns + 1))
     return chat
 
 
 def seqs(chat: Chat) -> list[int]:
-    return list(TurnEmbedding.objects.filter(chat=chat).order_by("seq").values_list("seq", flat=True))
+    return list(MessageEmbedding.objects.filter(chat=chat).order_by("seq").values_list("seq", flat=True))
 
 
 def row(chat: Chat) -> ChatEmbeddings:
@@ -118,7 +118,7 @@ def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeU
     alice.ask("Where is the dinghy?", str(chat.pk))
     assert embedding_work.enqueue_missing() == 1
     embed_task(str(chat.pk))
-    assert seqs(chat)[-1] == 21
+    assert seqs(chat)[-2:] == [21, 22]
     assert row(chat).through_seq == Chat.objects.get(pk=chat.pk).last_seq
     assert embedding_work.enqueue_missing() == 0
 
@@ -175,12 +175,12 @@ def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpst
     upstream.embeddings.how = "normal"
     ChatEmbeddings.objects.update(next_attempt_at=timezone.now())
     embed_task(str(chat.pk))
-    assert (row(chat).attempts, len(seqs(chat))) == (0, 60)
+    assert (row(chat).attempts, len(seqs(chat))) == (0, 120)
 
 
 def test_a_long_chat_is_embedded_batch_by_batch_and_its_cost_kept(upstream: FakeUpstream) -> None:
     chat = embedded(150)
-    assert [len(texts) for texts in upstream.embeddings.asked] == [64, 64, 22]
+    assert [len(texts) for texts in upstream.embeddings.asked] == [128, 128, 44]
     tokens = sum(len(text.split()) for texts in upstream.embeddings.asked for text in texts)
     assert row(chat).tokens == tokens
     assert float(row(chat).cost_usd) == pytest.approx(tokens * 0.02 / 1e6)
@@ -191,16 +191,18 @@ def test_a_long_chat_is_embedded_batch_by_batch_and_its_cost_kept(upstream: Fake
 def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstream) -> None:
     chat = embedded()
     edit_message(chat, message(chat, 5).pk, "The dinghy leaks.")
-    assert seqs(chat) == [seq for seq in range(1, 120, 2) if seq != 5]
+    assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (5, 6)]
     forget_message(chat.pk, message(chat, 4).pk)
     forget_message(chat.pk, message(chat, 3).pk)
-    assert 3 not in seqs(chat)
+    assert not {3, 4} & {*seqs(chat)}
     embed_task(str(chat.pk))
-    _, (edited,) = upstream.embeddings.asked  # nothing is made twice, and nothing of what is not there
-    assert edited.startswith("The dinghy leaks.")
-    assert seqs(chat) == [seq for seq in range(1, 120, 2) if seq != 3]
+    _, (edited, answer) = (
+        upstream.embeddings.asked
+    )  # of the others nothing is made twice, of the forgotten nothing
+    assert (edited, answer) == ("The dinghy leaks.", f"A2 {WORDS}")
+    assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (3, 4)]
     delete_chat(chat)
-    assert not TurnEmbedding.objects.exists()
+    assert not MessageEmbedding.objects.exists()
     assert not ChatEmbeddings.objects.exists()
 
 
@@ -220,7 +222,7 @@ def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pyt
     assert seqs(chat) == []
     monkeypatch.undo()
     embed_task(str(chat.pk))
-    assert seqs(chat) == [1, *range(5, 20, 2)]
+    assert seqs(chat) == [1, 2, *range(5, 21)]
 
 
 def test_another_model_replaces_what_the_first_made(settings: Any, upstream: FakeUpstream) -> None:
@@ -229,14 +231,14 @@ def test_another_model_replaces_what_the_first_made(settings: Any, upstream: Fak
     assert FACT not in recalled(chat)
     assert embedding_work.enqueue_missing() == 1
     embed_task(str(chat.pk))
-    sizes = {len(bytes(vector)) for vector in TurnEmbedding.objects.values_list("vector", flat=True)}
-    assert (len(seqs(chat)), sizes) == (10, {4 * 32})
+    sizes = {len(bytes(vector)) for vector in MessageEmbedding.objects.values_list("vector", flat=True)}
+    assert (len(seqs(chat)), sizes) == (20, {4 * 32})
 
 
 def test_no_other_chat_is_ever_near() -> None:
     mine, other = embedded(), embedded()
     Message.objects.filter(chat=mine, seq=3).update(content="Nothing", terms="")
-    TurnEmbedding.objects.filter(chat=mine, seq=3).delete()
+    MessageEmbedding.objects.filter(chat=mine, seq=3).delete()
     assert FACT in recalled(other)
     assert FACT not in recalled(mine)
 

@@ -1,52 +1,73 @@
-"""Reciprocal rank fusion: ranks count, the order of the lists does not, and an empty list changes nothing."""
+"""What words find and what is near in meaning, in one list: each counts beside its own best, whatever the scores."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.fusing import fuse
+from memory.fusing import WEIGHT, Near, fuse
+from memory.ranking import Indexed, Ranked
 
-RANKED = st.lists(st.integers(0, 30), unique=True, max_size=20)
-
-
-@given(RANKED)
-def test_one_list_alone_stays_as_it_is(items: list[int]) -> None:
-    assert fuse(items) == fuse(items, []) == fuse([], items) == items
+SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
+NEARNESS = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)
 
 
-@given(RANKED, RANKED)
-def test_every_item_is_there_once(one: list[int], other: list[int]) -> None:
-    fused = fuse(one, other)
-    assert len(fused) == len(set(fused))
-    assert set(fused) == {*one, *other}
+def ranked(scores: list[float]) -> list[Ranked]:
+    """A message for each score, best first; its seq says at which place it came."""
+    return [
+        Ranked(score, Indexed(seq, True, 10, ("",)))
+        for seq, score in enumerate(sorted(scores, reverse=True), start=1)
+    ]
 
 
-@given(RANKED, RANKED, st.integers(31, 40))
-def test_what_is_first_in_both_is_first(one: list[int], other: list[int], best: int) -> None:
-    assert fuse([best, *one], [best, *other])[0] == best
+def seqs(found: list[Ranked]) -> list[int]:
+    return [one.message.seq for one in found]
 
 
-@given(RANKED, RANKED)
-def test_who_is_better_in_both_is_better(one: list[int], other: list[int]) -> None:
-    fused = fuse(one, other)
-    both = [item for item in fused if item in one and item in other]
-    for better in both:
-        for worse in both:
-            if one.index(better) < one.index(worse) and other.index(better) < other.index(worse):
-                assert fused.index(better) < fused.index(worse)
+def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
+    return fuse(ranked(scores), [Near(*one) for one in near.items()])
 
 
-@given(RANKED, RANKED)
-def test_the_order_of_the_lists_decides_between_equals_alone(one: list[int], other: list[int]) -> None:
-    def score(item: int) -> float:
-        return sum(1 / (60 + items.index(item) + 1) for items in (one, other) if item in items)
+@given(SCORES)
+def test_words_alone_stay_as_they_are(scores: list[float]) -> None:
+    before = ranked(scores)
+    after = {one.message.seq: one.score for one in fuse(before, [])}
+    assert all(after[one.message.seq] <= after[better.message.seq] for better, one in pairwise(before))
 
-    for fused in (fuse(one, other), fuse(other, one)):
-        scores = [score(item) for item in fused]
-        assert scores == sorted(scores, reverse=True)
+
+@given(SCORES, NEARNESS)
+def test_nothing_goes_and_nothing_comes(scores: list[float], near: dict[int, float]) -> None:
+    assert sorted(seqs(fused(scores, near))) == sorted(seqs(ranked(scores)))
+
+
+@given(SCORES, NEARNESS, st.floats(0.01, 100))
+def test_the_scale_of_scores_does_not_matter(
+    scores: list[float], near: dict[int, float], scale: float
+) -> None:
+    one = [round(found.score, 6) for found in fused(scores, near)]
+    assert one == [round(found.score, 6) for found in fused([scale * score for score in scores], near)]
+
+
+@given(SCORES, NEARNESS)
+def test_who_is_better_in_both_is_no_worse(scores: list[float], near: dict[int, float]) -> None:
+    before = {one.message.seq: one.score for one in ranked(scores)}
+    after = {one.message.seq: one.score for one in fused(scores, near)}
+    for a in after:
+        for b in after:
+            if before[a] >= before[b] and near.get(a, 0) >= near.get(b, 0):
+                assert after[a] >= after[b]
+
+
+def test_the_nearest_counts_a_little_less_than_the_best_by_words() -> None:
+    assert seqs(fused([3.0, 0.0, 0.0], {2: 0.5, 3: 1.0})) == [1, 3, 2]
+    assert [one.score for one in fused([3.0, 0.0], {2: 1.0})] == [1.0, WEIGHT]
 
 
 def test_found_by_both_beats_found_by_one() -> None:
-    assert fuse(["a", "both"], ["b", "both"])[0] == "both"
-    assert fuse(["a", "a", "b"]) == ["a", "b"]
+    assert seqs(fused([5.0, 4.0, 0.0], {2: 0.9, 3: 1.0}))[0] == 2
+
+
+def test_meaning_alone_makes_an_order_where_no_word_was_found() -> None:
+    assert seqs(fused([0.0, 0.0, 0.0], {1: 0.2, 2: 0.9, 3: 0.4})) == [2, 3, 1]
