@@ -14,12 +14,13 @@ from uuid import UUID
 
 from django.db import connection
 
+from memory.pg_functions import Function
 from memory.recall_schema import (
+    BLOCK_BITS,
     CHATS,
     FTS,
     KEY_CHARS,
     MESSAGES,
-    PG_FINDS,
     PG_LIVE,
     PG_TERMS,
     SEQ_BITS,
@@ -85,14 +86,26 @@ def _sqlite_of(terms: int) -> str:
     return f"SELECT {ones} FROM {CHATS} AS chat WHERE chat.chat_id = %(chat)s"
 
 
-_POSTGRESQL = f"SELECT {PG_FINDS}(%s, %s, %s, %s)"
+FIND = Function(
+    "memory_recall_find",
+    "chat uuid, before integer, most integer, tokens text",
+    "SETOF text",
+    f"SELECT (SELECT string_agg(seq::text, ',') FROM (SELECT found.seq"
+    f" FROM generate_series(before >> {BLOCK_BITS}, 0, -1) AS block CROSS JOIN LATERAL"
+    f" (SELECT chat_id, seq FROM {MESSAGES} WHERE {PG_TERMS} @@ replace(asked.token, '#', block::text)::tsquery"
+    f" AND {PG_LIVE} OFFSET 0) AS found"
+    f" WHERE found.chat_id = chat AND found.seq < before LIMIT most) AS finds)"
+    f" FROM string_to_table(tokens, ',') WITH ORDINALITY AS asked (token, place) ORDER BY place",
+)
+"""Blocks ("#" stands for their number) are looked at one by one, the newest first, until there is enough. OFFSET keeps
+the planner from reading the whole chat instead, by its other index."""
 
 
 def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
     key = str(chat_id)[-KEY_CHARS:]
     asked = ",".join(" & ".join(f"{one}{key}#" for one in token.split()) for token in tokens)
     with connection.cursor() as cursor:
-        cursor.execute(_POSTGRESQL, [str(chat_id), before_seq, most, asked])
+        cursor.execute(f"SELECT {FIND.name}(%s, %s, %s, %s)", [str(chat_id), before_seq, most, asked])
         return [row[0] for row in cursor.fetchall()]
 
 

@@ -41,25 +41,6 @@ PG_LIVE = LIVE.format(row="")
 _PG_INDEX = (
     f"CREATE INDEX {INDEX} ON {MESSAGES} USING gin (({PG_TERMS})) WITH (fastupdate = off) WHERE {PG_LIVE}"
 )
-PG_FINDS = "memory_recall_finds"
-_PG_FINDS_ARGUMENTS = "chat uuid, before integer, most integer, tokens text"
-_PG_FINDS_BODY = f"""
-BEGIN RETURN QUERY
-    SELECT (SELECT string_agg(seq::text, ',') FROM (
-        SELECT found.seq FROM generate_series(before >> {BLOCK_BITS}, 0, -1) AS block CROSS JOIN LATERAL (
-            SELECT chat_id, seq FROM {MESSAGES}
-            WHERE {PG_TERMS} @@ replace(asked.token, '#', block::text)::tsquery AND {PG_LIVE} OFFSET 0
-        ) AS found WHERE found.chat_id = chat AND found.seq < before LIMIT most
-    ) AS finds) FROM string_to_table(tokens, ',') WITH ORDINALITY AS asked (token, place) ORDER BY place;
-END"""
-"""For each token ("#" stands for its block), seqs. Blocks are looked at one by one, the newest first, until there is
-enough. OFFSET keeps the planner from reading the whole chat instead, by its other index."""
-_PG_FINDS = (
-    f"CREATE OR REPLACE FUNCTION {PG_FINDS}({_PG_FINDS_ARGUMENTS}) RETURNS SETOF text LANGUAGE plpgsql STABLE"
-    f" SET plan_cache_mode = force_generic_plan SET jit = off AS $body${_PG_FINDS_BODY}$body$"
-)
-"""A function, because its plan is kept by each connection, which makes a look-up a quarter shorter, however connections
-are pooled. Nothing is known of so many rows beforehand, so the planner would have it compiled, which takes 400 ms."""
 
 _FTS = f"CREATE VIRTUAL TABLE {FTS} USING fts5(terms, content = '', detail = none, columnsize = 0, tokenize = 'ascii')"
 _CHATS = f"CREATE TABLE {CHATS} (id integer PRIMARY KEY AUTOINCREMENT, chat_id char(32) NOT NULL UNIQUE)"
@@ -120,17 +101,11 @@ def has_terms() -> bool:
 
 def _ensure_index() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT to_regclass(%s) IS NOT NULL, (SELECT prosrc FROM pg_proc WHERE oid = to_regproc(%s))",
-            [INDEX, PG_FINDS],
-        )
-        has_index, body = cursor.fetchone()
-        if has_index and body == _PG_FINDS_BODY:
+        cursor.execute("SELECT to_regclass(%s)", [INDEX])
+        if cursor.fetchone()[0] is not None:
             return False
-        cursor.execute(_PG_FINDS)
-        if not has_index:
-            cursor.execute(_PG_INDEX)
-            logger.info("recall index made")
+        cursor.execute(_PG_INDEX)
+    logger.info("recall index made")
     return True
 
 

@@ -13,7 +13,16 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
 from conversations.models import Message, Role
-from memory import embedding_work, recall_filling, recall_schema, services, vector_field
+from memory import (
+    embedding_work,
+    pg_functions,
+    recall_filling,
+    recall_index,
+    recall_rows,
+    recall_schema,
+    services,
+    vector_field,
+)
 
 SWEEP = "memory.tasks.sweep_task"
 
@@ -32,6 +41,7 @@ def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
     if using == DEFAULT_DB_ALIAS and recall_schema.has_terms():
         recall_filling.fill()
         recall_schema.ensure()
+        pg_functions.ensure([recall_index.FIND, recall_rows.LOOK])
         vector_field.ensure()
 
 

@@ -10,7 +10,10 @@ from django.db.models.functions import Now
 from conversations.models import Chat, Message, Status
 from memory import recall_filling, recall_schema
 from memory.analysis import terms
-from memory.recall_index import postings
+from memory.pg_functions import ensure
+from memory.recall import recall
+from memory.recall_index import FIND, postings
+from memory.recall_rows import LOOK
 from memory.stored_terms import hashed, stored_terms
 from memory.sweeping import sweep
 from tests.factories import add_turn, add_turns, make_chat, make_user
@@ -99,17 +102,21 @@ def test_what_postgresql_looks_up_with_is_made_anew_when_it_is_missing_or_anothe
         pytest.skip("of PostgreSQL alone")
     chat = make_chat()
     add_turn(chat, "a zeppelin", "yes")
-    signature = f"{recall_schema.PG_FINDS}(uuid, integer, integer, text)"
-    for statement in (
-        f"DROP FUNCTION {signature}",
-        f"CREATE OR REPLACE FUNCTION {recall_schema.PG_FINDS}(chat uuid, before integer, most integer, tokens text)"
-        f" RETURNS SETOF text LANGUAGE plpgsql AS 'BEGIN END'",
-    ):
+    nothing = {FIND: "SELECT NULL::text FROM string_to_table(tokens, ',')", LOOK: f"{LOOK.select} LIMIT 0"}
+    for function, select in nothing.items():
         with connection.cursor() as cursor:
-            cursor.execute(statement)
+            cursor.execute(f"DROP FUNCTION {function.name}")
         management.call_command("migrate", verbosity=0)
-        assert found(chat, "zeppelin") == [1]
-        assert not recall_schema.ensure()
+        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
+        ensure([function._replace(select=select)])
+        assert not remembered(chat, "zeppelin?")
+        management.call_command("migrate", verbosity=0)
+        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
+
+
+def remembered(chat: Chat, question: str) -> list[str]:
+    found = recall(chat, question, before_seq=100, room=1000)
+    return [said.text for _, said in sorted(found.said.items())]
 
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
