@@ -113,6 +113,20 @@ def test_another_answer_finds_it_too(alice: Client, upstream: FakeUpstream) -> N
     assert f"User: {FACT}" in upstream.calls("stream")[-1].text.split(RECALL_HEADING)[1]
 
 
+def test_an_answer_that_another_replaced_has_no_vector_any_more(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    chat = embedded(5)
+    made = alice.ask("Where is the dinghy?", str(chat.pk))
+    embed_task(str(chat.pk))
+    assert seqs(chat) == list(range(1, 13))
+    path = f"chats/{chat.pk}/messages/{made['message']['id']}/regenerate"
+    assert alice.post(path, json={"stream": False}).status_code == 200
+    assert seqs(chat) == list(range(1, 11))
+    embed_task(str(chat.pk))
+    assert seqs(chat) == [*range(1, 12), 13]
+
+
 def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     alice.ask("Where is the dinghy?", str(chat.pk))
