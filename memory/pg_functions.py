@@ -1,7 +1,7 @@
 """Statements as functions of PostgreSQL, which keeps their plans, and how they come to be there.
 
-Each connection plans such a statement once, however connections are pooled. As it is planned without knowing what will be
-asked, the planner may take it for so much that it has the plan compiled, and that takes far longer than a short
+Each connection plans such a statement once, however connections are pooled. As it is planned without knowing what will
+be asked, the planner may take it for so much that it has the plan compiled, and that takes far longer than a short
 statement: hence no `jit`.
 """
 
