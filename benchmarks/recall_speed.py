@@ -136,4 +136,4 @@ def _settle() -> None:
     for _ in range(SWEEPS):
         recall_schema.merge()
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+        cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")

@@ -62,7 +62,7 @@ def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]
     if len(common) < 2:
         return []
     rare = sum([1 << at for at, cut in enumerate(is_cut) if not cut])
-    if any(words & rare for words in finds.at.values()):
+    if any(words & rare for words in set(finds.at.values())):
         return []
     return [tuple(common[:2])]
 
