@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from memory.questions import Question
 
@@ -98,10 +99,16 @@ def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -
 
 
 def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
-    """In about how many messages a word stands, by how densely those lie that were read."""
+    """In about how many messages a word stands, by how densely those lie that were read.
+
+    PostgreSQL may have read some of here and some of there, so the widest gaps do not count.
+    """
     if len(found) < most:
         return float(len(found))
-    return last_seq * len(found) / (max(found) - min(found) + 1)
+    places = sorted(found)
+    gaps = sorted([after - before for before, after in pairwise(places)])
+    kept = gaps[: max(1, len(gaps) * 9 // 10)]
+    return last_seq * len(kept) / sum(kept)
 
 
 def _rarity(messages: float, last_seq: int) -> float:

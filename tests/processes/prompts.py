@@ -1,4 +1,4 @@
-"""A prompt as the upstream got it, taken apart again: summary, lines, verbatim turns, the question. Pure.
+"""A prompt as the upstream got it, taken apart again: summary, lines, verbatim turns, excerpts, the question. Pure.
 
 Goes by the headings alone, as a model would, and not by what the server says that it sent.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memory.quoting import LINES_HEADING, SUMMARY_HEADING
+from memory.quoting import LINES_HEADING, RECALL_HEADING, SUMMARY_HEADING
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from tests.fakes.connection import Request
 
@@ -25,6 +25,8 @@ class Seen:
     lines: str
     verbatim: tuple[tuple[str, str], ...]
     """(role, text) of each message."""
+    recalled: tuple[str, ...]
+    """What came back of earlier turns, whatever else shows them."""
     tokens: int
     """Of memory, overhead of its messages included."""
 
@@ -43,12 +45,14 @@ def seen(request: Request) -> Seen:
     lines = [text for _, text in memory if text.startswith(LINES_HEADING)]
     assert len(summaries) <= 1, "two summaries in one prompt"
     assert len(lines) <= 1, "two blocks of lines in one prompt"
-    headed = {*summaries, *lines}
+    recalled = [text for _, text in memory if text.startswith(RECALL_HEADING)]
+    headed = {*summaries, *lines, *recalled}
     return Seen(
         question=question,
         summary="".join(summaries),
         lines="".join(lines),
         verbatim=tuple(item for item in memory if item[1] not in headed),
+        recalled=tuple(recalled),
         tokens=sum(count_tokens(text) + MESSAGE_OVERHEAD for _, text in memory),
     )
 

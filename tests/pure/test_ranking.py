@@ -120,6 +120,16 @@ def test_common_words_are_looked_up_together() -> None:
     assert both.at[9_000] == 0b11
 
 
+def test_what_is_common_counts_nothing_wherever_its_finds_were_read() -> None:
+    asked = read_question("the zeppelin", 1)
+    newest = range(10_000 - 2 * MOST, 10_000, 2)
+    here_and_there = [seq for page in range(0, 10_000, 2_000) for seq in range(page, page + 2 * MOST // 5, 2)]
+    rare = range(0, 10_000, 10_000 // MOST)
+    worth = [weigh(asked, [seqs[:MOST]], MOST, 10_000).worth[0] for seqs in (newest, here_and_there, rare)]
+    assert worth[0] == worth[1] == 0
+    assert worth[2] > 4
+
+
 def test_a_long_question_is_cut_to_what_is_most_specific() -> None:
     asked = read_question(
         " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
