@@ -88,7 +88,7 @@ def _embed_some(chat_id: UUID) -> bool:
         return False
     said = _said_after(chat_id, work.through_seq)
     known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=said).values_list("seq", flat=True))
-    missing = {seq: text for seq, text in said.items() if text and seq not in known}
+    missing = {seq: text for seq, text in said.items() if text.strip() and seq not in known}
     try:
         made = _embed([text[:CHARS] for text in missing.values()])
     except UpstreamError as error:

@@ -127,6 +127,14 @@ def test_an_answer_that_another_replaced_has_no_vector_any_more(
     assert seqs(chat) == [*range(1, 12), 13]
 
 
+def test_what_says_nothing_is_not_asked_for(upstream: FakeUpstream) -> None:
+    chat = long_chat(3)
+    Message.objects.filter(chat=chat, seq=4).update(content=" \n")
+    embed_task(str(chat.pk))
+    assert seqs(chat) == [1, 2, 3, 5, 6]
+    assert row(chat).through_seq == 6
+
+
 def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     alice.ask("Where is the dinghy?", str(chat.pk))
