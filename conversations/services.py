@@ -62,7 +62,7 @@ class TurnRequest:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
     near: tuple[memory.Near, ...] = ()
-    """Where older turns begin that mean something like it. No part of what a client sends."""
+    """Older messages that mean something like it. No part of what a client sends."""
 
     def fingerprint(self, chat_id: UUID | None) -> str:
         """The same for the same request: what an idempotency key is held against."""

@@ -23,8 +23,8 @@ class Function(NamedTuple):
 
     @property
     def body(self) -> str:
-        """As the database keeps it."""
-        return f" BEGIN RETURN QUERY {self.select}; END "
+        """As the database keeps it; with its types, so that another of them makes another body."""
+        return f" -- {self.arguments}: {self.returns}\nBEGIN RETURN QUERY {self.select}; END "
 
 
 def ensure(functions: Iterable[Function]) -> None:
