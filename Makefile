@@ -15,7 +15,7 @@ WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,pure llm lab/test_replay.py lab/test_playing.py test_quickstart.py test_sixth_policy.py)
 
-.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser schemathesis faults lint types audit screenshots bench lab recall lock clean
+.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots bench lab recall evidence lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -23,7 +23,7 @@ run: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow and not browser"
 
-test-all: test test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
+test-all: test test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -41,6 +41,10 @@ test-services: .venv/installed
 test-browser: .venv/checks
 	$(BIN)/python -m pytest -m browser $(WHERE)
 
+# Embeddings without an upstream, by a small real model.
+test-embeddings: .venv/checks
+	$(BIN)/python -m pytest tests/folding/test_local_embeddings.py tests/processes/test_local_embeddings.py
+
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks
 	$(BIN)/python -m tests.browser.screenshots
@@ -48,6 +52,10 @@ screenshots: .venv/checks
 # Every check of schemathesis against a running server.
 schemathesis: .venv/checks
 	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/outside/test_schemathesis.py
+
+# The table of promises with the queue on Redis, in its short form: one process, because the queue is one.
+faults-redis: .venv/checks
+	Q_BROKER=redis REDIS_URL=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m "promise and not services and not browser" $(WHERE)
 
 # Breaks all that can break, as often as docs/reliability.md says, and writes its table. Takes well over an hour.
 faults: .venv/checks
@@ -83,6 +91,11 @@ lab: .venv/installed
 recall: .venv/installed
 	POSTGRES_URL=$(POSTGRES_URL) $(BIN)/python -m benchmarks.recall
 
+# How much of what questions need is in whole prompts, on the chats of the folders BEAM and SAMPLES, of LOCOMO and
+# LONGMEMEVAL (a file each) and on our own. Keeps the chats in var/evidence; ARGS="--help" says what can be chosen.
+evidence: .venv/installed
+	$(BIN)/python -m benchmarks.evidence $(ARGS)
+
 # Locked versions, with hashes. `make lock` is the one target that changes them.
 .venv/checks: .venv/installed requirements-check.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-check.lock
@@ -98,7 +111,7 @@ lock:
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra redis -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -27,14 +27,15 @@ NAMES = (
     "talks",
     "calls",
     "growth",
+    "heads",
     "hostile",
     "recall",
     "vectors",
     "lineage",
     "pages",
 )
-SQLITE_ALONE = {"pages"}
-"""What is about SQLite, and takes too long to fill another database for."""
+SQLITE_ALONE = {"heads", "pages"}
+"""What has nothing to do with the database, or takes too long to fill another one for."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 

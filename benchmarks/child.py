@@ -36,6 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import (
         calls,
         growth,
+        heads,
         hostile,
         lineage,
         pages,
@@ -56,6 +57,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "talks": talks.run,
         "calls": calls.run,
         "growth": growth.run,
+        "heads": heads.run,
         "hostile": hostile.run,
         "recall": recall_speed.run,
         "vectors": vectors.run,

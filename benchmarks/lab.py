@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+RECALLED = ("long",)
+"""Collections that are played with recall off and always, too."""
 COLUMNS = "columns"
 """The part of the page that says what columns mean. Each collection has one by its name; a skipped one's stays."""
 
@@ -53,8 +55,27 @@ def main() -> int:
     text = _with(page.read_text(encoding="utf-8"), COLUMNS, _columns(outcomes[-1]))
     for one, outcome in zip(there, outcomes, strict=True):
         text = _with(text, one.name, _section(one, outcome))
+    if there[0].name in RECALLED:
+        text = _with(text, "recall", _recall(there[0], outcomes[0]))
     page.write_text(text, encoding="utf-8")
     return 0
+
+
+def _recall(collection: Collection, auto: Outcome) -> str:
+    """What recall does to the prompts of `collection`, of which `auto`, the default, was played already."""
+    from memory.lab import runner
+    from memory.lab.outcome import Outcome
+    from memory.lab.tables import as_markdown, recall_sheet
+
+    def played(mode: str) -> Outcome:
+        runs = runner.run(auto.talks, list(auto.runs), options={"recall": mode})
+        return Outcome(auto.talks, runs, auto.models)
+
+    found = recall_sheet({"off": played("off"), "auto": auto, "always": played("always")})
+    about = (
+        "Defaults but for `recall`; `card` has `off` for its own default, which its row `auto` stands for."
+    )
+    return f"## {found.title}\n\n{collection.title}. {about}\n\n{as_markdown(found)}"
 
 
 def _collections(samples: str) -> tuple[list[Collection], list[Collection]]:

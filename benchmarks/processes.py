@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+BOUNDED = "chatmemory.http_protocol:HttpProtocol"
+"""The HTTP protocol of README's command."""
 START_SECONDS = 30.0
 TICK = 0.05
 
@@ -43,8 +45,11 @@ def pacemaker() -> Iterator[Running]:
 
 
 @contextmanager
-def server(upstream: Running, log: Path) -> Iterator[Running]:
-    """One server process on this process's database, as `make run` starts it, but for its logs, which go to a file."""
+def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Running]:
+    """One server process on this process's database, as `make run` starts it, but for its logs, which go to a file.
+
+    `http` is what uvicorn's option of that name says.
+    """
     port = _free_port()
     settings = {
         "OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1",
@@ -53,6 +58,7 @@ def server(upstream: Running, log: Path) -> Iterator[Running]:
         "LOG_FORMAT": "json",
     }
     command = [sys.executable, "-m", "uvicorn", "chatmemory.asgi:application"]
+    command += ["--http", http]
     with _process([*command, "--port", str(port), "--no-access-log"], port, settings, log) as started:
         yield started
 

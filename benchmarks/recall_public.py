@@ -23,6 +23,8 @@ from benchmarks.recall_sets import Asked, Chat, Message
 
 NO_ANSWER = 5
 """The category of LoCoMo's questions that ask for what was not said."""
+KINDS = {1: "several places", 2: "temporal", 3: "open", 4: "one place"}
+"""Other categories of LoCoMo's questions."""
 _ID = re.compile(r"D(\d+):(\d+)")
 
 
@@ -59,7 +61,8 @@ def _asked_of(question: Mapping[str, Any], places: Mapping[str, int], messages: 
     named = [] if question["category"] == NO_ANSWER else _ID.findall(" ".join(question["evidence"]))
     ids = [f"D{int(session)}:{int(place)}" for session, place in named]
     found = sorted({places[one] for one in ids if one in places})
-    return Asked(question["question"], {at: (messages[at].text.lower(),) for at in found})
+    evidence = {at: (messages[at].text.lower(),) for at in found}
+    return Asked(question["question"], evidence, KINDS.get(question["category"], ""))
 
 
 def _longmemeval(item: Mapping[str, Any]) -> Chat:

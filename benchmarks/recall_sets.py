@@ -41,6 +41,8 @@ class Asked:
 
     question: str
     evidence: Mapping[int, tuple[str, ...]]
+    kind: str = ""
+    """What its set calls such questions, where it does."""
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from benchmarks.figures import Figure, Group, percentile
 from benchmarks.speech import Exchange
 from conversations.models import Chat
 from memory import recall_schema, services
-from memory.recall import recall
+from memory.recall import Search
 from memory.salience import make_line
 from memory.tokens import count_tokens
 
@@ -72,7 +72,7 @@ def _recall_alone(chat: Chat, name: str, question: Callable[[], str]) -> list[Fi
         text = question()
         with transaction.atomic():
             started, work = time.perf_counter(), time.thread_time()
-            answer = recall(chat, text, before_seq=chat.last_seq + 1, room=1000)
+            answer = Search(chat, text, before_seq=chat.last_seq + 1).recalled(1000)
             took, work = (time.perf_counter() - started) * 1000, (time.thread_time() - work) * 1000
         if number >= 10:
             spent.append(took)

@@ -56,9 +56,9 @@ class Stored:
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
         from memory.picking import Picking
-        from memory.recall import recall
+        from memory.recall import Search
 
-        found = recall(self.row, question, before_seq=self.row.last_seq + 1, room=budget, near=near)
+        found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
         picking = Picking(found.excerpts)
         picking.fill(budget, ())
         shown: dict[int, str] = {}

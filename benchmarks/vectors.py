@@ -1,7 +1,6 @@
 """The messages nearest to a question's vector in a chat of 10,000: read and compared in each way that there is.
 
-Without numpy only the newest are looked at (`memory.nearest`), because of what this tells. By pgvector where the server
-has it.
+With numpy; and by pgvector where the server has it. Where a folder has a model, what a question's vector takes, too.
 """
 
 from __future__ import annotations
@@ -9,11 +8,8 @@ from __future__ import annotations
 import random
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import hypot
 from statistics import median
-from unittest.mock import patch
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -21,12 +17,15 @@ from django.db import connection
 
 from benchmarks import bulk
 from benchmarks.figures import Figure, Group, percentile
+from benchmarks.speech import WORDS
+from chatmemory.llm import registry
 from conversations.models import Chat
-from memory import nearest, similarity, vector_field
+from memory import nearest, vector_field
 from memory.models import MessageEmbedding
 
 MESSAGES = 10_000
 ROUNDS = 30
+QUESTIONS = 300
 
 
 def run(owner: User, *, messages: int = MESSAGES) -> Group:
@@ -35,30 +34,11 @@ def run(owner: User, *, messages: int = MESSAGES) -> Group:
     chat = Chat.objects.create(owner=owner, policy="chunked", title="vectors")
     vectors = {seq: _unit(chance, dimensions) for seq in range(1, messages + 1)}
     _store(chat, vectors)
-    few, many = nearest.NEWEST_WITHOUT_NUMPY, nearest.NEWEST
-    figures = []
-    if similarity.HAS_NUMPY:
-        with _compared_here(numpy=True, newest=many):
-            figures.append(_figure("with numpy", chat, chance, dimensions))
-    for newest, name in (
-        (few, f"in plain Python, the newest {few:,}"),
-        (many, "in plain Python, all (not done)"),
-    ):
-        with _compared_here(numpy=False, newest=newest):
-            figures.append(_figure(name, chat, chance, dimensions))
+    figures = [_embedded()] if settings.MEMORY_EMBEDDINGS_FOLDER else []
+    figures += [_figure("with numpy", chat, chance, dimensions)]
     if _has_pgvector(chat, vectors):
         figures.append(_figure("by pgvector", chat, chance, dimensions))
     return Group(f"The nearest of {messages:,} messages, {dimensions} numbers each", tuple(figures))
-
-
-@contextmanager
-def _compared_here(*, numpy: bool, newest: int) -> Iterator[None]:
-    """Compare in this process, with numpy or without, the `newest` turns."""
-    with (
-        patch.object(similarity, "HAS_NUMPY", numpy),
-        patch.multiple(nearest, HAS_NUMPY=numpy, NEWEST_WITHOUT_NUMPY=newest),
-    ):
-        yield
 
 
 def _has_pgvector(chat: Chat, vectors: dict[int, bytes]) -> bool:
@@ -91,6 +71,18 @@ def _figure(name: str, chat: Chat, chance: random.Random, dimensions: int) -> Fi
     return Figure(
         f"{name}, median", median(spent), "ms", note=f"95th percentile {percentile(spent, 0.95):.1f} ms"
     )
+
+
+def _embedded() -> Figure:
+    """Milliseconds in which the folder's model makes a question's vector, of eight to sixteen words."""
+    embedder, chance, spent = registry.embedder(), random.Random(5), []
+    for _ in range(QUESTIONS):
+        question = f"What did {' '.join(chance.choices(WORDS, k=chance.randint(6, 14)))}?"
+        started = time.perf_counter()
+        embedder.embed_now([question], timeout=10.0)
+        spent.append((time.perf_counter() - started) * 1000)
+    note = f"95th percentile {percentile(spent, 0.95):.1f} ms; {embedder.dimensions} numbers"
+    return Figure("a question's vector by the folder's model, median", median(spent), "ms", 20.0, note=note)
 
 
 def _unit(chance: random.Random, dimensions: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The ASGI application: Django, with lifespan, draining and a limit on bodies.
+"""The ASGI application: Django, with lifespan, draining, and limits on the URL, the headers and the body of a request.
 
 uvicorn never exits while a stream is open and calls lifespan shutdown only after connections have closed (measured).
 So a SIGTERM handler, chained in at startup, tells readers to reconnect elsewhere; shutdown then lets generations go on
@@ -15,24 +15,31 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import django
-from django.core.exceptions import ImproperlyConfigured
+from django.apps import apps
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured, RequestAborted
+
+from chatmemory import preflight
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
-    django.setup()
+    if not apps.ready:  # else it is somebody else's process
+        preflight.require_database(settings.DATABASES["default"])
+        django.setup()
+        preflight.require_embeddings()
 except ImproperlyConfigured as exc:
-    sys.exit(f"chatmemory cannot start: {exc}")
+    preflight.end_server(f"chatmemory cannot start: {exc}")
 
-from django.conf import settings  # Django must be set up first
-from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
-from django.db import close_old_connections, reset_queries
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
 
-from chatmemory import errors
+from chatmemory import errors, garbage, migration_state
 from chatmemory.llm import registry
 from chatmemory.observability import request_context, request_id, request_id_for, tell_of_crashes
 from conversations import abandoned, generation, passing
@@ -45,11 +52,41 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
+HEADERS_MAX = 200
+"""Headers of a request. Browsers send about twenty, and proxies add a few."""
+
 # Under ASGI each request has a fresh thread for synchronous code, made when first needed: there is nothing for these to
 # tidy up at its start, and to ask them would make that thread for every stream. At its end they are asked as ever.
 for tidy in (close_old_connections, reset_queries):
     request_started.disconnect(tidy)
-django_app = ASGIHandler()
+
+
+class Request(ASGIRequest):
+    """Django's, with the length of its body, which a client need not declare: Transfer-Encoding: chunked has none.
+
+    Django's forms and DRF take a missing Content-Length for a missing body.
+    """
+
+    def __init__(self, scope: Scope, body_file: IO[bytes]) -> None:
+        super().__init__(scope, body_file)
+        if "CONTENT_LENGTH" not in self.META and (length := body_file.seek(0, os.SEEK_END)):
+            self.META["CONTENT_LENGTH"] = str(length)
+        body_file.seek(0)
+
+
+class Handler(ASGIHandler):
+    request_class = Request
+
+    async def listen_for_disconnect(self, receive: Any) -> None:
+        """Return where Django's raises, which it ignores: the exception would hold the frame that holds the exception.
+
+        With it request and response, megabytes at worst, would stay until the garbage collector's next full run.
+        """
+        with suppress(RequestAborted):
+            await super().listen_for_disconnect(receive)
+
+
+django_app = Handler()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,11 +97,10 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _http(scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass on to Django, but for bodies over the limit: declared, or found so while reading."""
+    """Pass on to Django, but for what is over a limit: the URL, the headers, a body that says so, or is found so."""
     limit = settings.REQUEST_MAX_BYTES
-    declared = dict(scope["headers"]).get(b"content-length", b"0")
-    if declared.isdigit() and int(declared) > limit:
-        await _refuse(scope, send)
+    if status := _refused_by_its_head(scope, limit):
+        await _refuse(scope, send, status)
         return
     received = 0
 
@@ -77,25 +113,58 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
 
     await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
     if received > limit:
-        await _refuse(scope, send)
+        await _refuse(scope, send, 413)
 
 
-async def _refuse(scope: Scope, send: Send) -> None:
-    """Answer 413, with the same header and line in the log as all that Django answers."""
-    body = json.dumps(errors.error_body("too_large", errors.SENTENCES[413])).encode()
+def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
+    """The status of the refusal, None where nothing is over its limit."""
+    url = len(scope.get("raw_path", b"")) + len(scope["query_string"])
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    if url > settings.REQUEST_HEAD_MAX_BYTES // 2:
+        return 414
+    # Each with a colon, a space and the end of its line. The HTTP protocol counts, too, but not to the byte.
+    size = url + sum(len(name) + len(value) + 4 for name, value in headers)
+    if len(headers) > HEADERS_MAX or size > settings.REQUEST_HEAD_MAX_BYTES:
+        return 431
+    declared = dict(headers).get(b"content-length", b"0")
+    return 413 if declared.isdigit() and int(declared) > body_limit else None
+
+
+async def _refuse(scope: Scope, send: Send, status: int) -> None:
+    """Answer with the same headers and line in the log as all that Django answers."""
     given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    with request_context(request_id_for(given)):
+    headers, body = refusal(status, scope["method"], scope["path"], given)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+REFUSALS = {
+    400: "invalid_request",
+    408: "request_timeout",
+    413: "too_large",
+    414: "url_too_long",
+    431: "headers_too_large",
+}
+"""What a request is refused for before Django sees it."""
+PATH_LOGGED = 200
+"""Characters of a path that are logged of a request that is refused for its length, or might be."""
+
+
+def refusal(
+    status: int, method: str, path: str, request_id_given: str = ""
+) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Headers and body of such an answer, which is logged. The connection ends with it."""
+    body = json.dumps(errors.error_body(REFUSALS[status], errors.SENTENCES[status])).encode()
+    with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",
             "content-length": str(len(body)),
+            "cache-control": "no-store",
             "connection": "close",
             "x-request-id": request_id.get(),
         }
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 413, "headers": raw})
-        await send({"type": "http.response.body", "body": body})
-        facts = {"method": scope["method"], "path": scope["path"], "status": 413}
-        logger.info("request", extra=facts)
+        logger.info("request", extra={"method": method, "path": path[:PATH_LOGGED], "status": status})
+    return [(name.encode(), value.encode()) for name, value in headers.items()], body
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -103,10 +172,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         event = await receive()
         if event["type"] == "lifespan.startup":
             tokens.load()
+            await asyncio.to_thread(_tell_of_missing_migrations)
+            _warn_of_unbounded_heads()
             if threading.current_thread() is threading.main_thread():  # else it is somebody else's process
                 _chain_sigterm(asyncio.get_running_loop())
                 tell_of_crashes()
             abandoned.watch()
+            garbage.begin()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
@@ -115,6 +187,27 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return
+
+
+def _warn_of_unbounded_heads() -> None:
+    """uvicorn's own protocol on httptools takes headers and URLs that never end, at a cost that grows by the square."""
+    if (
+        "uvicorn.protocols.http.httptools_impl" in sys.modules
+        and "chatmemory.http_protocol" not in sys.modules
+    ):
+        logger.warning(
+            "headers are not bounded: start uvicorn with --http chatmemory.http_protocol:HttpProtocol"
+        )
+
+
+def _tell_of_missing_migrations() -> None:
+    try:
+        if problem := migration_state.problem():
+            logger.error("database not migrated", extra={"reason": problem})
+    except (DatabaseError, InterfaceError) as exc:
+        logger.error("database unavailable", extra={"error": type(exc).__name__})
+    finally:
+        connection.close()
 
 
 def _chain_sigterm(loop: asyncio.AbstractEventLoop) -> None:

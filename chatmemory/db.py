@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,16 @@ from functools import cache, partial
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DataError, IntegrityError, connection, transaction
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+UNSTORABLE = (DataError, IntegrityError, ValueError, ArithmeticError)
+"""What storing a value raises that does not fit its column: too long, too large, no number, no Unicode. PostgreSQL says
+so itself; on SQLite it is Django or the driver that does. Trying again changes nothing."""
 READERS = 4
 POOLED = 4
 """Threads on PostgreSQL, at most: more of them only wait for each other and for the interpreter. Measured at 20 streams
@@ -112,6 +118,22 @@ def empty_log() -> None:
             cursor.fetchall()
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def after_commit(run: Callable[[], object]) -> None:
+    """Run it once the transaction has committed; outside of one, now. If it fails, that is logged and goes no further.
+
+    Not by Django's `robust=True`: for its own log line that reads the function's name, and a `partial` has none, so its
+    failure came out all the same, after the commit (Django 5.2).
+    """
+
+    def guarded() -> None:
+        try:
+            run()
+        except Exception:
+            logger.exception("work after a commit failed")
+
+    transaction.on_commit(guarded)
 
 
 async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,9 +1,9 @@
 """The error tree and its one handler.
 
 ChatMemoryError
-├── InvalidRequest 400   ├── ChatBusy 409       ├── IdempotencyMismatch 422
-├── NotFound 404         ├── Conflict 409       ├── RateLimited, QuotaExceeded 429
-└── UpstreamFailed 502 or 504                   └── Unavailable 503
+├── InvalidRequest 400       ├── ChatBusy 409   ├── IdempotencyMismatch 422
+├── InvalidCredentials 401   ├── Conflict 409   ├── RateLimited, QuotaExceeded 429
+└── NotFound 404             └── UpstreamFailed 502 or 504, Unavailable 503
 
 Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "details"?}}`, whoever raised it.
 """
@@ -11,6 +11,7 @@ Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "detail
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from django.core.exceptions import (
@@ -18,12 +19,15 @@ from django.core.exceptions import (
     PermissionDenied,
     RequestDataTooBig,
     SuspiciousOperation,
+    SynchronousOnlyOperation,
 )
-from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
+
+from chatmemory import migration_state
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +49,15 @@ class ChatMemoryError(Exception):
 
 class InvalidRequest(ChatMemoryError):
     status, code = 400, "invalid_request"
+
+
+class InvalidCredentials(ChatMemoryError):
+    """A wrong user name or password. Which of the two is not told, nor whether the account is in use."""
+
+    status, code = 401, "invalid_credentials"
+
+    def __init__(self) -> None:
+        super().__init__("Wrong user name or password.")
 
 
 class NotFound(ChatMemoryError):
@@ -105,7 +118,10 @@ SENTENCES = {
     401: "Say who you are: send `Authorization: Bearer <token>` with a valid token.",
     403: "You may not do this.",
     404: "There is nothing here, or it is not yours.",
+    408: "The request did not arrive in time.",
     413: "The request's body is too large.",
+    414: "The URL is too long. A question can be sent in the body of a POST.",
+    431: "The request's headers are too large.",
     500: "Something went wrong on our side. It has been logged.",
     503: "The server cannot do this right now. Try again in a moment.",
 }
@@ -136,8 +152,8 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
         return Response(error_body("invalid_request", SENTENCES[400]), status=400)
     if isinstance(exc, drf.APIException):
         return _drf(exc)
-    if isinstance(exc, OperationalError | InterfaceError):
-        return _database(exc)
+    if cannot_serve(exc):
+        return Response(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
     return None
 
 
@@ -161,6 +177,8 @@ def _gone(exc: Exception, context: dict[str, Any]) -> drf.APIException:
 
 def _ours(exc: ChatMemoryError) -> Response:
     headers = {} if exc.retry_after is None else {"Retry-After": str(exc.retry_after)}
+    if exc.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
     return Response(error_body(exc.code, exc.message, exc.details), status=exc.status, headers=headers)
 
 
@@ -199,10 +217,42 @@ def _text(said: Any) -> str:
     return str(said).encode(errors="replace").decode()
 
 
-def _database(exc: DatabaseError | InterfaceError) -> Response:
-    """The database is away, full or overloaded: an honest 503, so that clients come back."""
-    logger.error("database unavailable", extra={"error": type(exc).__name__})
-    return Response(error_body("unavailable", SENTENCES[503]), status=503, headers={"Retry-After": "1"})
+LATER = {"Retry-After": "1"}
+
+
+def cannot_serve(exc: Exception) -> bool:
+    """Whether the database is away, full, overloaded, or not migrated: an honest 503, so that clients come back.
+
+    Logged. What a database with all its migrations does not understand is a fault of ours.
+    """
+    if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
+        return False
+    reason = _missing_migrations() if _misses_something(exc) else None
+    if reason is None and isinstance(exc, ProgrammingError):
+        return False
+    if reason is None:
+        logger.error("database unavailable", extra={"error": type(exc).__name__})
+    else:
+        logger.error("database not migrated", extra={"reason": reason})
+    return True
+
+
+def _misses_something(exc: Exception) -> bool:
+    """Whether a table, a column or a function is not there. SQLite says so by an OperationalError."""
+    return isinstance(exc, ProgrammingError) or "no such " in str(exc)
+
+
+def _missing_migrations() -> str | None:
+    with suppress(DatabaseError, InterfaceError, SynchronousOnlyOperation):
+        return migration_state.problem()
+    return None
+
+
+def unavailable_page(exc: Exception) -> HttpResponse | None:
+    """The answer of pages that are no views of ours, as JSON, where the database cannot serve them."""
+    if not cannot_serve(exc):
+        return None
+    return JsonResponse(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
 
 
 def page_error(status: int, code: str) -> Any:

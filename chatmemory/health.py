@@ -57,7 +57,7 @@ class ReadyView(Open):
     @extend_schema(
         responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
         operation_id="readyz",
-        summary="Database, queue and worker answer",
+        summary="Database, migrations, queue and worker are as they should be",
         tags=["health"],
         auth=[],
     )

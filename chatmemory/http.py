@@ -17,6 +17,8 @@ from rest_framework.parsers import JSONParser
 from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
+from chatmemory.row_sizes import fitting, weight
+
 
 class TokenAuthentication(KnoxTokenAuthentication):
     """knox's bearer tokens (hashed, revocable, expiring), in one query whatever the number of a user's tokens."""
@@ -66,28 +68,47 @@ PAGING = [
     OpenApiParameter(
         "limit",
         {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},
-        description="Rows of a page, at most; each list has its own largest page.",
+        description="Rows of a page, at most. Each list has its own largest page; one of large rows ends earlier.",
     ),
 ]
 """What the views of lists take."""
 
 
 class CursorPages(CursorPagination):
-    """DRF's pages by cursor, but what is no limit, or no cursor of this very list, is a bad request."""
+    """DRF's pages by cursor, but what is no limit, or no cursor of this very list, is a bad request.
+
+    A page ends earlier than asked for where its rows have many bytes; `next` leads on all the same.
+    """
+
+    _fitting = LIMIT_MAX
 
     def get_page_size(self, request: Request) -> int | None:
         given = request.query_params.get("limit")
         if given is None:
-            return self.page_size
+            return min(self.page_size or LIMIT_MAX, self._fitting)
         if not (re.fullmatch("[0-9]{1,7}", given) and 1 <= int(given) <= LIMIT_MAX):
             raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX:,}."]})
-        return min(int(given), self.max_page_size or LIMIT_MAX)
+        return min(int(given), self.max_page_size or LIMIT_MAX, self._fitting)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        """The rows of the page: chosen by their order and their sizes alone, then read."""
         try:
-            return super().paginate_queryset(queryset, request, view)
+            order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
+            light = queryset.annotate(weight=weight(queryset)).only("pk", *order)
+            rows: list[Any] = super().paginate_queryset(light, request, view) or []
+            if (count := self._count_fitting(rows)) < len(rows):
+                self._fitting = count
+                rows = super().paginate_queryset(light, request, view) or []
         except (NotFound, ValueError, DjangoValidationError):
             raise ValidationError({"cursor": ["This is no cursor of this list."]}) from None
+        whole = queryset.in_bulk([row.pk for row in rows])
+        return [whole[row.pk] for row in rows if row.pk in whole]
+
+    def _count_fitting(self, rows: list[Any]) -> int:
+        sizes = [row.weight for row in rows]
+        if self.cursor is not None and self.cursor.reverse:
+            sizes.reverse()  # a page before this one is cut at its far end
+        return fitting(sizes)
 
 
 class JSONBody(JSONParser):

@@ -1,7 +1,7 @@
 """Middleware, made cheap for streams. Django's own classes, but:
 
-those that serve browsers (session, CSRF, messages, login) do nothing where `Authorization` is present, because a
-token needs none of them; those that only compute run on the event loop instead of hopping to a thread; and
+those that serve browsers (session, CSRF, messages, login) do nothing where a call of the API carries a bearer token,
+which needs none of them; those that only compute run on the event loop instead of hopping to a thread; and
 WhiteNoise, which is synchronous, steps aside at once when the path is no static file.
 """
 
@@ -11,6 +11,7 @@ import logging
 import time
 from contextlib import AbstractContextManager
 from typing import Any
+from urllib.parse import unquote_plus
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from csp.constants import HEADER as CSP_HEADER
@@ -18,18 +19,30 @@ from csp.middleware import CSPMiddleware
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
-from django.http import HttpRequest, HttpResponse
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from chatmemory import errors, garbage
 from chatmemory.observability import request_context, request_id, request_id_for
 
 logger = logging.getLogger(__name__)
 
 
+API = "/v1/"
+PROBES = ("/healthz", "/readyz")
+
+
+def is_api(request: HttpRequest) -> bool:
+    return request.path_info.startswith(API)
+
+
 def carries_token(request: HttpRequest) -> bool:
-    return "HTTP_AUTHORIZATION" in request.META
+    """Whether this is a call of the API with a bearer token. Any other `Authorization` is a proxy's business."""
+    scheme = request.META.get("HTTP_AUTHORIZATION", "").encode("latin-1").split(None, 1)[:1]
+    return is_api(request) and [word.lower() for word in scheme] == [b"bearer"]
 
 
 class _OnTheLoop:
@@ -61,9 +74,15 @@ class SecurityMiddleware(_OnTheLoop, security.SecurityMiddleware):
 
 
 class ContentSecurityPolicyMiddleware(_OnTheLoop, CSPMiddleware):
-    """Pages have the policy of the settings. What is no page loads nothing, should a browser ever take it for one."""
+    """Pages have the policy of the settings. What is no page loads nothing, should a browser ever take it for one.
+
+    The policy has no nonces. What makes them would hold each request, with its body, in a circle.
+    """
 
     NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
+
+    def process_request(self, request: HttpRequest) -> None:
+        return None
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if response.headers.get("Content-Type", "").startswith("text/html"):
@@ -77,7 +96,19 @@ class XFrameOptionsMiddleware(_OnTheLoop, clickjacking.XFrameOptionsMiddleware):
 
 
 class CommonMiddleware(_ForBrowsers, _OnTheLoop, common.CommonMiddleware):
-    pass
+    """Checks the host that was asked for. Probes ask for an address, which nobody has on a list.
+
+    Pages refuse a NUL in their URL: PostgreSQL takes none, and not every filter of the admin looks.
+    """
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self.get_response(request) if request.path_info in PROBES else super().__call__(request)
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        url = f"{request.path_info}?{request.META['QUERY_STRING']}"
+        if not is_api(request) and "\0" in unquote_plus(url):
+            raise BadRequest("A URL has no NUL.")
+        return super().process_request(request)
 
 
 class SessionMiddleware(_ForBrowsers, sessions.SessionMiddleware):
@@ -133,8 +164,17 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return response
 
 
+def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
+    """What a request and its answer had in memory; what is streamed is not."""
+    length = request.META.get("CONTENT_LENGTH", "")
+    return (int(length) if length.isdecimal() else 0) + len(getattr(response, "content", b""))
+
+
 class RequestMiddleware:
-    """Gives each request an id (its own `X-Request-ID`, if sane) and logs how it went: never a query string."""
+    """Gives each request an id (its own `X-Request-ID`, if sane) and logs how it went: never a query string.
+
+    Here, because nothing answers before it: what the API answers is private, and not to be stored on the way.
+    """
 
     sync_capable = async_capable = True
 
@@ -163,15 +203,20 @@ class RequestMiddleware:
             )
         return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
 
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """What no view of ours answered, such as an admin page without its tables."""
+        return errors.unavailable_page(exception)
+
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
+        garbage.add(_bytes_of(request, response))
         response["X-Request-ID"] = request_id.get()
+        if is_api(request):
+            response.headers.setdefault("Cache-Control", "no-store")
         extra = {
             "method": request.method,
             "path": request.path,
             "status": response.status_code,
             "ms": round((time.perf_counter() - started) * 1000, 1),
         }
-        logger.log(
-            logging.DEBUG if request.path in ("/healthz", "/readyz") else logging.INFO, "request", extra=extra
-        )
+        logger.log(logging.DEBUG if request.path in PROBES else logging.INFO, "request", extra=extra)
         return response

@@ -7,7 +7,6 @@ module knows neither chats nor messages.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from django.views.decorators.http import require_safe
 
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.numbers import numbers_in
+from memory.policies.options import usual
 
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
 MODULES = [
@@ -41,8 +40,8 @@ WAYS = {
 
 
 class Way(NamedTuple):
-    """A way to remember, as people choose it. `numbers` are those that its folds wait for, as JSON: `limits`, the
-    server's for all chats (null where nothing is folded), and `own`, which a chat's options change."""
+    """A way to remember, as people choose it. `numbers` are what a chat's options change, as JSON, each as it is on
+    this server; null where nothing is folded."""
 
     name: str
     label: str
@@ -77,5 +76,4 @@ def ways() -> list[Way]:
 
 def _numbers(policy: str) -> str:
     limits: MemoryLimits = settings.MEMORY_LIMITS
-    own = asdict(numbers_in(limits, policy, POLICIES[policy].numbers))
-    return json.dumps({"limits": {"threshold": limits.threshold} if limits.enabled else None, "own": own})
+    return json.dumps(usual(POLICIES[policy], limits) if limits.enabled else None)

@@ -13,6 +13,7 @@ from functools import cache
 
 from django.db import connection
 
+from chatmemory import migration_state
 from chatmemory.bounded import OneAtATime
 from memory import queueing, watches
 from memory.broker import AWAY
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 PATIENCE = 2.0
 """Seconds."""
 SILENT = "does not answer"
+MIGRATIONS = "migrations"
 
 Problems = dict[str, str]
 """By part: why it is not ready, in a sentence for a person."""
@@ -40,6 +42,7 @@ def _queue() -> str | None:
 
 PARTS: dict[str, Callable[[], str | None]] = {
     "database": _database,
+    MIGRATIONS: migration_state.problem,
     "worker": watches.problem,
     "queue": _queue,
 }
@@ -53,7 +56,7 @@ async def problems() -> Problems:
         return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(probe.ask())), PATIENCE)
     except TimeoutError:
         logger.warning("not ready", extra={"error": "timeout"})
-        return dict.fromkeys(_unanswered, SILENT)
+        return _silent()
 
 
 _unanswered: list[str] = []
@@ -70,11 +73,19 @@ def _ask_all() -> Problems:
     _unanswered[:] = PARTS
     while _unanswered and "database" not in found:
         part = _unanswered[0]
-        if problem := _ask(PARTS[part]):
-            found[part] = problem
+        problem = _ask(PARTS[part])
         del _unanswered[0]
+        if problem and part == MIGRATIONS and problem != SILENT:
+            return {part: problem}  # it explains what the others would say
+        if problem:
+            found["database" if part == MIGRATIONS else part] = problem
     # Without a database there is no telling of a worker, and mostly no queue.
-    return found | dict.fromkeys(_unanswered, SILENT)
+    return found | _silent()
+
+
+def _silent() -> Problems:
+    """The parts that have not answered. Migrations are never silent themselves, but the database that has them."""
+    return {part: SILENT for part in _unanswered if part != MIGRATIONS}
 
 
 def _ask(part: Callable[[], str | None]) -> str | None:

@@ -1,7 +1,8 @@
 """What drf-spectacular cannot see by itself: how tokens are sent, that unknown fields are refused, and what all answer.
 
 The hook `completed` adds to every operation the errors it can answer with (`schema_errors`), the events of a stream
-(`schema_events`) and where an answer leads (`schema_links`).
+(`schema_events`) and where an answer leads (`schema_links`), and to every text of a request that it takes no NUL
+(`schema_texts`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,25 @@ from drf_spectacular.extensions import (
     OpenApiSerializerExtension,
     OpenApiSerializerFieldExtension,
 )
+from drf_spectacular.openapi import AutoSchema
 
-from chatmemory import schema_errors, schema_events, schema_links
+from chatmemory import schema_errors, schema_events, schema_links, schema_texts
 from chatmemory.fields import OneOf
 
 METHODS = ("get", "post", "patch", "delete")
+
+
+class OperationSchema(AutoSchema):
+    """drf-spectacular's, but a DELETE whose view names a request has a body, too."""
+
+    def _get_request_body(self, direction: Any = "request") -> Any:
+        method = self.method
+        # It leaves out the body of a DELETE, whatever the view says.
+        self.method = "POST" if method == "DELETE" else method
+        try:
+            return super()._get_request_body(direction)  # type: ignore[no-untyped-call]  # not typed
+        finally:
+            self.method = method
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
@@ -60,6 +75,7 @@ class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
 def completed(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """A postprocessing hook: the schema with what is said above."""
     components = result["components"]
+    schema_texts.without_nul(components["schemas"], result["paths"])
     components["schemas"] |= schema_errors.SCHEMAS | schema_events.SCHEMAS
     components["headers"] = schema_errors.HEADERS
     components["responses"] = schema_errors.RESPONSES

@@ -11,7 +11,7 @@ Schema = dict[str, Any]
 
 CODES: dict[int, list[str]] = {
     400: ["invalid_request"],
-    401: ["not_authenticated"],
+    401: ["not_authenticated", "invalid_credentials"],
     403: ["permission_denied"],
     404: ["not_found"],
     406: ["not_acceptable"],
@@ -27,7 +27,7 @@ CODES: dict[int, list[str]] = {
 }
 WHEN = {
     400: "The request is not valid.",
-    401: "There is no valid token.",
+    401: "There is no valid token, or the password is wrong.",
     403: "A session without its CSRF token.",
     404: "There is no such thing, or it is not yours.",
     406: "None of the accepted forms can be made.",
@@ -44,12 +44,22 @@ WHEN = {
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"}
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize"}
-LIMITED = {*REPLYING, *STATELESS, "v1_auth_token_create", "me_export"}
+REBUILDING = {"resummarize", "chats_update", "revisions_restore"}
+"""Operations that have a chat's memory made anew."""
+LIMITED = {
+    *REPLYING,
+    *STATELESS,
+    *REBUILDING,
+    "messages_stream",
+    "v1_auth_token_create",
+    "me_export",
+    "me_delete",
+}
 _BY_NAME: list[tuple[set[str], set[int]]] = [
     (REPLYING, {409, 422, 502, 504}),
     (STATELESS, {502, 504}),
     (LIMITED, {429}),
-    ({"messages_cancel", "messages_update", "messages_delete"}, {409}),
+    ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
     ({"v1_auth_token_create"}, {401}),
     ({"v1_auth_token_destroy"}, {400}),
 ]
@@ -88,6 +98,7 @@ _MORE: dict[int, dict[str, Schema]] = {
     401: {"WWW-Authenticate": {"$ref": "#/components/headers/WWWAuthenticate"}},
     409: _LATER,
     429: _LATER,
+    502: _LATER,
     503: _LATER,
 }
 SCHEMAS: dict[str, Schema] = {f"Error{status}": _error(status) for status in CODES}

@@ -6,6 +6,7 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -16,7 +17,7 @@ from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.llm.wire import Style, Terminal
 from chatmemory.observability import logging_config
 from conversations.limits import Limits
-from memory.limits import MemoryLimits
+from memory.limits import RECALL_MODES, MemoryLimits, RecallMode
 from memory.policies import PER_POLICY, POLICIES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -140,17 +141,17 @@ LOGGING = logging_config(
     level=env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
 )
 
-# --- Database, cache, queue ------------------------------------------------------------------------------------------
+# --- Database, queue ------------------------------------------------------------------------------------------
 
 DATABASE_URL = (
     env.url("DATABASE_URL", ("sqlite", "postgres", "postgresql"))
     or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
 )
 DATABASE_POOL_SIZE = env.integer("DATABASE_POOL_SIZE", 10, at_least=2, at_most=1000)
-_database = environ.Env.db_url_config(DATABASE_URL)
+_database = env.database("DATABASE_URL", DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
 if IS_SQLITE:
-    Path(_database["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+    env.make_folder("DATABASE_URL", Path(_database["NAME"]).parent)
     # WAL: readers never wait. IMMEDIATE: writers queue instead of failing. FULL: acknowledged is on the disk.
     # secure_delete: what is deleted is overwritten, not only let go of; forgotten text would else stay in the file.
     # The queue is not a fair one: among 16 that write without a pause, one may wait until the others are through
@@ -178,11 +179,9 @@ _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our own execut
 DATABASES = {"default": _database}
 
 REDIS_URL = env.url("REDIS_URL", ("redis", "rediss", "unix"))
-CACHES = {
-    "default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
-    if REDIS_URL
-    else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
-}
+# Never a shared one: Django's hold pickles that nobody signed, so who can write to it could run code in the worker.
+# Nothing of ours is cached; django-q2 keeps the statistics of its processes here.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 Q_BROKER = env.choice("Q_BROKER", "orm", ("orm", "redis"))
 if Q_BROKER == "redis" and not REDIS_URL:
@@ -210,7 +209,7 @@ Q_CLUSTER = {
     **(
         {"orm": "default", "broker_class": "memory.broker.OrmBroker"}
         if Q_BROKER == "orm"
-        else {"redis": REDIS_URL, "broker_class": "memory.broker.RedisBroker"}
+        else {"redis": REDIS_URL, "broker_class": "memory.redis_broker.RedisBroker"}
     ),
 }
 WORKER_CANARY_SECONDS = env.seconds("WORKER_CANARY_SECONDS", 5, at_least=0.1)
@@ -224,14 +223,19 @@ if WORKER_PATIENCE_SECONDS < 3 * WORKER_CANARY_SECONDS:
 # --- API -------------------------------------------------------------------------------------------------------------
 
 REQUEST_MAX_BYTES = env.integer("REQUEST_MAX_BYTES", 2 * 1024 * 1024, at_least=1024)
+REQUEST_HEAD_MAX_BYTES = env.integer("REQUEST_HEAD_MAX_BYTES", 64 * 1024, at_least=4096, at_most=1024 * 1024)
+REQUEST_RECEIVE_SECONDS = env.seconds("REQUEST_RECEIVE_SECONDS", 20, at_least=0.5)
 MESSAGE_MAX_CHARS = env.integer("MESSAGE_MAX_CHARS", 200_000, at_least=1)
 INSTRUCTIONS_MAX_CHARS = env.integer("INSTRUCTIONS_MAX_CHARS", 20_000, at_least=0)
+METADATA_MAX_BYTES = env.integer("METADATA_MAX_BYTES", 16 * 1024, at_least=2)
 DATA_UPLOAD_MAX_MEMORY_SIZE = REQUEST_MAX_BYTES
 RATE_LIMITS = env.boolean("RATE_LIMITS", True)
 LIMITS = Limits(
     requests_per_minute=env.integer("LIMIT_REQUESTS_PER_MINUTE", 300),
     tokens_per_day=env.integer("LIMIT_TOKENS_PER_DAY", 5_000_000),
     streams=env.integer("LIMIT_STREAMS", 50),
+    readers=env.integer("LIMIT_READERS", 100),
+    resummarize_per_hour=env.integer("LIMIT_RESUMMARIZE_PER_HOUR", 20),
 )
 LIMIT_OUTPUT_TOKENS_RESERVED = env.integer("LIMIT_OUTPUT_TOKENS_RESERVED", 2000)
 LIMIT_EXPORT_SECONDS = env.integer("LIMIT_EXPORT_SECONDS", 60, at_most=86_400)
@@ -245,7 +249,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.http.JSONBody"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "chatmemory.schema.OperationSchema",
     "EXCEPTION_HANDLER": "chatmemory.errors.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -256,6 +260,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_AUTHENTICATION": [],
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -269,11 +274,12 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-OPENAI_API_KEY = env.text("OPENAI_API_KEY")
-OPENAI_BASE_URL = env.url("OPENAI_BASE_URL", ("http", "https"))
+OPENAI_API_KEY = env.secret("OPENAI_API_KEY")
+OPENAI_BASE_URL = env.endpoint("OPENAI_BASE_URL")
 OPENAI_API_STYLE: Style = (
     "chat" if env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat")) == "chat" else "responses"
 )
+UPSTREAM_CONTROL_TOKENS = env.choice("UPSTREAM_CONTROL_TOKENS", "auto", ("auto", "disarm", "send"))
 OPENAI_TERMINAL: Terminal = (
     "done" if env.choice("OPENAI_TERMINAL", "strict", ("strict", "done")) == "done" else "strict"
 )
@@ -304,11 +310,16 @@ MEMORY_LIMITS = MemoryLimits(
     k_raw_turns=env.integer("MEMORY_K_RAW_TURNS", 3, at_least=1, at_most=50),
     summary_cap=env.integer("MEMORY_SUMMARY_TOKEN_CAP", 500, at_least=50, at_most=100_000),
     prompt_budget=env.integer("MEMORY_PROMPT_TOKEN_BUDGET", 3000, at_least=200),
+    budget_for="prompt"
+    if env.choice("MEMORY_BUDGET_FOR", "memory", ("memory", "prompt")) == "prompt"
+    else "memory",
     threshold=env.integer("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", 6000, at_least=200),
     line_tokens=env.integer("MEMORY_LINE_TOKENS", 40, at_least=8, at_most=1000),
     bite_tokens=env.integer("MEMORY_FOLD_BITE_TOKENS", 6000, at_least=500),
     min_fold_tokens=env.integer("MEMORY_MIN_FOLD_TOKENS", 1000),
-    recall_share=env.share("MEMORY_RECALL_SHARE", 0.33, at_most=0.9),
+    recall=cast(RecallMode, env.choice("MEMORY_RECALL", "auto", RECALL_MODES)),
+    recall_share=env.share("MEMORY_RECALL_SHARE", 0.2, at_most=0.9),
+    window_share=env.share("MEMORY_WINDOW_SHARE", 0.4),
     sources_budget=env.integer("SOURCES_TOKEN_BUDGET", 4000),
     turns_as="text"
     if env.choice("MEMORY_TURNS_AS", "messages", ("messages", "text")) == "text"
@@ -322,8 +333,14 @@ if MEMORY_LIMITS.summary_cap >= MEMORY_LIMITS.prompt_budget:
         MEMORY_LIMITS.summary_cap,
         "smaller than MEMORY_PROMPT_TOKEN_BUDGET, which it is part of",
     )
-_summarizer = env.text("MEMORY_SUMMARIZER_MODEL", "gpt-5-nano")
-SUMMARIZER = Variant(name="summarizer", model=_summarizer, price=price_of(_summarizer))
+_summarizer = env.model("MEMORY_SUMMARIZER_MODEL", "gpt-5-nano")
+SUMMARIZER = Variant(
+    name="summarizer",
+    model=_summarizer,
+    reasoning_effort=env.effort("MEMORY_SUMMARIZER_EFFORT"),
+    max_output_tokens=env.integer("MEMORY_SUMMARIZER_OUTPUT_TOKENS", 0, at_most=1_000_000) or None,
+    price=price_of(_summarizer),
+)
 SUMMARIZER_TOTAL_SECONDS = env.seconds("SUMMARIZER_TOTAL_SECONDS", 40)
 PROMPT_ID_SUMMARY_GLOBAL = env.text("PROMPT_ID_SUMMARY_GLOBAL")
 PROMPT_VERSION_SUMMARY_GLOBAL = env.text("PROMPT_VERSION_SUMMARY_GLOBAL")
@@ -333,7 +350,8 @@ MEMORY_FOLD_ATTEMPTS = env.integer("MEMORY_FOLD_ATTEMPTS", 5, at_least=1)
 MEMORY_FOLD_BACKOFF_SECONDS = env.seconds("MEMORY_FOLD_BACKOFF_SECONDS", 10)
 MEMORY_MIN_RETAINED = env.share("MEMORY_MIN_RETAINED", 0.5)
 MEMORY_REBUILD_EVERY_FOLDS = env.integer("MEMORY_REBUILD_EVERY_FOLDS", 0, at_most=100_000)
-MEMORY_EMBEDDINGS_MODEL = env.text("MEMORY_EMBEDDINGS_MODEL")
+MEMORY_EMBEDDINGS_MODEL = env.model("MEMORY_EMBEDDINGS_MODEL")
+MEMORY_EMBEDDINGS_FOLDER = env.embeddings_folder("MEMORY_EMBEDDINGS_FOLDER")
 MEMORY_EMBEDDINGS_DIMENSIONS = env.integer("MEMORY_EMBEDDINGS_DIMENSIONS", 256, at_least=1, at_most=4096)
 MEMORY_EMBEDDINGS_SECONDS = env.seconds("MEMORY_EMBEDDINGS_SECONDS", 0.3, at_most=10)
 SWEEP_SECONDS = env.seconds("SWEEP_SECONDS", 60)

@@ -52,7 +52,7 @@ class ChatAdmin(ContentAdmin):
             None,
             {
                 "fields": [
-                    *("title", "owner", "policy", "rows", "tokens", "cost"),
+                    *("title", "title_is_automatic", "owner", "policy", "rows", "tokens", "cost"),
                     *(moment("created_at"), moment("updated_at"), "looks"),
                 ]
             },

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from conversations.admin_facts import FactAdmin
 from conversations.models import Allowance
 
-OWN = ("requests_per_minute", "tokens_per_day", "streams")
+OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
 
 
 @admin.register(Allowance)
@@ -57,6 +57,16 @@ class AllowanceAdmin(FactAdmin):
         if not change:
             Allowance.objects.bulk_create([Allowance(user_id=obj.user_id)], ignore_conflicts=True)
         obj.save(update_fields=OWN, force_update=True)
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Allowance | None:
+        """None also for a number that no column holds: Django looks at that only where a key is no foreign key."""
+        try:
+            found: Allowance | None = super().get_object(request, object_id, from_field)
+        except OverflowError:
+            return None
+        return found
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Allowance], search_term: str

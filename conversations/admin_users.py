@@ -6,16 +6,19 @@ Whoever may change users may give themselves any permission, or set a password a
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 
-from conversations import erasing
+from chatmemory import db
+from conversations import api_tokens, erasing
+from conversations.admin_html import link
+from conversations.admin_tokens import token_urls
 
 admin.site.unregister([User, Group])
 
@@ -42,6 +45,16 @@ class RightsAdmin(_BySuperusers, GroupAdmin):
 class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
     """Users, as Django has them; but deleting one erases all that is theirs, through the service."""
 
+    fieldsets: ClassVar[Any] = (*(UserAdmin.fieldsets or ()), ("API", {"fields": ("tokens",)}))
+    readonly_fields = ("tokens",)
+
+    def get_urls(self) -> list[Any]:
+        return [*token_urls(self), *super().get_urls()]
+
+    @admin.display(description="tokens")
+    def tokens(self, user: User) -> SafeString:
+        return link(f"{api_tokens.valid_tokens(user.pk).count()} valid", "auth_user", "tokens", user.pk)
+
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
@@ -65,8 +78,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
         """End all that these users can do. Their chats go after the commit: page and list have a transaction open."""
         for user_id in user_ids:
             erasing.request_erasure(user_id)
-            go = partial(erasing.erase, user_id, seconds=erasing.AT_ONCE_SECONDS)
-            transaction.on_commit(go, robust=True)
+            db.after_commit(partial(erasing.erase, user_id, seconds=erasing.AT_ONCE_SECONDS))
         text = (
             "Nobody can sign in as them any more. What is theirs goes now; what takes longer, within minutes."
         )

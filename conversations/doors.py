@@ -1,18 +1,15 @@
-"""The doors that make, follow, cancel and repeat replies: decided in the database executor, answered on the loop."""
+"""The doors that make and repeat replies: decided in the database executor, answered on the loop."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.conf import settings
-from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -21,7 +18,6 @@ from rest_framework.response import Response
 from chatmemory import db, faults
 from chatmemory.door import AsyncDoor
 from chatmemory.errors import (
-    Conflict,
     InvalidRequest,
     NotFound,
     Unavailable,
@@ -29,15 +25,22 @@ from chatmemory.errors import (
     UpstreamTimedOut,
 )
 from chatmemory.http import PAGING, caller
-from conversations import finishing, following, generation, passing, quotas, services, stateless
+from conversations import (
+    following,
+    generation,
+    passing,
+    quotas,
+    reader_limits,
+    services,
+    stateless,
+)
+from conversations.event_streams import EVENTS, event_stream
 from conversations.histories import AskIn, AskOut
-from conversations.models import ActiveReply, Message, Role
 from conversations.serializers import (
     ChatMessageIn,
     FirstMessageIn,
     MessageIn,
     MessagesPageOut,
-    OneMessageOut,
     TurnOut,
     VariantIn,
     message_json,
@@ -46,8 +49,6 @@ from conversations.services import Begun, Standing
 from conversations.views import messages_page
 from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
 
-logger = logging.getLogger(__name__)
-
 KEY = OpenApiParameter(
     "Idempotency-Key",
     # What is printable of the bytes that a header can hold.
@@ -55,7 +56,6 @@ KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="At most 128 characters; the same turn for 24 hours.",
 )
-EVENTS = {"$ref": "#/components/schemas/ReplyEvent"}
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
     (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
@@ -64,14 +64,6 @@ TURN = {
 ANSWER = {
     (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
     (200, "application/json"): OpenApiResponse(AskOut, WHICH),
-}
-POSITION_DIGITS = 11
-
-HEADERS = {
-    "Cache-Control": "no-store, no-transform",
-    "X-Accel-Buffering": "no",
-    # Compressing middleware would cut a stream into members that clients do not join.
-    "Content-Encoding": "identity",
 }
 
 
@@ -139,14 +131,26 @@ class ReplyDoor(AsyncDoor):
         if isinstance(opened, Looking):
             opened = await _looked(opened)
         turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
-        if isinstance(turn, Begun):
-            pending = turn.pending
-            faults.point("begin.committed")
-            generation.start(turn)
-            turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
+        if isinstance(turn, Standing):
+            return await self._attached(turn)
+        pending = turn.pending
+        faults.point("begin.committed")
+        generation.start(turn)
+        turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
         if self.wants_stream:
             return event_stream(following.events(turn.chat_id, turn.message_id))
         return await self._whole(turn)
+
+    async def _attached(self, turn: Standing) -> HttpResponseBase:
+        """The same for a turn that stands: this is one more reader of its reply."""
+        user_id = caller(self.request).pk
+        slot = reader_limits.take(user_id, await db.read(quotas.readers_allowed, user_id))
+        if self.wants_stream:
+            return event_stream(following.events(turn.chat_id, turn.message_id), slot)
+        try:
+            return await self._whole(turn)
+        finally:
+            slot.release()
 
     def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Opened:
         """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
@@ -178,19 +182,14 @@ class ReplyDoor(AsyncDoor):
             "message": message_json(message),
         }
         if message.status == "failed":
-            raise _nothing(message.error, body)
+            raise _nothing(message.error, body, message.retry_after)
         return Response(body)
 
 
-def event_stream(events: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    """The response that carries `events`."""
-    return StreamingHttpResponse(events, content_type="text/event-stream", headers=HEADERS)
-
-
-def _nothing(error: dict[str, str] | None, body: dict[str, Any]) -> UpstreamFailed:
+def _nothing(error: dict[str, str] | None, body: dict[str, Any], retry_after: int | None) -> UpstreamFailed:
     error = error or {}
     kind = UpstreamTimedOut if error.get("code") == "upstream_timeout" else UpstreamFailed
-    return kind(error.get("message") or "The model gave no answer.", details=body)
+    return kind(error.get("message") or "The model gave no answer.", details=body, retry_after=retry_after)
 
 
 class FirstMessageDoor(ReplyDoor):
@@ -277,93 +276,6 @@ class RegenerateDoor(ReplyDoor):
         return Looking(chat_id, last_question(chat_id), begin)
 
 
-class StreamDoor(AsyncDoor):
-    @extend_schema(
-        parameters=[
-            OpenApiParameter(
-                "after",
-                {"type": "integer", "minimum": 0, "maximum": 10**POSITION_DIGITS - 1},
-                description="Code points of the reply that you have.",
-            ),
-            OpenApiParameter(
-                "Last-Event-ID",
-                {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
-                OpenApiParameter.HEADER,
-                description="The same, as browsers say it; `after` comes first.",
-            ),
-        ],
-        responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
-        operation_id="messages_stream",
-        summary="The rest of a reply",
-        tags=["messages"],
-    )
-    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID, int]:
-        chat = services.get_chat(caller(request), chat_id)
-        found = services.get_message(chat, message_id)
-        if isinstance(found, Message) and found.role != Role.ASSISTANT:
-            raise NotFound("This message is no reply.")
-        return chat_id, message_id, _position(request)
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        return event_stream(following.events(*opened))
-
-
-def _position(request: Request) -> int:
-    """Where the client is: `after`, else `Last-Event-ID`. Raises InvalidRequest if either is no position."""
-    after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
-    for name, given in (("after", after), ("Last-Event-ID", last)):
-        if given is not None and not _is_position(given):
-            raise InvalidRequest(
-                "The position is not valid.", details={name: ["A whole number of code points."]}
-            )
-    return int(last if after is None else after)
-
-
-def _is_position(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= POSITION_DIGITS
-
-
-class CancelDoor(AsyncDoor):
-    @extend_schema(
-        request=None,
-        responses=OneMessageOut,
-        operation_id="messages_cancel",
-        summary="Stop a reply, keep what was said",
-        tags=["messages"],
-    )
-    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
-        chat = services.get_chat(caller(request), chat_id)
-        found = services.get_message(chat, message_id)
-        if not isinstance(found, ActiveReply) or not finishing.request_cancel(chat_id, message_id):
-            raise Conflict("This message is final already.")
-        faults.point("cancel.requested")
-        return chat_id, message_id
-
-    async def answer(self, opened: Any) -> HttpResponseBase:
-        chat_id, message_id = opened
-        if (own := generation.running(message_id)) is not None:
-            own.cancel()
-        message = await self._ended(chat_id, message_id)
-        if message is None:
-            raise NotFound("There is no such message in this chat.")
-        if message.status != "cancelled":
-            raise Conflict("This message became final before it could be cancelled.")
-        return Response({"message": message_json(message)})
-
-    async def _ended(self, chat_id: UUID, message_id: UUID) -> Message | None:
-        """The message as it ended: by its owner within a few ticks, else by us."""
-        patience = 4 * settings.REPLY_CHECKPOINT_SECONDS
-        try:
-            async with asyncio.timeout(patience):
-                message = await following.final(chat_id, message_id)
-            if message is not None or not generation.is_draining():
-                return message
-        except TimeoutError:
-            logger.warning("cancelled for its owner", extra={"reply": str(message_id)})
-        await db.write(finishing.finish_cancelled, chat_id, message_id)
-        return (await db.read(following.find, chat_id, message_id)).final
-
-
 class AskDoor(AsyncDoor):
     """For clients that manage their own history."""
 
@@ -393,7 +305,7 @@ class AskDoor(AsyncDoor):
         asked = replace(asked, call=await passing.begin(caller(self.request).pk, tokens))
         if self.wants_stream:
             return event_stream(stateless.events(asked))
-        body = {"message": await stateless.whole(asked)}
-        if body["message"]["status"] == "failed":
-            raise _nothing(body["message"]["error"], body)
-        return Response(body)
+        message, retry_after = await stateless.whole(asked)
+        if message["status"] == "failed":
+            raise _nothing(message["error"], {"message": message}, retry_after)
+        return Response({"message": message})

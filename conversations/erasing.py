@@ -14,15 +14,12 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.contrib.sessions.models import Session
 from django.db import DatabaseError, transaction
 from django.db.models import Sum
-from knox.models import AuthToken
 
-from conversations import services
+from conversations import api_tokens, services
 from conversations.models import Allowance, Chat, Erasure, PassingCall
 
 logger = logging.getLogger(__name__)
@@ -44,8 +41,8 @@ def request_erasure(user_id: int) -> None:
     with transaction.atomic():
         if User.objects.select_for_update().filter(pk=user_id).update(is_active=False):
             Erasure.objects.get_or_create(user_id=user_id)
-            AuthToken.objects.filter(user=user_id).delete()
-    _end_sessions(user_id)
+            api_tokens.revoke(user_id)
+    api_tokens.end_sessions(user_id)
     logger.info("erasure requested", extra={"user": user_id})
 
 
@@ -111,10 +108,3 @@ def _unname(user: User) -> None:
         content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk)
     )
     about.update(object_repr=f"user {user.pk}", change_message="")
-
-
-def _end_sessions(user_id: int) -> None:
-    """Delete the user's sessions. Only by opening each can it be told whose it is; there are few, of staff."""
-    for session in Session.objects.iterator(chunk_size=PAGE):
-        if session.get_decoded().get(SESSION_KEY) == str(user_id):
-            session.delete()

@@ -24,7 +24,7 @@ from django.utils import timezone
 from chatmemory import faults, process
 from chatmemory.llm.failures import NOTHING_SAID
 from chatmemory.llm.offline import NAME as OFFLINE
-from chatmemory.llm.protocol import Price, Reply, ReplyError
+from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
 from conversations import quotas
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.quotas import Reservation
@@ -102,6 +102,10 @@ class Ending:
         """Cut off by our own end: incomplete with what was said, failed if nothing was."""
         return cls(Status.INCOMPLETE if text else Status.FAILED, Reply("incomplete", error=INTERRUPTED))
 
+    def without_extras(self) -> Ending:
+        """The same without all that the upstream says about its answer: no column refuses what is left."""
+        return replace(self, reply=Reply(self.reply.status, self.reply.error))
+
     def with_card(self, card: str | None, seen: str) -> Ending:
         """The same for a reply that a memory card (or None) was taken out of. One that says nothing else has failed."""
         reply = replace(self.reply, call=card or "")
@@ -143,6 +147,11 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
         },
     )
     return message
+
+
+def stored(pending: Pending) -> Message | None:
+    """The final message, if there is one by now, whoever stored it."""
+    return Message.objects.filter(chat_id=pending.chat_id, pk=pending.message_id).first()
 
 
 def finish_abandoned(active: ActiveReply) -> Message | None:
@@ -228,7 +237,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
     price = (
         settings.MODEL_VARIANTS[pending.variant].price if pending.variant in settings.MODEL_VARIANTS else None
     )
-    return Message(
+    message = Message(
         id=pending.message_id,
         chat_id=pending.chat_id,
         seq=pending.seq,
@@ -247,7 +256,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
             cut_off=cut_off and bool(text),
         ),
         terms=stored_terms(text, pending.owner_id),
-        response_id=reply.response_id[:200],
+        response_id=reply.response_id,
         input_tokens=reply.usage.input_tokens if reply.usage else None,
         cached_tokens=reply.usage.cached_tokens if reply.usage else None,
         output_tokens=reply.usage.output_tokens if reply.usage else None,
@@ -256,6 +265,8 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
+    message.retry_after = reply.error.retry_after if reply.error else None
+    return message
 
 
 def prompt_tokens(context: dict[str, Any]) -> int:
@@ -278,4 +289,4 @@ def cost_of(price: Price | None, reply: Reply) -> Decimal | None:
         return None
     if reply.model == OFFLINE:
         return Decimal(0)
-    return price.cost(reply.usage) if price else None
+    return storable_cost(price.cost(reply.usage)) if price else None

@@ -6,50 +6,38 @@ ones from their row. Reading never changes anything: a reader that leaves cancel
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
-from django.conf import settings
-
-from chatmemory import db
-from conversations import generation, sse
+from conversations import generation, reply_events, sse
 from conversations.generation import Generation
-from conversations.models import ActiveReply, Message
-from conversations.serializers import message_json
-from memory import services as memory
+from conversations.models import Message
+from conversations.pollers import Found, Poller, polling
 
 KEEP_ALIVE_SECONDS = 15.0
-RETRY_MS = 1000
 
-_FINAL_EVENTS = {
-    "complete": "message.completed",
-    "incomplete": "message.incomplete",
-    "failed": "message.failed",
-    "cancelled": "message.cancelled",
-    "deleted": "message.failed",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A reply as the database has it: still active with the text of its last checkpoint, final, or gone (both None)."""
-
-    active: ActiveReply | None
-    final: Message | None
-    context: dict[str, Any]
+Created: TypeAlias = tuple[UUID, UUID | None, UUID, str, dict[str, Any]]
+"""What `reply_events.created` is made of."""
 
 
 async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterator[bytes]:
     """The rest of a reply after `after` code points, up to its final event, or to `reconnect`."""
     own = generation.running(message_id)
     if own is not None:
-        async for event in _own(own, after):
+        turn = own.pending
+        created = (turn.chat_id, turn.user_message.pk, turn.message_id, turn.variant, turn.context)
+        async for event in _rest(own, after, created):
             yield event
-    else:
-        async for event in _stored(chat_id, message_id, after):
+        return
+    with polling(chat_id, message_id) as poller:
+        while poller.first is None and not poller.done:
+            if not await poller.changes.changed(KEEP_ALIVE_SECONDS):
+                yield sse.comment()
+        if poller.first is None or (poller.done and poller.final is None):
+            yield reply_events.reconnect()  # if its chat was deleted, whoever comes back is told so
+            return
+        async for event in _rest(poller, after, _created_of(poller.first)):
             yield event
 
 
@@ -57,112 +45,39 @@ async def final(chat_id: UUID, message_id: UUID) -> Message | None:
     """Wait for the final message. None if this process is going away first, or the message is gone."""
     own = generation.running(message_id)
     while own is not None and not own.done:
-        await own.changed(KEEP_ALIVE_SECONDS)
+        await own.changes.changed(KEEP_ALIVE_SECONDS)
     if own is not None and own.final is not None:
         return own.final
-    while not generation.is_draining():
-        found = await db.read(find, chat_id, message_id)
-        if found.active is None:
-            return found.final
-        await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
-    return None
+    with polling(chat_id, message_id) as poller:
+        while not poller.done and not generation.is_draining():
+            await poller.changes.changed(KEEP_ALIVE_SECONDS)
+        if poller.error is not None:
+            raise poller.error
+        return poller.final
 
 
-def find(chat_id: UUID, message_id: UUID) -> Found:
-    """The reply's row: the active one if there is one, else the final one."""
-    active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).first()
-    if active is not None:
-        return Found(active, None, active.context)
-    message = Message.objects.filter(chat_id=chat_id, pk=message_id).first()
-    return Found(None, message, memory.outline_of(message_id))
-
-
-async def _own(own: Generation, position: int) -> AsyncIterator[bytes]:
+async def _rest(source: Generation | Poller, position: int, created: Created) -> AsyncIterator[bytes]:
     if position == 0:
-        turn = own.pending
-        yield _created(turn.chat_id, turn.user_message.pk, turn.message_id, turn.variant, turn.context)
+        yield reply_events.created(*created)
     while True:
-        if text := own.log.since(position):
+        if text := source.log.since(position):
+            event = source.events.delta(text, position)
             position += len(text)
-            yield sse.event("content.delta", {"delta": text}, position)
-        elif own.done:
-            yield _final(own.final) if own.final else _reconnect()
+            yield event
+        elif source.done:
+            yield source.events.ending(source.final)
             return
         elif generation.is_draining():
-            yield _reconnect()
+            yield reply_events.reconnect()
             return
-        elif not await own.changed(KEEP_ALIVE_SECONDS):
+        elif not await source.changes.changed(KEEP_ALIVE_SECONDS):
             yield sse.comment()
 
 
-async def _stored(chat_id: UUID, message_id: UUID, position: int) -> AsyncIterator[bytes]:
-    created = position > 0
-    silent = 0.0
-    while True:
-        found = await db.read(find, chat_id, message_id)
-        reply = found.active or found.final
-        if reply is None:  # its chat was deleted: whoever comes back is told so
-            yield _reconnect()
-            return
-        if not created:
-            created = True
-            yield _created_of(found)
-        text = found.active.text if found.active else found.final.content if found.final else ""
-        if len(text) > position:
-            delta, position, silent = text[position:], len(text), 0.0
-            yield sse.event("content.delta", {"delta": delta}, position)
-        if found.final is not None:
-            yield _final(found.final)
-            return
-        if generation.is_draining():
-            yield _reconnect()
-            return
-        if silent >= KEEP_ALIVE_SECONDS:
-            silent = 0.0
-            yield sse.comment()
-        await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
-        silent += settings.REPLY_CHECKPOINT_SECONDS
-
-
-def _created_of(found: Found) -> bytes:
+def _created_of(found: Found) -> Created:
     if found.active is not None:
         active = found.active
-        return _created(
-            active.chat_id, active.user_message_id, active.message_id, active.model_variant, found.context
-        )
+        return active.chat_id, active.user_message_id, active.message_id, active.model_variant, found.context
     assert found.final is not None
-    return _created(
-        found.final.chat_id, found.final.reply_to_id, found.final.pk, found.final.model_variant, found.context
-    )
-
-
-def _created(
-    chat_id: UUID, user_message_id: UUID | None, message_id: UUID, variant: str, context: dict[str, Any]
-) -> bytes:
-    data = {
-        "chat_id": str(chat_id),
-        "user_message_id": None if user_message_id is None else str(user_message_id),
-        "message_id": str(message_id),
-        "model_variant": variant,
-        "context": {
-            "tokens": context.get("tokens", 0),
-            "budget": context.get("budget", 0),
-            "sections": [{"kind": s["kind"], "tokens": s["tokens"]} for s in context.get("sections", [])],
-        },
-    }
-    return sse.event("message.created", data)
-
-
-def _final(message: Message) -> bytes:
-    """The final event. Where a crash lost text that a client already had, its `content` is the truth."""
-    data: dict[str, Any] = {"message": message_json(message)}
-    if message.status != "complete":
-        data["error"] = message.error or {
-            "code": message.status,
-            "message": f"The reply was {message.status}.",
-        }
-    return sse.event(_FINAL_EVENTS[message.status], data, len(message.content))
-
-
-def _reconnect() -> bytes:
-    return sse.event("reconnect", {"retry_ms": RETRY_MS})
+    final = found.final
+    return final.chat_id, final.reply_to_id, final.pk, final.model_variant, found.context

@@ -14,10 +14,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Left
 from django.utils import timezone
 
 from chatmemory.errors import Conflict, NotFound
-from conversations import services
+from conversations import services, titles
 from conversations.importing import stored_message
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from memory import services as memory
@@ -91,17 +92,31 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
 
 def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
     """Store these fields, and let nothing stand that was made of what they held before."""
+    former = message.content
     message.edited_at = timezone.now()
     for name, value in fields.items():
         setattr(message, name, value)
     message.save(update_fields=[*fields, "edited_at"])
-    Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at)
+    title = _retitled(message.chat_id, former)
+    Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
     first = _tell_turn_anew(message)
+    memory.message_changed(message)
     memory.messages_changed(message.chat_id, from_seq=first, forgets=True, beforehand=counted)
     logger.info(
         "message forgotten" if message.status == Status.DELETED else "message edited",
         extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},
     )
+
+
+def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
+    """What to change about the chat's title: one made from messages is made anew, from the first that is left."""
+    title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
+    if not (is_automatic or titles.repeats(title, former)):
+        return {}
+    asked = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
+    beginning = Left("content", titles.CONSIDERED_CHARS)
+    first = asked.order_by("seq").values_list(beginning, flat=True).first()
+    return {"title": titles.automatic_title(first or ""), "title_is_automatic": True}
 
 
 def _tell_turn_anew(message: Message) -> int:

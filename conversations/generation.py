@@ -25,9 +25,11 @@ from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Reply, ReplyError
 from chatmemory.observability import request_id
-from conversations import finishing
+from conversations import broadcast, finishing
+from conversations.broadcast import Broadcast
 from conversations.finishing import Ending
 from conversations.models import Message, Status
+from conversations.reply_events import ReplyEvents
 from conversations.services import Begun
 from memory.policies.card_stream import CardStream
 
@@ -82,10 +84,10 @@ class Generation:
         self.final: Message | None = None
         """The final message; None although `done` if somebody else finished it, or nobody could."""
         self.checkpointed = 0
+        self.changes = Broadcast()
+        """Wakes its readers."""
+        self.events = ReplyEvents()
         self._request_id = request_id.get()
-        self._readers: list[asyncio.Future[bool]] = []
-        self._woken_at = asyncio.get_running_loop().time()
-        self._timer: asyncio.TimerHandle | None = None
         self._upstream: asyncio.Task[Reply] | None = None
         self._cut: Ending | None = None
         self._lost = False
@@ -103,9 +105,7 @@ class Generation:
                 self.final = await self._finish(self._without_card(self._ending()))
         finally:
             self.done = True
-            self.wake()
-            if self._timer is not None:
-                self._timer.cancel()
+            self.changes.close()
 
     def cancel(self) -> None:
         """End it as cancelled, with what was said so far."""
@@ -119,35 +119,6 @@ class Generation:
         """Stop without finishing: the reply is not this process's any more."""
         self._lost = True
         self._stop(Ending.interrupted(""))
-
-    async def changed(self, seconds: float) -> bool:
-        """Wait until there is more to read. False if nothing came for `seconds`, which are the same for all readers."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
-        self._readers.append(future)
-        if self._timer is None:
-            self._timer = loop.call_later(seconds, self._silent, seconds)
-        try:
-            return await future
-        finally:
-            if future.cancelled() and future in self._readers:
-                self._readers.remove(future)
-
-    def wake(self, *, more: bool = True) -> None:
-        readers, self._readers = self._readers, []
-        self._woken_at = asyncio.get_running_loop().time()
-        for future in readers:
-            if not future.done():
-                future.set_result(more)
-
-    def _silent(self, seconds: float) -> None:
-        """Wake the readers if nothing came for `seconds`. One timer, as one a wait took a tenth of all time."""
-        waits = self._woken_at + seconds - asyncio.get_running_loop().time()
-        self._timer = None
-        if waits <= 0:
-            self.wake(more=False)
-        elif self._readers:
-            self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 
     def _stop(self, ending: Ending) -> None:
         if self._cut is not None or (self._upstream is not None and self._upstream.done()):
@@ -169,7 +140,7 @@ class Generation:
                     continue
                 faults.point("generate.delta")
                 self.log.append(text)
-                self.wake()
+                self.changes.wake()
                 count += 1
                 if count == FIRST_WORDS:
                     await asyncio.sleep(0)
@@ -194,21 +165,48 @@ class Generation:
         rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
         if rest:
             self.log.append(rest)
-            self.wake()
+            self.changes.wake()
         return ending.with_card(card, self.log.text())
 
     async def _finish(self, ending: Ending) -> Message | None:
+        try:
+            return await self._stored(ending)
+        except db.UNSTORABLE as exc:
+            self._log_unstorable(exc)
+        try:
+            bare = ending.without_extras()
+            return await self._stored(bare) or await db.read(finishing.stored, self.pending)
+        except db.UNSTORABLE as exc:
+            self._log_unstorable(exc)  # the sweep finishes it, from its last checkpoint
+        return None
+
+    async def _stored(self, ending: Ending) -> Message | None:
+        """Store the reply. An error can come after the commit: then the next try finds it done, and hands it out.
+
+        Raises `db.UNSTORABLE` at once.
+        """
         text = self.log.text()
         for attempt in range(FINISH_TRIES):
             try:
-                return await db.write(finishing.finish, self.pending, text, ending, owner=process.name())
+                made = await db.write(finishing.finish, self.pending, text, ending, owner=process.name())
+                return made or (await db.read(finishing.stored, self.pending) if attempt else None)
+            except db.UNSTORABLE:
+                raise
             except (DatabaseError, InterfaceError) as exc:
                 logger.warning(
                     "reply not stored yet",
                     extra={"reply": str(self.pending.message_id), "error": type(exc).__name__},
                 )
                 await asyncio.sleep(0.1 * 2**attempt)
+            except Exception:
+                # Whatever it was, it would be so again; but the reply may be stored for all that.
+                logger.exception("reply not stored by a fault of our own")
+                return await db.read(finishing.stored, self.pending)
         return None
+
+    def _log_unstorable(self, exc: Exception) -> None:
+        extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
+        logger.error("reply does not fit the database", extra=extra)
 
 
 _running: dict[UUID, Generation] = {}
@@ -257,8 +255,7 @@ def start_draining() -> None:
     if not _draining:
         _draining = True
         logger.info("draining", extra={"replies": len(_running)})
-        for generation in list(_running.values()):
-            generation.wake()
+        broadcast.wake_all()
         _letting_end = asyncio.get_running_loop().create_task(_let_end(), context=contextvars.Context())
 
 

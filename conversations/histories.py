@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from rest_framework import serializers
 
 from chatmemory.fields import NOT_BLANK, Text
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
 from conversations.serializers import (
     ReplyErrorOut,
@@ -18,6 +19,7 @@ from conversations.serializers import (
     checked_instructions,
     checked_text,
 )
+from memory.control_tokens import disarm
 
 HISTORY_MAX = 1000
 """Messages of one request: far more than fit into a model's window, and few enough to be checked in no time."""
@@ -91,8 +93,10 @@ class AskIn(VariantIn):
         return messages
 
     def prompt(self) -> Prompt:
-        """The messages as they are, and the system's as instructions."""
+        """The messages as they are but for control tokens of models, and the system's as instructions."""
         messages = self.validated_data["messages"]
+        if registry.disarms_control_tokens():
+            messages = [{**message, "content": disarm(message["content"])} for message in messages]
         return Prompt(spoken(messages), instructions=_instructions(messages))
 
 

@@ -7,7 +7,7 @@ wait for the inserts alone. Bulk inserts fire no signal: memory is told at the e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from django.conf import settings
@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatmemory.errors import InvalidRequest
+from chatmemory.row_sizes import json_size
 from conversations.interchange import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message
 from memory import services as memory
@@ -36,6 +37,16 @@ def check_chat(chat: ImportedChat) -> None:
     if chat.policy is not None and chat.policy not in POLICIES:
         known = ", ".join(sorted(POLICIES))
         raise InvalidRequest(f"The memory policy {chat.policy[:40]!r} is not known here; there is: {known}.")
+    _check_size("The chat's options", chat.options)
+    _check_size("The chat's metadata", chat.metadata)
+    for seq, message in enumerate(chat.messages, start=1):
+        _check_size(f"The metadata of message {seq}", message.metadata)
+
+
+def _check_size(what: str, value: Mapping[str, object]) -> None:
+    if (size := json_size(value)) > settings.METADATA_MAX_BYTES:
+        limit = f"the limit is {settings.METADATA_MAX_BYTES} (METADATA_MAX_BYTES)"
+        raise InvalidRequest(f"{what} has {size} bytes as JSON; {limit}.")
 
 
 def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
@@ -48,12 +59,17 @@ def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], Non
     row = _chat_row(owner, chat)
     messages = _message_rows(row, chat.messages, advance)
     _add_lines(messages)
+    stated = memory.stated_in(messages) if chat.pins is None else []
     with transaction.atomic():
         row.save(force_insert=True)
         if chat.created_at is not None:
             Chat.objects.filter(pk=row.pk).update(created_at=chat.created_at)
         Message.objects.bulk_create(messages, batch_size=BATCH)
         memory.messages_changed(row.pk, from_seq=1)
+        if chat.pins is None:
+            memory.pin_imported(row.pk, stated)
+        else:
+            memory.restore_pins(row.pk, chat.pins, messages)
     tokens = sum(message.token_count for message in messages)
     logger.info("chat imported", extra={"chat": str(row.pk), "messages": len(messages), "tokens": tokens})
     return row
@@ -63,6 +79,7 @@ def _chat_row(owner: User, chat: ImportedChat) -> Chat:
     return Chat(
         owner=owner,
         title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
         policy=chat.policy or settings.MEMORY_POLICY,
         options=dict(chat.options),
         instructions=chat.instructions,

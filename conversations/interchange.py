@@ -11,8 +11,9 @@ from typing import Literal
 from conversations.formats.assembly import assemble
 from conversations.formats.documents import Entry, entries
 from conversations.formats.exporting import export_chat_json, export_chat_text
-from conversations.formats.fields import object_field, text_field, time_field
+from conversations.formats.fields import flag_field, object_field, text_field, time_field
 from conversations.formats.messages import CHATS, OPENAI, SHAREGPT, Dialect, Said, read_message
+from conversations.formats.pins import read_pins
 from conversations.formats.values import OWN_FORMAT, FormatError, ImportedChat, ImportedMessage, ImportedUsage
 
 __all__ = [
@@ -83,12 +84,14 @@ def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
     instructions = (text_field(value, "instructions"), text_field(value, "system"), found.instructions)
     return ImportedChat(
         title=text_field(value, "title")[:TITLE_LENGTH],
+        title_is_automatic=own and flag_field(value, "title_is_automatic"),
         instructions="\n\n".join(text for text in instructions if text),
         metadata={**found.asides, **_source_id(value, own=own), **(object_field(value, "metadata") or {})},
         policy=text_field(value, "policy") or None if own else None,
         options=(object_field(value, "options") or {}) if own else {},
         created_at=time_field(value, "created_at"),
         messages=found.messages,
+        pins=read_pins(value, len(found.messages)) if own else None,
         facts=_facts(value),
     )
 

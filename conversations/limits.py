@@ -1,9 +1,10 @@
 """What a user may take of the models, and whether one more call fits into it. Pure: no clock, no rows.
 
 A call reserves before a model is asked, and is settled when it has ended. Requests count in minutes, of which each
-begins with its first request; tokens count in days of UTC, for the day on which their call began. Times are those of
-one clock, the database's. Should that be set back, a minute or a day that lies ahead goes on being used up, unless it
-lies further ahead than one of its kind: then it was that clock's mistake.
+begins with its first request; rebuilds of memory that a user asks for or causes count in hours, likewise; tokens count
+in days of UTC, for the day on which their call began. Times are those of one clock, the database's. Should that be set
+back, a minute or a day that lies ahead goes on being used up, unless it lies further ahead than one of its kind: then
+it was that clock's mistake.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Literal
 
-Limit = Literal["requests_per_minute", "tokens_per_day", "streams", "exports", "sign_ins"]
+Limit = Literal[
+    "requests_per_minute",
+    "tokens_per_day",
+    "streams",
+    "readers",
+    "resummarize_per_hour",
+    "exports",
+    "sign_ins",
+]
 
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 SOON = 2
 """Seconds after which to try again what only waits for other calls to end."""
@@ -29,15 +39,24 @@ class Limits:
     tokens_per_day: int = 0
     streams: int = 0
     """Calls that are answered at the same time."""
+    readers: int = 0
+    """Readers of replies that one process serves at the same time, beside the calls that began them."""
+    resummarize_per_hour: int = 0
+    """Rebuilds of memory, by whatever a user does to cause them."""
 
     def with_own(
-        self, requests_per_minute: int | None, tokens_per_day: int | None, streams: int | None
+        self,
+        requests_per_minute: int | None,
+        tokens_per_day: int | None,
+        streams: int | None,
+        resummarize_per_hour: int | None = None,
     ) -> Limits:
         """These, but for what a user has of their own."""
         own = {
             "requests_per_minute": requests_per_minute,
             "tokens_per_day": tokens_per_day,
             "streams": streams,
+            "resummarize_per_hour": resummarize_per_hour,
         }
         return replace(self, **{name: number for name, number in own.items() if number is not None})
 
@@ -53,15 +72,16 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many came since the first of them. A minute later that is over."""
+    """How many came since the first of them. A minute later, or what else its length is, that is over."""
 
     since: datetime | None = None
     count: int = 0
+    length: timedelta = MINUTE
 
     def at(self, now: datetime) -> Window:
         """The same, or an empty one that begins now."""
-        runs = self.since is not None and -MINUTE <= now - self.since < MINUTE
-        return self if runs else Window(now)
+        runs = self.since is not None and -self.length <= now - self.since < self.length
+        return self if runs else Window(now, length=self.length)
 
     def one_more(self) -> Window:
         return replace(self, count=self.count + 1)
@@ -70,7 +90,7 @@ class Window:
         """Why one more does not fit in, if it does not."""
         if not allowed or self.count < allowed or self.since is None:
             return None
-        return Refusal(limit, allowed, _seconds(self.since + MINUTE - now))
+        return Refusal(limit, allowed, _seconds(self.since + self.length - now))
 
 
 @dataclass(frozen=True, slots=True)

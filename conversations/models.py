@@ -25,6 +25,8 @@ class Chat(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="chats", db_index=False
     )
     title = models.CharField(max_length=200, blank=True, default="")
+    title_is_automatic = models.BooleanField(default=False, db_default=False, editable=False)
+    """It is made from the first message, and made anew when that changes: see `titles`."""
     policy = models.CharField(max_length=32)
     options = models.JSONField(blank=True, default=dict)
     instructions = models.TextField(blank=True, default="")
@@ -93,6 +95,8 @@ class Message(models.Model):
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
+    retry_after: int | None = None
+    """Of one that has just failed: seconds for which the upstream wants to be left alone. Not stored."""
 
     class Meta:
         # Every foreign key has an index: without it, deleting a chat reads the whole table once a message.
@@ -132,6 +136,10 @@ class Message(models.Model):
         }
 
 
+UNSHOWN = ("terms", "line", "outline")
+"""Columns of a message that are memory's, and may be as long as the text."""
+
+
 class Allowance(models.Model):
     """What a user may take of the models where that is not as the settings say, and what they have taken.
 
@@ -145,6 +153,8 @@ class Allowance(models.Model):
     requests_per_minute = models.PositiveIntegerField(null=True, blank=True)
     tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
     streams = models.PositiveIntegerField(null=True, blank=True)
+    readers = models.PositiveIntegerField(null=True, blank=True)
+    resummarize_per_hour = models.PositiveIntegerField(null=True, blank=True)
     minute = models.DateTimeField(null=True, editable=False)
     """When the minute began."""
     minute_requests = models.IntegerField(default=0, editable=False)
@@ -155,6 +165,9 @@ class Allowance(models.Model):
     """Held by those that began on that day and have not ended."""
     open_streams = models.IntegerField(default=0, editable=False)
     """Calls that have not ended, of whatever day."""
+    hour = models.DateTimeField(null=True, editable=False)
+    """When the hour began in which rebuilds of memory are counted."""
+    hour_rebuilds = models.IntegerField(default=0, editable=False, db_default=0)
     exported_at = models.DateTimeField(null=True, editable=False)
     """When all that is held about the user was last asked for."""
 

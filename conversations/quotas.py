@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
 from chatmemory.prepared import Select
-from conversations.limits import Limits, Refusal, Spent, Taken, Window
+from conversations.limits import HOUR, Limits, Refusal, Spent, Taken, Window
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
 
 logger = logging.getLogger(__name__)
@@ -55,6 +55,8 @@ _SENTENCES = {
     "requests_per_minute": "You may ask {allowed} times a minute.",
     "tokens_per_day": "This would go beyond your {allowed} tokens a day.",
     "streams": "You may have {allowed} answers written at the same time.",
+    "readers": "You may have {allowed} readers of your replies at the same time.",
+    "resummarize_per_hour": "You may have memory made anew {allowed} times an hour.",
     "exports": "You may ask for all that is held about you every {allowed} seconds.",
     "sign_ins": "Too many attempts to sign in.",
 }
@@ -163,6 +165,63 @@ def take_export(user_id: int) -> None:
     long_ago = Q(exported_at=None) | Q(exported_at__lte=Now() - timedelta(seconds=seconds))
     if not Allowance.objects.filter(long_ago, pk=user_id).update(exported_at=Now()):
         raise refused(Refusal("exports", seconds, seconds), user_id)
+
+
+def readers_allowed(user_id: int) -> int:
+    """How many readers of their replies a user may have in one process; 0: no limit."""
+    if not are_on():
+        return 0
+    own = Allowance.objects.filter(pk=user_id).values_list("readers", flat=True).first()
+    return settings.LIMITS.readers if own is None else own
+
+
+def take_rebuild(user_id: int) -> None:
+    """Count a rebuild of memory that a user asks for. Raises `RateLimited`, and `QuotaExceeded` when the day is spent.
+
+    Runs in the transaction in which it is asked for. What it takes is nobody's; so the count is all that bounds it.
+    """
+    if (refusal := _count_rebuild(user_id)) is not None:
+        raise refused(refusal, user_id)
+
+
+def rebuild_delay(user_id: int) -> int:
+    """Count one that a user causes by what is never refused, such as deleting a message; the seconds it is to wait."""
+    refusal = _count_rebuild(user_id)
+    return 0 if refusal is None else refusal.retry_after
+
+
+def is_refused(user_id: int) -> bool:
+    """Whether the next call of a user would be refused now. Reads alone, and promises nothing."""
+    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if are_on() else None
+    if row is None:
+        return False
+    taken = Taken(Window(row.minute, row.minute_requests), _spent(row), row.open_streams).at(row.now)
+    return taken.refusal(_limits(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
+
+
+def _count_rebuild(user_id: int) -> Refusal | None:
+    """Count it, unless that goes beyond the hour's limit, or not even an answer to nothing would fit into the day."""
+    if not are_on():
+        return None
+    Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
+    row = Allowance.objects.select_for_update().annotate(now=Now()).get(pk=user_id)
+    limits, now, answer = _limits(row), row.now, settings.LIMIT_OUTPUT_TOKENS_RESERVED
+    hour = Window(row.hour, row.hour_rebuilds, HOUR).at(now)
+    refusal = _spent(row).at(now).refusal(limits.tokens_per_day, answer, now)
+    refusal = refusal or hour.refusal("resummarize_per_hour", limits.resummarize_per_hour, now)
+    if refusal is None:
+        Allowance.objects.filter(pk=user_id).update(hour=hour.since, hour_rebuilds=hour.count + 1)
+    return refusal
+
+
+def _limits(row: Allowance) -> Limits:
+    own = (row.requests_per_minute, row.tokens_per_day, row.streams, row.resummarize_per_hour)
+    limits: Limits = settings.LIMITS
+    return limits.with_own(*own)
+
+
+def _spent(row: Allowance) -> Spent:
+    return Spent(row.day, row.day_tokens, row.day_reserved)
 
 
 def refund_expired() -> int:

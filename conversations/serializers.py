@@ -16,7 +16,7 @@ from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.services import TurnRequest
 from memory.policies import POLICIES
-from memory.policies.numbers import BadOption, Numbers, with_options
+from memory.policies.options import wrong_in
 from memory.sources import Source
 
 
@@ -82,20 +82,24 @@ JSON_DEPTH = 64
 
 
 def any_json(value: Any) -> Any:
-    """A JSON object from a client: no NUL and no lone surrogate in it, because the database takes neither."""
+    """A JSON object from a client, of bounded size: no NUL, no lone surrogate, because the database takes neither."""
     if not isinstance(value, dict):
         raise serializers.ValidationError("This must be a JSON object.")
     if _is_deeper(value, JSON_DEPTH):
         raise serializers.ValidationError(f"This is nested more than {JSON_DEPTH} deep.")
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        text.encode()
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
     except UnicodeEncodeError:
         raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
     except ValueError:
         raise serializers.ValidationError("This holds a number that JSON does not have.") from None
     if "\\u0000" in text.replace("\\\\", ""):
         raise serializers.ValidationError("This holds a NUL character.")
+    if size > settings.METADATA_MAX_BYTES:
+        raise serializers.ValidationError(
+            f"This is over the limit of {settings.METADATA_MAX_BYTES} bytes as JSON."
+        )
     return value
 
 
@@ -133,16 +137,9 @@ known_policy = OneOf("policy", lambda: POLICIES)
 known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
-def bad_options(policy: str, options: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `options` for that policy, a sentence each. Names that it does not know are no fault."""
-    numbers = POLICIES[policy].numbers() if policy in POLICIES else Numbers()
-    found = []
-    for name, value in options.items():
-        try:
-            with_options(numbers, {name: value})
-        except BadOption as bad:
-            found.append(str(bad))
-    return found
+def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `options` for that policy, a sentence each; `standing` are those that the chat has."""
+    return wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, standing) if policy in POLICIES else []
 
 
 SOURCES_MAX = 200
@@ -263,6 +260,7 @@ class ChatOut(serializers.ModelSerializer[Chat]):
         fields = [
             "id",
             "title",
+            "title_is_automatic",
             "policy",
             "options",
             "instructions",
@@ -290,19 +288,9 @@ class ChatIn(Strict):
         if attrs.keys() & {"policy", "options"}:
             chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
             options = attrs.get("options", chat.options)
-            if wrong := bad_options(attrs.get("policy", chat.policy), options):
+            if wrong := bad_options(attrs.get("policy", chat.policy), options, chat.options):
                 raise serializers.ValidationError({"options": wrong})
         return attrs
-
-
-class TokenIn(Strict):
-    username = Text(validators=[not_blank])
-    password = Text(trim_whitespace=False)
-
-
-class TokenOut(serializers.Serializer[Any]):
-    token = serializers.CharField()
-    expires_at = serializers.DateTimeField(allow_null=True)
 
 
 class PriceOut(serializers.Serializer[Any]):

@@ -32,6 +32,7 @@ from conversations import finishing, quotas
 from conversations.finishing import Pending
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.quotas import Reservation
+from conversations.titles import automatic_title
 from memory import services as memory
 from memory.sources import Source
 from memory.stored_terms import stored_terms
@@ -116,20 +117,27 @@ def create_chat(owner: User, **fields: Any) -> Chat:
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change what a client may change; a new policy or new options rebuild the memory. Raises NotFound."""
+    """Change what a client may change. A new policy rebuilds the memory; new options do where they must.
+
+    Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
+    """
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is None:
             raise NotFound("There is no such chat any more.")
         chat = locked
-        remembered_otherwise = any(
-            name in changes and changes[name] != getattr(chat, name) for name in ("policy", "options")
-        )
+        new = {name for name, value in changes.items() if value != getattr(chat, name)}
+        if "title" in new:
+            changes = {**changes, "title_is_automatic": False}
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
-        if remembered_otherwise:
+        if "policy" in new:
+            if chat.last_seq:
+                quotas.take_rebuild(chat.owner_id)
             memory.policy_changed(chat)
+        elif "options" in new:
+            memory.options_changed(chat)
     return chat
 
 
@@ -282,7 +290,11 @@ def require_idle(chat: Chat) -> None:
 
 def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
     chat.last_seq += 1
-    chat.save(update_fields=["last_seq", "updated_at"])
+    changed = ["last_seq", "updated_at"]
+    if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
+        chat.title, chat.title_is_automatic = automatic_title(request.message), True
+        changed += ["title", "title_is_automatic"]
+    chat.save(update_fields=changed)
     now = timezone.now()
     message = Message(
         chat=chat,

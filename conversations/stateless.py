@@ -59,13 +59,13 @@ async def events(asked: Asked) -> AsyncIterator[bytes]:
     yield sse.event(f"message.{ending}", {"message": message, **error})
 
 
-async def whole(asked: Asked) -> dict[str, Any]:
-    """The final message of the API, without the ids of a chat."""
+async def whole(asked: Asked) -> tuple[dict[str, Any], int | None]:
+    """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
     with Reading(asked) as reading:
         while not reading.is_over:
             await reading.more(following.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        return reading.message()
+        return reading.message(), reading.retry_after
 
 
 class Reading:
@@ -110,6 +110,11 @@ class Reading:
     async def settle(self) -> None:
         """Settle what the reply has taken, now that it has ended. One that is left is settled by itself."""
         await asyncio.shield(self._settled())
+
+    @property
+    def retry_after(self) -> int | None:
+        """Of a reply that failed: seconds for which the upstream wants to be left alone."""
+        return self._reply.error.retry_after if self._reply.error else None
 
     def message(self) -> dict[str, Any]:
         """The reply as it ended."""

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth import authenticate
 from django.db.models import Q
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from knox.models import AuthToken
-from rest_framework.exceptions import AuthenticationFailed, ValidationError
-from rest_framework.permissions import AllowAny
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory.errors import InvalidRequest
 from chatmemory.http import PAGING, CursorPages, caller
 from chatmemory.llm import registry
-from conversations import forgetting, services, signing_in
-from conversations.models import ActiveReply, Chat, Message
+from conversations import forgetting, services
+from conversations.models import UNSHOWN, ActiveReply, Chat, Message
 from conversations.serializers import (
     ChatIn,
     ChatOut,
@@ -29,50 +24,7 @@ from conversations.serializers import (
     EditIn,
     MessageOut,
     ModelsOut,
-    TokenIn,
-    TokenOut,
 )
-
-TOKEN_DAYS = 30
-"""Life of a token that was got with a password."""
-
-
-class TokenView(APIView):
-    """Tokens: got with a password, revoked with themselves."""
-
-    @extend_schema(
-        request=TokenIn,
-        responses={201: TokenOut},
-        auth=[],
-        summary="Get a token with a password",
-        tags=["account"],
-    )
-    def post(self, request: Request) -> Response:
-        body = TokenIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        taken = signing_in.take(body.validated_data["username"], request.META.get("REMOTE_ADDR", ""))
-        user = authenticate(request._request, **body.validated_data)
-        if user is None:
-            raise AuthenticationFailed("Wrong username or password.")
-        signing_in.give_back(taken)
-        token, text = AuthToken.objects.create(user, expiry=timedelta(days=TOKEN_DAYS))
-        return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
-
-    @extend_schema(request=None, responses={204: None}, summary="Revoke the token in use", tags=["account"])
-    def delete(self, request: Request) -> Response:
-        if not isinstance(request.auth, AuthToken):
-            raise InvalidRequest("This request was not made with a token.")
-        request.auth.delete()
-        return Response(status=204)
-
-    def get_permissions(self) -> Any:
-        return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
-
-    def get_authenticators(self) -> Any:
-        # A stale token sent along must not keep its owner from getting a new one.
-        return (
-            [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
-        )
 
 
 class ChatPages(CursorPages):
@@ -168,7 +120,8 @@ def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
     pages = MessagePages()
     # In this order: a reply that becomes final in between is then found twice, never not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
-    page = pages.paginate_queryset(Message.objects.filter(chat=chat), request, view=view) or []
+    rows = Message.objects.filter(chat=chat).defer(*UNSHOWN)
+    page = pages.paginate_queryset(rows, request, view=view) or []
     return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
 
 

@@ -16,8 +16,18 @@ from typing import Any
 from django.conf import settings
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import ChatModel, Completion, Prompt, PromptMessage, UpstreamError, Usage
+from chatmemory.llm.protocol import (
+    ChatModel,
+    Completion,
+    Prompt,
+    PromptMessage,
+    UpstreamError,
+    Usage,
+    storable_cost,
+)
+from chatmemory.llm.reasoning import output_limit
 from memory import acceptance
+from memory.control_tokens import disarm
 from memory.limits import MemoryLimits
 from memory.policies import prompt_hash
 from memory.policies.answers import without_unseen
@@ -59,9 +69,10 @@ class Answer:
 class FoldFailed(Exception):
     """The summarizer gave nothing to go by. `code` is an upstream's or a refusal's; the message is ours."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after = retry_after
 
 
 @dataclass(slots=True)
@@ -110,7 +121,7 @@ def ask_summarizer(folding: Folding, *, chat_id: str, builtin: bool, timeout: fl
     try:
         state, faults = _best(folding, calls)
     except UpstreamError as error:
-        raise FoldFailed(error.code, str(error)) from error
+        raise FoldFailed(error.code, str(error), error.retry_after) from error
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
     return Answer(
@@ -176,7 +187,8 @@ def _folded(folding: Folding, calls: _Calls, behind: str = "") -> _Taken:
 def _call(calls: _Calls, ask: Ask) -> Completion | None:
     """One call; None where it failed and the policy can do without."""
     prompt = _prompt(ask, calls.chat_id, hosted=calls.is_hosted)
-    variant = replace(settings.SUMMARIZER, max_output_tokens=ask.max_output_tokens)
+    limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
+    variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
     calls.sent.append(prompt)
     try:
         left = max(0.05, calls.until - time.monotonic())
@@ -197,8 +209,9 @@ def _prompt(ask: Ask, chat_id: str, *, hosted: bool) -> Prompt:
         and settings.PROMPT_ID_SUMMARY_GLOBAL
         and settings.OPENAI_API_STYLE == "responses"
     )
+    disarms = hosted and registry.disarms_control_tokens()
     return Prompt(
-        messages=(PromptMessage("user", ask.input),),
+        messages=(PromptMessage("user", disarm(ask.input) if disarms else ask.input),),
         instructions="" if use_hosted else ask.instructions,
         cache_key=chat_id,
         hosted_prompt=(settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL)
@@ -230,4 +243,4 @@ def _cost(said: Sequence[Completion], is_free: bool) -> Decimal | None:
     price = settings.SUMMARIZER.price
     if price is None or any(answer.usage is None for answer in said):
         return None
-    return sum((price.cost(answer.usage) for answer in said if answer.usage), Decimal(0))
+    return storable_cost(sum((price.cost(answer.usage) for answer in said if answer.usage), Decimal(0)))

@@ -7,7 +7,9 @@ built-in summarizer in the end. What the answer is good for is not known here.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -15,12 +17,16 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory import faults
+from chatmemory.db import UNSTORABLE
 from memory import daily, leasing
 from memory.asking import Answer, FoldFailed, Folding, ask_summarizer
 from memory.models import ConversationBrief, Kind
 from memory.pacing import backoff_seconds
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+NOT_STORED = "not_stored"
 
 
 class LeaseLost(Exception):
@@ -52,10 +58,34 @@ def attempt(
     return answer
 
 
+def storing(brief: ConversationBrief, kind: Kind, store: Callable[[], T]) -> T:
+    """What `store` returns, which writes what attempts brought. An answer that no column takes counts as a failed one.
+
+    Raises `FoldFailed` when that was written down. What a rebuild has come to so far goes: it could never be stored.
+    """
+    try:
+        return store()
+    except UNSTORABLE as exc:
+        logger.error(
+            "memory does not fit the database",
+            extra={"chat": str(brief.chat_id), "kind": kind.value, "error": type(exc).__name__},
+        )
+        number, message = brief.attempts + 1, "What the summarizer answered does not fit the database."
+        leasing.held(brief.chat_id, brief.lease_owner).update(attempts=number, rebuild=None)
+        _failed(brief, number, kind, NOT_STORED, message)
+        raise FoldFailed(NOT_STORED, message) from exc
+
+
 def forgive(brief: ConversationBrief) -> None:
-    """The upstream answered: its failures count no more, whatever becomes of the answer."""
+    """The upstream answered: its failures count no more, whatever becomes of the answer.
+
+    Only those of storing do: else a rebuild that can never be stored would be made, and paid for, again and again.
+    """
     mine = leasing.held(brief.chat_id, brief.lease_owner)
-    mine.update(attempts=0, next_attempt_at=None, last_error=None)
+    if (brief.last_error or {}).get("code") == NOT_STORED:
+        mine.update(attempts=brief.attempts, next_attempt_at=None)
+    else:
+        mine.update(attempts=0, next_attempt_at=None, last_error=None)
 
 
 def _begin(brief: ConversationBrief, number: int, *, builtin: bool) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
 from django_q.brokers import Broker
 from django_q.brokers.orm import ORM
 
@@ -19,6 +19,10 @@ from memory import watched
 
 AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
 """What is raised while the database, or whatever else the queue stands on, does not answer."""
+
+
+class QueueAway(OSError):
+    """The queue does not answer, or did not a moment ago. The database may well."""
 
 
 class CanariesFirst(Broker):
@@ -37,15 +41,18 @@ class CanariesFirst(Broker):
         return super().dequeue()  # type: ignore[no-untyped-call]  # django-q2's
 
 
-class OrmBroker(CanariesFirst, ORM):
-    plain = ORM
+class FirstInFirstOut(ORM):
+    """django-q2's own takes tasks in whatever order the database finds them."""
+
+    @staticmethod
+    def get_connection(list_key: str | None = None) -> Any:
+        return ORM.get_connection(list_key or "").order_by("pk")
 
 
-if settings.Q_BROKER == "redis":
-    from django_q.brokers import redis_broker
-    from redis.exceptions import RedisError
+class OrmBroker(CanariesFirst, FirstInFirstOut):
+    plain = FirstInFirstOut
 
-    AWAY = (*AWAY, RedisError)
-
-    class RedisBroker(CanariesFirst, redis_broker.Redis):  # type: ignore[name-defined,misc]  # it exports nothing
-        plain = redis_broker.Redis  # type: ignore[attr-defined]  # as above
+    def payloads(self, at_most: int) -> list[str]:
+        """Of the tasks that wait, as they were signed."""
+        rows = self.get_connection().filter(key=self.list_key, lock__lte=timezone.now())
+        return list(rows.values_list("payload", flat=True)[:at_most])

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Collection
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
 
 from conversations.models import Message, Status
-from memory import acceptance, queueing
+from memory import acceptance, dispatch
 from memory.chat_limits import limits_of
+from memory.grounding import unsaid_in
 from memory.loading import each_turn, stored_state
 from memory.models import Card, ContextRecord, ContextText, ConversationBrief, Kind
 from memory.planned import Plan
@@ -30,8 +33,10 @@ from memory.turns import Turn
 
 logger = logging.getLogger(__name__)
 
-BROUGHT = ("new_url", "new_instruction")
+BROUGHT = ("new_url", "new_instruction", "unsaid")
 """Why a card is refused that reads well."""
+TOKEN_CHARS = 20
+"""More than a token has, to tell about how far a source was shown that was cut."""
 
 
 def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
@@ -67,17 +72,20 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
         return Card.MISSING
     turns = _covered(brief, reply, Plan.from_json(record["plan"]))
     try:
-        state = _told(brief, reply, record, turns, text)
+        spoken = _Spoken(brief, reply, record, turns)
+        state = _told(brief, spoken, text)
     except Refusal as refusal:
         if refusal.reason in BROUGHT:
             _note(brief, refusal)
         return Card.MALFORMED
+    # What it left out may have been about turns that it would fold.
+    turns = [] if spoken.has_unsaid else turns
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
         brief.last_error = None
     write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
     if (brief.due or brief.requested) and not waited:
-        queueing.enqueue_fold(brief.chat_id)
+        dispatch.hint(brief)
     return Card.KEPT
 
 
@@ -107,32 +115,77 @@ def _told_themselves(turns: list[Turn]) -> bool:
     return not replies or kept.count() == len(replies)
 
 
-def _told(
-    brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn], text: str
-) -> State:
-    """The state after the card `text`. Raises `Refusal`."""
-    before = stored_state(brief)
-    after = told_by_reply(before, text, limits_of(brief))
-    question = reply.reply_to.content if reply.reply_to else ""
-    shown = [question, reply.content, *acceptance.said_in(turns)]
+class _Spoken:
+    """What may be remembered of a reply's turn, and what may not: said by somebody, or only given to the model."""
+
+    def __init__(self, brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn]):
+        question = reply.reply_to.content if reply.reply_to else ""
+        self._brief, self._reply, self._record = brief, reply, record
+        self.near = [question, reply.content, *acceptance.said_in(turns)]
+        """The turn itself, and those that its card folds."""
+        self.has_unsaid = False
+        """Something was left out of the card, because nobody said it."""
+
+    @cached_property
+    def said(self) -> list[str]:
+        """The same, and the turns that the model was shown besides, verbatim and as lines."""
+        turns = planned_turns(self._reply.chat_id, Plan.from_json(self._record["plan"]))
+        return [*self.near, *acceptance.said_in(turns), *(turn.line for turn in turns)]
+
+    @cached_property
+    def instructions(self) -> list[str]:
+        """The chat's and the turn's."""
+        own = self._texts.get(self._record["turn_instructions_hash"], "")
+        return [text for text in (self._brief.chat.instructions, own) if text]
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Those that were shown, title and text, about as far as they were."""
+        given = json.loads(self._texts.get(self._record["sources_hash"], "[]"))
+        clips = self._record["plan"]["sources"]
+        shown = [(source, clip) for source, clip in zip(given, clips, strict=False) if clip != 0]
+        return [
+            part for (title, text), clip in shown for part in (title, text[: clip and clip * TOKEN_CHARS])
+        ]
+
+    def unsaid(self, texts: Collection[str]) -> Collection[str]:
+        """Those of a card's texts that stem from instructions or sources, and that nobody said."""
+        material = [*self.instructions, *self.sources]
+        if not material:
+            return ()
+        before = [*acceptance.texts_of(stored_state(self._brief))]
+        new = set(texts).difference(before)
+        found = unsaid_in(new, material, [*before, *self.near])
+        found = unsaid_in(found, material, [*before, *self.said]) if found else found
+        self.has_unsaid = self.has_unsaid or bool(found)
+        return found
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        hashes = {self._record["turn_instructions_hash"], self._record["sources_hash"]} - {""}
+        if not hashes:
+            return {}
+        rows = ContextText.objects.filter(chat_id=self._reply.chat_id, sha256__in=hashes)
+        return dict(rows.values_list("sha256", "text"))
+
+
+def _told(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
+    """The state after the card `text`. Raises `Refusal`.
+
+    An order or a link that a source brought refuses the card: what else is in it came from the same pen. What stems
+    from instructions, or is copied from a source, is left out of it.
+    """
+    before, limits = stored_state(brief), limits_of(brief)
+    whole = told_by_reply(before, text, limits)
     try:
-        acceptance.check(before, after, shown)
+        acceptance.check(before, whole, spoken.near)
     except Refusal:
-        # Seldom enough for some queries more: its model may have told of anything else in the prompt.
-        acceptance.check(before, after, [*shown, brief.chat.instructions, *_prompted(reply, record)])
+        # Seldom enough for some queries more.
+        acceptance.check(before, whole, [*spoken.said, *spoken.instructions])
+    after = told_by_reply(before, text, limits, spoken.unsaid)
+    if spoken.has_unsaid:
+        acceptance.check(before, after, spoken.said)
     return after
-
-
-def _prompted(reply: Message, record: dict[str, Any]) -> list[str]:
-    """What else the model was sent: turns verbatim and as lines, and what the client gave it for the question."""
-    turns = planned_turns(reply.chat_id, Plan.from_json(record["plan"]))
-    hashes = [record["turn_instructions_hash"], record["sources_hash"]]
-    texts = dict(
-        ContextText.objects.filter(chat_id=reply.chat_id, sha256__in=hashes).values_list("sha256", "text")
-    )
-    sources = json.loads(texts.get(record["sources_hash"], "[]"))
-    told = [texts.get(record["turn_instructions_hash"], ""), *acceptance.strings_in(sources)]
-    return [*told, *acceptance.said_in(turns), *(turn.line for turn in turns)]
 
 
 def _note(brief: ConversationBrief, refusal: Refusal) -> None:

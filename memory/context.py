@@ -16,9 +16,11 @@ from types import MappingProxyType
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt
+from memory.control_tokens import disarm
 from memory.excerpts import Excerpt, Said
 from memory.limits import MemoryLimits
 from memory.material import Material, gather
+from memory.pin_section import NO_PINS, PinSection
 from memory.plan import choose_within
 from memory.planned import Plan
 from memory.policies.card import tool_of
@@ -41,6 +43,15 @@ class Asked:
     cache_key: str = ""
     card_tool_tokens: int = 0
     """What a card may have that the model is to give by calling a tool; 0: it is sent no tool."""
+    disarms: bool = False
+    """Control tokens of models are broken in all of the prompt."""
+
+    def disarmed(self) -> Asked:
+        """The same without control tokens of models."""
+        sources = tuple(Source(disarm(source.title), disarm(source.text)) for source in self.sources)
+        return replace(
+            self, question=disarm(self.question), instructions=disarm(self.instructions), sources=sources
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +84,13 @@ def assemble(
     window_turns: int,
     anchor_seq: int,
     excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    lean: bool = False,
     said: Mapping[int, Said] = NOTHING_SAID,
+    pinned: PinSection = NO_PINS,
 ) -> Context:
     """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
-    whatever the text.
+    whatever the text. `pinned` stands before it, and has its room beside that.
 
     `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
     shows verbatim, `said` the messages that its excerpts quote. The context's own plan is the one to store.
@@ -84,16 +98,32 @@ def assemble(
     count = _remembering(count_tokens)
 
     def render(planned: Plan) -> list[Rendered]:
-        return render_memory(planned, state, turns, said, count)
+        return render_memory(replace(planned, disarms=asked.disarms), state, turns, said, count)
 
+    asked = asked.disarmed() if asked.disarms else asked
     memory = render(plan)
     if _tokens(memory) > limits.prompt_budget:
         material = gather(
-            state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq, excerpts
+            state,
+            turns,
+            older_turns,
+            older_from_seq,
+            limits,
+            window_turns,
+            anchor_seq,
+            excerpts,
+            recall_tokens,
+            lean=lean,
         )
         plan, memory = _smaller(plan, memory, material, render)
     sources = fit_sources(asked.sources, limits.sources_budget)
-    plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens)
+    plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens, disarms=asked.disarms)
+    if pinned.shown:
+        plan = replace(
+            plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
+        )
+        pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
+        memory = [*render_memory(pins_alone, (), (), {}, count, pinned.texts), *memory]
     return _finish(plan, memory, asked, count)
 
 
@@ -119,13 +149,15 @@ def rebuild(
     turns: Sequence[Turn],
     asked: Asked,
     said: Mapping[int, Said] = NOTHING_SAID,
+    pinned: Mapping[str, str] | None = None,
 ) -> Context:
     """The context that `plan` was stored for, from the texts it names.
 
     Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
     """
     count = _remembering(count_tokens)
-    return _finish(plan, render_memory(plan, state, turns, said, count), asked, count)
+    asked = asked.disarmed() if plan.disarms else asked
+    return _finish(plan, render_memory(plan, state, turns, said, count, pinned), asked, count)
 
 
 def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -178,7 +210,8 @@ def _tokens(memory: Sequence[Rendered]) -> int:
 
 def _clipped(plan: Plan) -> int:
     ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
-    return ends + sum(shown.clipped for shown in plan.verbatim)
+    pins = sum(pin.clip is not None for pin in plan.pins)
+    return ends + pins + sum(shown.clipped for shown in plan.verbatim)
 
 
 def _remembering(count: Callable[[str], int]) -> Count:

@@ -14,30 +14,30 @@ from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Now
 
 from chatmemory.llm import registry
-from chatmemory.llm.embeddings import Embedded
+from chatmemory.llm.embeddings import Embedded, Embedder
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import UpstreamError
 from conversations.models import SPOKEN, Chat, Message, Role
 from memory import queueing
+from memory.broker import QueueAway
 from memory.loading import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
 
 logger = logging.getLogger(__name__)
 
-BATCH = 128
-"""Messages of one request."""
 SECONDS = 20.0
 """That a request may take; until then nobody else begins the same."""
 CHARS = 2500
 """What of a message its vector is made of: models take so much, and their vectors of more say little."""
 MAX_WAIT = 600
 CHATS_OF_A_SWEEP = 20
+MAX_QUEUED = 1000
+"""Tasks that a sweep reads from the queue, to add none that waits there."""
 
 
 def has_been_said(chat_id: UUID) -> None:
@@ -60,15 +60,18 @@ def enqueue_missing() -> int:
     """Hint the queue at chats that have messages without vectors; how many."""
     if not registry.embeds():
         return 0
-    current = Q(embedded__model=settings.MEMORY_EMBEDDINGS_MODEL) & Q(
-        embedded__dimensions=settings.MEMORY_EMBEDDINGS_DIMENSIONS
-    )
+    embedder = registry.embedder()
+    current = Q(embedded__model=embedder.model, embedded__dimensions=embedder.dimensions)
     whole = current & Q(embedded__through_seq__gte=F("last_seq"))
     waits = Q(embedded__next_attempt_at__gt=Now())
     behind = Chat.objects.exclude(Q(last_seq=0) | whole | waits).order_by("-updated_at")
-    chats = list(behind.values_list("pk", flat=True)[:CHATS_OF_A_SWEEP])
+    try:
+        queued = queueing.waiting_chats(queueing.EMBED_TASK, MAX_QUEUED)
+    except QueueAway:
+        return 0
+    chats = list(behind.exclude(pk__in=queued).values_list("pk", flat=True)[:CHATS_OF_A_SWEEP])
     for chat_id in chats:
-        queueing.enqueue_embedding(chat_id)
+        queueing.enqueue_embedding(chat_id, lost=True)
     return len(chats)
 
 
@@ -82,27 +85,28 @@ def catch_up(chat_id: UUID, until: float) -> bool:
 
 def _embed_some(chat_id: UUID) -> bool:
     """One batch. True if it was stored, or was outrun, and there may be more."""
-    work = _claim(chat_id)
+    embedder = registry.embedder()
+    work = _claim(chat_id, embedder)
     epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
     if work is None or epoch is None:
         return False
-    said = _said_after(chat_id, work.through_seq)
+    said = _said_after(chat_id, work.through_seq, embedder.batch)
     known = set(MessageEmbedding.objects.filter(chat_id=chat_id, seq__in=said).values_list("seq", flat=True))
     missing = {seq: text for seq, text in said.items() if text.strip() and seq not in known}
     try:
-        made = _embed([text[:CHARS] for text in missing.values()])
+        made = _embed(embedder, [text[:CHARS] for text in missing.values()])
     except UpstreamError as error:
         logger.warning(
             "embeddings failed",
             extra={"chat": str(chat_id), "code": error.code, "attempt": work.attempts + 1},
         )
         return False
-    _store(chat_id, epoch, missing, made, max(said, default=work.through_seq))
-    return len(said) == BATCH
+    _store(work, epoch, missing, made, max(said, default=work.through_seq))
+    return len(said) == embedder.batch
 
 
-def _said_after(chat_id: UUID, seq: int) -> dict[int, str]:
-    """What the next messages say, by seq; "" where that is not part of a turn. A batch, of finished turns alone."""
+def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
+    """What the next messages of finished turns say, `most` of them, by seq; "" where one is not part of a turn."""
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=seq).order_by("seq")
     if (pending := pending_seq(chat_id)) is not None:
         rows = rows.filter(seq__lt=pending)
@@ -111,15 +115,12 @@ def _said_after(chat_id: UUID, seq: int) -> dict[int, str]:
         default=Value(""),
         output_field=TextField(),
     )
-    return dict(rows.values_list("seq", of_turns)[:BATCH])
+    return dict(rows.values_list("seq", of_turns)[:most])
 
 
-def _claim(chat_id: UUID) -> ChatEmbeddings | None:
+def _claim(chat_id: UUID, embedder: Embedder) -> ChatEmbeddings | None:
     """The chat's row, if its time has come; counted as an attempt. What another model made goes."""
-    wanted = {
-        "model": settings.MEMORY_EMBEDDINGS_MODEL,
-        "dimensions": settings.MEMORY_EMBEDDINGS_DIMENSIONS,
-    }
+    wanted = {"model": embedder.model, "dimensions": embedder.dimensions}
     if not Chat.objects.filter(pk=chat_id).exists():
         return None
     row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=wanted)
@@ -136,13 +137,13 @@ def _claim(chat_id: UUID) -> ChatEmbeddings | None:
     return row if taken else None
 
 
-def _embed(texts: list[str]) -> Embedded:
-    return registry.embedder().embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
+def _embed(embedder: Embedder, texts: list[str]) -> Embedded:
+    return embedder.embed_now(texts, timeout=SECONDS) if texts else Embedded((), 0)
 
 
-def _store(chat_id: UUID, epoch: int, seqs: Iterable[int], made: Embedded, through_seq: int) -> None:
+def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], made: Embedded, through_seq: int) -> None:
     """Keep what was made, unless something was taken out of the chat meanwhile. What it cost is kept in any case."""
-    price = price_of(settings.MEMORY_EMBEDDINGS_MODEL)
+    chat_id, price = work.chat_id, price_of(work.model)
     cost = made.tokens * price.input / 1_000_000 if price else Decimal(0)
     rows = [
         MessageEmbedding(chat_id=chat_id, seq=seq, vector=vector)
@@ -151,11 +152,11 @@ def _store(chat_id: UUID, epoch: int, seqs: Iterable[int], made: Embedded, throu
     done = {"attempts": 0, "next_attempt_at": None}
     with transaction.atomic():
         brief = ConversationBrief.objects.select_for_update().filter(pk=chat_id, epoch=epoch).first()
-        work = ChatEmbeddings.objects.filter(pk=chat_id)
-        work.update(tokens=F("tokens") + made.tokens, cost_usd=F("cost_usd") + cost, **done)
+        row = ChatEmbeddings.objects.filter(pk=chat_id)
+        row.update(tokens=F("tokens") + made.tokens, cost_usd=F("cost_usd") + cost, **done)
         if brief is not None:
             MessageEmbedding.objects.bulk_create(rows, ignore_conflicts=True)
-            work.update(through_seq=through_seq)
+            row.update(through_seq=through_seq)
     if rows:
         logger.info(
             "messages embedded",

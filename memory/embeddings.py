@@ -21,6 +21,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.breaker import REST_SECONDS, Breaker
 from chatmemory.llm.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
+from conversations import quotas
 from conversations.models import Message, Role
 from memory.fusing import Near
 from memory.models import ChatEmbeddings
@@ -31,12 +32,19 @@ logger = logging.getLogger(__name__)
 QUESTION_CHARS = 4000
 
 _breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
-"""One for each endpoint and model, that is, one a process: so no turn waits for an endpoint that is dead."""
+"""One for each endpoint and model, that is, one a process: so no turn waits for one that is dead, or too slow."""
 
 
 def knows_meanings(user: User, chat_id: UUID) -> bool:
-    """Whether that chat of that user has vectors to look for a question's neighbours in. No statement where off."""
-    return registry.embeds() and _of(chat_id).filter(chat__owner=user).exists()
+    """Whether that chat of that user has vectors to look for a question's neighbours in. No statement where off.
+
+    Not where the turn would be refused: a question that nobody answers is not embedded either.
+    """
+    return (
+        registry.embeds()
+        and _of(chat_id).filter(chat__owner=user).exists()
+        and not quotas.is_refused(user.pk)
+    )
 
 
 def last_question(chat_id: UUID) -> str:
@@ -82,11 +90,9 @@ def _breaker_of(embedder: Embedder) -> Breaker:
 
 def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
     """The chat's row, if its vectors are those of the model in use."""
+    embedder = registry.embedder()
     return ChatEmbeddings.objects.filter(
-        chat_id=chat_id,
-        through_seq__gt=0,
-        model=settings.MEMORY_EMBEDDINGS_MODEL,
-        dimensions=settings.MEMORY_EMBEDDINGS_DIMENSIONS,
+        chat_id=chat_id, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
 
-from chatmemory.llm.protocol import Price, Usage
+from chatmemory.llm.protocol import Price, Usage, Variant
+from chatmemory.llm.reasoning import output_limit
 from memory.limits import MemoryLimits
 from memory.policies.numbers import numbers_in
 from memory.policies.protocol import Policy, State
@@ -79,17 +80,17 @@ def estimate(
     state: State,
     limits: MemoryLimits,
     *,
-    price: Price | None,
+    summarizer: Variant,
     is_free: bool,
     call_ms: Sequence[int],
 ) -> Estimate:
     """What folding `span` by `policy` takes, with a state about as large as `state` sent along.
 
-    `price` is the summarizer's; `call_ms` is how long its last calls took.
+    `call_ms` is how long the summarizer's last calls took.
     """
     bites, again = bites_of(span, limits.bite_tokens), _calls_a_bite(policy, limits)
     calls = bites * again
-    first, later = _call(policy, State(), limits), _call(policy, state, limits)
+    first, later = (_call(policy, before, limits, summarizer) for before in (State(), state))
     sent = (
         span.tokens * again + (first.input_tokens + (bites - 1) * later.input_tokens) * again if bites else 0
     )
@@ -102,8 +103,8 @@ def estimate(
         output_tokens=out,
         output_most=most,
         is_free=is_free,
-        cost_usd=_cost(sent, out, price, is_free=is_free),
-        cost_most=_cost(sent, most, price, is_free=is_free),
+        cost_usd=_cost(sent, out, summarizer.price, is_free=is_free),
+        cost_most=_cost(sent, most, summarizer.price, is_free=is_free),
         minutes=bites * median(call_ms) / 60_000 if call_ms else None,
     )
 
@@ -131,13 +132,15 @@ def _calls_a_bite(policy: Policy, limits: MemoryLimits) -> int:
     return int(getattr(numbers_in(limits, policy.name, policy.numbers), "calls", 1))
 
 
-def _call(policy: Policy, state: State, limits: MemoryLimits) -> Call:
+def _call(policy: Policy, state: State, limits: MemoryLimits, summarizer: Variant) -> Call:
     """What a call is besides its turns, read off the request for a turn of next to nothing."""
     ask = policy.ask(state, (_NEXT_TO_NOTHING,), limits)
     if ask is None:
         return Call(0, 0, 0)
     return Call(
-        count_tokens(ask.instructions) + count_tokens(ask.input), ask.answer_tokens, ask.max_output_tokens
+        count_tokens(ask.instructions) + count_tokens(ask.input),
+        ask.answer_tokens,
+        output_limit(summarizer, ask.max_output_tokens),
     )
 
 

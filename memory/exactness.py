@@ -11,13 +11,14 @@ from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status
 from memory.context import Context
-from memory.models import ContextRecord, SummaryRevision
+from memory.models import ContextRecord, Pin, SummaryRevision
 from memory.planned import RENDERER, Plan
 
 DELETED = "A message that was in it has been deleted."
 EDITED = "A message that was in it has been edited."
 SUMMARY = "A message that its summary told of has been edited or deleted."
 RENDERED = "It was sent by an earlier version of this program, which wrote prompts another way."
+PINNED = "A pin that was in it has been removed or changed."
 OTHER = "Something that it was made from has changed."
 
 
@@ -25,7 +26,7 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, recorded_hash:
     """Why `context`, rebuilt for `reply`, is not what was sent; None if it is, to the letter."""
     if context.prompt_hash == recorded_hash:
         return None
-    found = [*_changed(reply, context.plan), *_forgotten(reply)]
+    found = [*_changed(reply, context.plan), *_forgotten(reply), *_unpinned(reply, context.plan)]
     if not found and context.plan.renderer != RENDERER:
         found.append(RENDERED)
     return " ".join(found) or OTHER
@@ -48,6 +49,15 @@ def _changed(reply: Message | ActiveReply, plan: Plan) -> list[str]:
     }
     is_edited = bool(statuses - {Status.DELETED})
     return [DELETED] * (Status.DELETED in statuses) + [EDITED] * is_edited
+
+
+def _unpinned(reply: Message | ActiveReply, plan: Plan) -> list[str]:
+    """What became of pins: one that is gone, or whose message was edited."""
+    ids = {pin.id for pin in plan.pins}
+    if not ids:
+        return []
+    rows = Pin.objects.filter(chat_id=reply.chat_id, pk__in=ids, message__edited_at__isnull=True)
+    return [PINNED] if rows.count() < len(ids) else []
 
 
 def _spans(plan: Plan) -> Iterable[tuple[int, int]]:

@@ -18,10 +18,10 @@ from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 
 LEFT_OUT = "[…]"
 """Stands where a message goes on."""
-LABEL = 15
-"""What the mark of an excerpt costs, which messages that follow each other share."""
-AROUND = LABEL + 5
-"""At least what the mark of an excerpt of one message, who says it and the lines between cost."""
+DAY = 9
+"""At least what the line with the day costs, which messages of one day that follow each other share."""
+AROUND = DAY + 9
+"""At least what the day of one message costs, its number, who says it, and the lines between."""
 MORE = 8
 """The same of the signs around a piece of a message."""
 
@@ -74,7 +74,7 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Said
 
 
 def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, Said]) -> str:
-    """Messages that follow each other as they are shown: where and when they were said, and by whom what.
+    """Messages that follow each other as they are shown: when they were said, then each with its number and speaker.
 
     "" where nothing of them is left.
     """
@@ -85,10 +85,8 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, Said]) -> str:
     ]
     if not shown:
         return ""
-    first, last = shown[0][0], shown[-1][0]
-    where = f"message {first.seq}" if first.seq == last.seq else f"messages {first.seq}–{last.seq}"
-    sides = (f"{'User' if one.is_user else 'Assistant'}: {text}" for one, text in shown)
-    return "\n".join([f"[{where}, {first.on}]", *sides])
+    sides = (f"[{one.seq}] {'User' if one.is_user else 'Assistant'}: {text}" for one, text in shown)
+    return "\n".join([f"[{shown[0][0].on}]", *sides])
 
 
 def _quoted(text: str, quotes: Sequence[Quote]) -> str:

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from memory.planned import Plan, Quote, Shown
 from memory.policies.protocol import FAULTS
+from memory.relevance import REASONS
 
 SECTION_NAMES = {
     "instructions": "Instructions",
+    "pins": "Pins",
     "summary": "Summary",
     "data": "Important data",
     "facts": "Facts",
@@ -113,15 +115,29 @@ def _verbatim(plan: Plan) -> Iterator[Said]:
 
 def _recalled(plan: Plan) -> Iterator[Said]:
     if not plan.recalled:
+        yield from _nothing_recalled(plan)
         return
     quotes = [quote for excerpt in plan.recalled for quote in excerpt]
     seqs = sorted({quote.seq for quote in quotes})
     count = len(seqs)
     messages, them = ("1 earlier message", "it") if count == 1 else (f"{count} earlier messages", "them")
     where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
+    why = f" {REASONS[plan.recall.reason]}" if plan.recall else ""
     yield Said(
-        f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.", seqs[0]
+        f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.{why}",
+        seqs[0],
     )
+
+
+def _nothing_recalled(plan: Plan) -> Iterator[Said]:
+    """Why not, where something might have been."""
+    if plan.recall and plan.recall.reason not in ("all_shown", "no_words"):
+        why = (
+            REASONS[plan.recall.reason]
+            if plan.recall.sought == "none"
+            else "Nothing that was found has room."
+        )
+        yield Said(f"No earlier turn came back. {why}")
 
 
 def _sources(plan: Plan) -> Iterator[Said]:

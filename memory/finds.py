@@ -1,7 +1,8 @@
 """Finds of a question's words in an index → the messages to look at closely. Pure, and the same for every chat.
 
 Words are bits of a number, the first the lowest: what stands at one place is one number, and what its words are worth
-together is reckoned once, however many places have the same. What the messages say is looked at in `memory.ranking`.
+together is reckoned once, however many places have the same. Which of them are worth a closer look, and what they say,
+is decided in `memory.ranking`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from memory.questions import Question
 
 NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3), (4, 0.2))
 """How much a term counts that stands so many messages before or after."""
+NEAR = 0.5
+"""How much all of that counts beside the message's own words."""
 AGAIN = 0.5
 """How much of that where the term stands nearer, too."""
 
@@ -43,6 +46,11 @@ class Finds:
                 added += share * (total(there & ~own) + AGAIN * total(there & own))
                 own |= there
         return added, own
+
+    def near(self, seq: int) -> float:
+        """What the words of message `seq` and of those around it are worth."""
+        own = self.at.get(seq, 0)
+        return self.total(own) + NEAR * self.around(seq, own)[0]
 
 
 def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:
@@ -74,18 +82,14 @@ def with_places(finds: Finds, together: Sequence[tuple[int, ...]], seqs: Sequenc
     return Finds(_placed(finds.at, zip(words, seqs, strict=True)), finds.worth)
 
 
-def shortlist(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
-    """Seqs of the messages to look at closely, best first, at most so many, none of them `shown`."""
+def places(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
+    """Seqs of the messages that may be worth a closer look, best first, at most so many, none of them `shown`."""
     totals = {words: finds.total(words) for words in set(finds.at.values())}
     own = sorted([(totals[words], seq) for seq, words in finds.at.items()], reverse=True)
     first = [seq for _, seq in own[: most + most // 2]]
     beside = {seq + step for seq in first[: most // 2] for step in (-2, -1, 1, 2, 3)}
-    places = {*first, *beside} - shown
-    at = finds.at.get
-    ranked = sorted(
-        [(finds.total(at(seq, 0)) + finds.around(seq, at(seq, 0))[0], seq) for seq in places if seq > 0],
-        reverse=True,
-    )
+    around = {*first, *beside} - shown
+    ranked = sorted([(finds.near(seq), seq) for seq in around if seq > 0], reverse=True)
     return [seq for _, seq in ranked[:most]]
 
 
@@ -112,5 +116,5 @@ def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
 
 
 def _rarity(messages: float, last_seq: int) -> float:
-    """Nothing for what stands in every second message: that is how these people talk."""
-    return max(0.0, math.log(max(0.5, last_seq - messages + 0.5) / (messages + 0.5)))
+    """Little for what stands in every second message: that is how these people talk. Never nothing."""
+    return math.log(1 + max(0.5, last_seq - messages + 0.5) / (messages + 0.5))

@@ -17,9 +17,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from chatmemory import faults
-from memory import leasing
+from memory import dispatch, leasing
 from memory.asking import Answer, FoldFailed, Folding
-from memory.attempts import LeaseLost, attempt, forgive
+from memory.attempts import LeaseLost, attempt, forgive, storing
 from memory.chat_limits import limits_of
 from memory.loading import COUNTERS, newest_turns, pending_seq, recount, stored_state
 from memory.models import ConversationBrief, Kind, Requested
@@ -44,7 +44,8 @@ class FoldReport:
     outcome: Outcome = "idle"
     """`idle`: no work, or somebody else is at it. `nothing`: there was nothing to fold. `done`: nothing is left.
 
-    `failed`: the summarizer did, the next attempt waits. `waiting`: it still does. `more`: time was up.
+    `failed`: the summarizer did, the next attempt waits. `waiting`: it still does. `more`: time was up, or others wait
+    while this is only what the chat's owner demanded.
     """
     published: int = 0
     """Revisions."""
@@ -111,6 +112,9 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
         if (report.bites or report.lost) and until - time.monotonic() < enough:
             report.outcome = "more"
             return
+        if report.bites and job.brief.on_demand_at is not None and dispatch.others_wait(chat_id):
+            report.outcome = "more"
+            return
         bites = report.bites
         faults.point("fold.loaded")
         _take_step(job, until, report)
@@ -120,6 +124,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 def _load(chat_id: UUID, owner: str) -> Job | None:
     """Load the chat's brief and decide what is next. None if the lease was lost, or the chat is gone."""
     waiting = leasing.held(chat_id, owner).filter(next_attempt_at__gt=Now()).exists()
+    delayed = not leasing.held(chat_id, owner).filter(leasing.ALLOWED).exists()
     brief = leasing.held(chat_id, owner).select_related("chat").first()
     if brief is None:
         return None
@@ -130,6 +135,7 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
         degraded=brief.degraded,
         attempts=brief.attempts,
         waiting=waiting,
+        delayed=delayed,
         rereads=get_policy(brief.policy).rereads(limits_of(brief)),
     )
     return Job(brief, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
@@ -157,7 +163,9 @@ def _settle(chat_id: UUID, job: Job) -> None:
         recount(brief)
         if brief.requested == Requested.UPDATE and before == seen.unfolded_turns:
             brief.requested = Requested.NOTHING
-        brief.save(update_fields=[*COUNTERS, "requested"])
+        if not (brief.due or brief.requested):
+            brief.on_demand_at = None
+        brief.save(update_fields=[*COUNTERS, "requested", "on_demand_at"])
 
 
 def _take_step(job: Job, until: float, report: FoldReport) -> None:
@@ -189,7 +197,8 @@ def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: 
     """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
     folding = Folding(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
-    done = publish(brief, _result(brief, bite, answer, degraded=builtin))
+    result = _result(brief, bite, answer, degraded=builtin)
+    done = storing(brief, Kind.FOLD, lambda: publish(brief, result))
     if done is Done.LOST and not builtin:
         forgive(brief)
     return done

@@ -47,7 +47,7 @@ def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate
         policy,
         carried,
         limits,
-        price=settings.SUMMARIZER.price,
+        summarizer=settings.SUMMARIZER,
         is_free=registry.is_offline(),
         call_ms=_call_ms(chat),
     )

@@ -28,7 +28,10 @@ from memory.models import ContextRecord, ContextText, ConversationBrief, Summary
 FORMAT = "chatmemory-account/1"
 
 _ACCOUNT = "id username email first_name last_name is_staff is_superuser date_joined last_login".split()
-_LIMITS = "requests_per_minute tokens_per_day streams day day_tokens exported_at".split()
+_LIMITS = (
+    "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens hour hour_rebuilds "
+    "exported_at"
+).split()
 _LOOK = "at page object_id chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _BRIEF = (
@@ -51,7 +54,7 @@ def write_account(user_id: int, file: IO[str]) -> None:
     with db.snapshot():
         user = User.objects.filter(pk=user_id).first()
         if user is not None:
-            file.writelines(_account(user))
+            _write(_account(user), file)
 
 
 CLOSING = "\n]}\n"
@@ -68,7 +71,13 @@ def write_chat(chat_id: UUID, file: IO[str]) -> None:
     with db.snapshot():
         chat = Chat.objects.filter(pk=chat_id).first()
         if chat is not None:
-            file.writelines(_chat(chat))
+            _write(_chat(chat), file)
+
+
+def _write(pieces: Iterator[str], file: IO[str]) -> None:
+    """Piece by piece: `writelines` of a spooled file keeps all of it in memory before it looks at the length."""
+    for piece in pieces:
+        file.write(piece)
 
 
 def _account(user: User) -> Iterator[str]:

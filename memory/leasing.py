@@ -23,12 +23,14 @@ TOO_FAR = timedelta(hours=1)
 
 LONGEST = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
 LONGEST_WAIT = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
+LONGEST_DELAY = timedelta(days=1)
 FREE = (
     Q(lease_owner="")
     | Q(lease_expires_at=None)
     | Q(lease_expires_at__lt=Now())
     | Q(lease_expires_at__gt=Now() + LONGEST + TOO_FAR)
 )
+HELD = Q(lease_expires_at__gte=Now(), lease_expires_at__lte=Now() + LONGEST + TOO_FAR) & ~Q(lease_owner="")
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory is to be worked on, now or when their next attempt has come."""
@@ -36,6 +38,11 @@ COME = (
     Q(next_attempt_at=None)
     | Q(next_attempt_at__lte=Now())
     | Q(next_attempt_at__gt=Now() + LONGEST_WAIT + TOO_FAR)
+)
+
+
+ALLOWED = (
+    Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
 )
 
 
@@ -83,7 +90,7 @@ def ready() -> QuerySet[ConversationBrief]:
     Where the upstream was given up, what is due does not wait for it.
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
-    return ConversationBrief.objects.filter(FREE, WANTED & COME | FLAGGED & given_up)
+    return ConversationBrief.objects.filter(FREE, ALLOWED, WANTED & COME | FLAGGED & given_up)
 
 
 def _expiry() -> object:

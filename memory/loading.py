@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Count, Sum
 
 from conversations.models import SPOKEN, ActiveReply, Message
-from memory.chat_limits import limits_of
+from memory.chat_limits import limits_beside_pins
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
 from memory.policies import get_policy, is_due, with_window
@@ -152,7 +152,7 @@ def recount(brief: ConversationBrief, beforehand: Tally | None = None) -> None:
 
 def set_totals(brief: ConversationBrief, totals: Counts) -> None:
     """Write the sums over all unfolded turns into `brief`, and decide `due` by them and their window. Saves nothing."""
-    policy, limits = get_policy(brief.policy), limits_of(brief)
+    policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
     newest = newest_turns(
         brief.chat_id,
         brief.folded_through_seq,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from memory.confusables import CONFUSABLES
+
 INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -22,6 +24,7 @@ _UNSEEN = re.compile(
 
 _DOUBLES = str.maketrans(
     {
+        **{double: plain for plain, doubles in CONFUSABLES.items() for double in doubles},
         # Cyrillic, Greek and Armenian letters, small capitals, and letters with a stroke or without a dot.
         **dict(
             zip(

@@ -26,6 +26,10 @@ class Material:
     anchor_seq: int
     excerpts: tuple[Excerpt, ...] = ()
     """Of earlier turns, the best first."""
+    recall_tokens: int | None = None
+    """What excerpts may have; None: whatever is left."""
+    lean: bool = False
+    """Turns before the window are lines, for the sake of excerpts."""
     may_show: frozenset[int] | None = None
     """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
 
@@ -43,6 +47,9 @@ def gather(
     window_turns: int,
     anchor_seq: int,
     excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    *,
+    lean: bool = False,
 ) -> Material:
     """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
     out."""
@@ -55,4 +62,6 @@ def gather(
         window_turns=max(1, window_turns) if limits.enabled else 1,
         anchor_seq=anchor_seq,
         excerpts=tuple(excerpts) if limits.enabled else (),
+        recall_tokens=recall_tokens,
+        lean=lean,
     )

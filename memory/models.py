@@ -2,7 +2,7 @@
 
 The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
 Last come the figures of each day, which outlive chats and users. What workers keep for themselves is
-`memory.worker_models`'.
+`memory.worker_models`', and what holds until it is taken back `memory.pin_models`'.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from chatmemory.ids import new_id
 from conversations.models import Chat, Message
+from memory.pin_models import Pin as Pin
 from memory.worker_models import ChatEmbeddings as ChatEmbeddings
 from memory.worker_models import MessageEmbedding as MessageEmbedding
 from memory.worker_models import Watch as Watch
@@ -36,6 +37,10 @@ class ConversationBrief(models.Model):
     until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
     state, later where a card tells of a turn that is still shown. `policy` and `options` are those in use: the chat's,
     once it has been rebuilt by them.
+
+    `queued_at`: since when a task of this chat, `task_name`, waits in the queue; None where none does. `on_demand_at`:
+    since when there is work that the chat's owner caused otherwise than by turns; before `delayed_until` none is done.
+    `pin_tokens` are those of all pins that hold, as their section of a prompt would have them; 0 where there is none.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -59,6 +64,7 @@ class ConversationBrief(models.Model):
     unfolded_tokens = models.PositiveIntegerField(default=0)
     unfolded_line_tokens = models.PositiveIntegerField(default=0)
     anchor_seq = models.PositiveIntegerField(default=0)
+    pin_tokens = models.PositiveIntegerField(default=0, db_default=0)
 
     due = models.BooleanField(default=False)
     requested = models.CharField(
@@ -67,6 +73,10 @@ class ConversationBrief(models.Model):
     rebuild = models.JSONField(null=True, blank=True)
     attempts = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True, blank=True)
+    delayed_until = models.DateTimeField(null=True, blank=True)
+    on_demand_at = models.DateTimeField(null=True, blank=True)
+    task_name = models.CharField(max_length=64, blank=True, default="", db_default="")
+    queued_at = models.DateTimeField(null=True, blank=True)
     last_error = models.JSONField(null=True, blank=True)
     lease_owner = models.CharField(max_length=100, blank=True, default="")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -78,7 +88,11 @@ class ConversationBrief(models.Model):
                 fields=["next_attempt_at"],
                 name="brief_waiting",
                 condition=Q(due=True) | ~Q(requested="") | Q(degraded=True),
-            )
+            ),
+            models.Index(
+                fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)
+            ),
+            models.Index(fields=["queued_at"], name="brief_queued", condition=Q(queued_at__isnull=False)),
         ]
         constraints = [
             models.CheckConstraint(

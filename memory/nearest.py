@@ -14,15 +14,13 @@ from django.db import connection
 
 from memory.fusing import Near
 from memory.models import MessageEmbedding
-from memory.similarity import HAS_NUMPY, nearness, products
+from memory.similarity import nearness, products
 from memory.vector_field import TABLE, as_text, is_pgvector
 
 NEAR = 400
 """Messages that are near, at most."""
 NEWEST = 10_000
 """Messages of a chat that are looked at, the newest."""
-NEWEST_WITHOUT_NUMPY = 1_000
-"""Plain Python compares far more slowly; `python -m benchmarks vectors` tells by how much."""
 
 _BY_PGVECTOR = f"""
     SELECT seq, -distance, avg(-distance) OVER () FROM (
@@ -47,8 +45,7 @@ def _by_pgvector(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
 
 def _here(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
     rows = MessageEmbedding.objects.filter(chat_id=chat_id).order_by("-seq").values_list("seq", "vector")
-    newest = rows[: NEWEST if HAS_NUMPY else NEWEST_WITHOUT_NUMPY]
-    found = [(seq, bytes(stored)) for seq, stored in newest if len(stored) == len(vector)]
+    found = [(seq, bytes(stored)) for seq, stored in rows[:NEWEST] if len(stored) == len(vector)]
     alike = products(vector, [stored for _, stored in found])
     best = nlargest(NEAR, range(len(alike)), key=alike.__getitem__)
     return _near([found[at][0] for at in best], [alike[at] for at in best], fmean(alike) if alike else 0.0)

@@ -55,7 +55,7 @@ _PHRASES = {
 _SHAPES = {
     "speaks": re.compile(
         r"(?:[\s>#*_\[<(|-]*(?:system|developer)(?: (?:prompt|message|note|instructions?))?"
-        r"|[\s>#*_\[<(|]*(?:user|assistant|human|tool|function))[\]>)*_|\s]*:"
+        r"|[\s>#*_\[<(|]*(?:user|ass[il1|]stant|human|tool|function))[\]>)*_|\s]*:"
     ),
     "calls": re.compile(
         r"<\W{0,3}/?\s*(?:tool_call|tool_use|tool_result|function_call|function_results|invoke)"
@@ -64,7 +64,7 @@ _SHAPES = {
         r"\s*['\"](?:arguments|parameters|input|args)['\"]\s*:"
     ),
     "marks": re.compile(
-        r"<\s*\|[^|<>]{1,40}\|\s*>|\[\s*/?\s*inst\s*\]|<<\s*/?sys\s*>>|<(?:start|end)_of_turn>"
+        r"<\s*\|[^|<>]{1,40}\|\s*>|\[\s*/?\s*inst\s*\]|<<\s*/?sys\s*>>|<(?:start|end)_of_turn\s*>"
         r"|<\s*/?\s*memory_card|(?<!=)={3,}+\s*+(?:end_)?(?:existing_summary|new_turns)"
     ),
 }
@@ -75,10 +75,11 @@ POSES = "poses"
 
 _BULLETS = "-*• \t"
 _QUOTED = re.compile(r"\A(?:> )+")
-_TURN = re.compile(r"turn \d+\s*:")
+_TURN = re.compile(r"turn [\do]+\s*:")
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 _CLAUSE = re.compile(r"[:;\"“”„«»]")
 _WORD = re.compile(r"\w+")
+_SPACES = re.compile(r"[^\S\n]+")
 _COURTESY = re.compile(
     r"(?:(?:please|now|so|and|but|then|also|first|important|attention|warning|note|hey|ok|okay|assistant|ai|model) )+"
 )
@@ -91,7 +92,7 @@ class KnownOrders:
         sentences = [sentence for text in texts for sentence in _sentences(text)]
         self._kinds = {kind for sentence in sentences for kind in _kinds(sentence)}
         self._spoken = [_words(sentence) for sentence in sentences if _SHAPES["speaks"].match(sentence)]
-        self._looks = "\n".join(sentences)
+        self._marks = _tight("\n".join(sentences))
         self._words = f" {' | '.join(filter(None, map(_words, sentences)))} "
 
     def new_in(self, text: str) -> set[str]:
@@ -105,7 +106,7 @@ class KnownOrders:
             # To its end, unless it was cut.
             return not any(line.startswith(_words(sentence)) for line in self._spoken)
         if kind in _SHAPES:
-            return any(found[0] not in self._looks for found in _SHAPES[kind].finditer(sentence))
+            return any(_tight(found[0]) not in self._marks for found in _SHAPES[kind].finditer(sentence))
         if kind == POSES:
             return kind not in self._kinds
         return any(self._is_order(kind, words) for words in _readings(sentence))
@@ -123,6 +124,11 @@ def _sentences(text: str) -> Iterator[str]:
     """The sentences of `text` as they look, without the marks of our own quoting."""
     for line in looks(text).splitlines():
         yield from filter(None, _SENTENCE.split(_QUOTED.sub("", line)))
+
+
+def _tight(text: str) -> str:
+    """`text` without spaces: a model may have been shown a mark with one in it (`memory.control_tokens`)."""
+    return _SPACES.sub("", text)
 
 
 def _words(text: str) -> str:

@@ -38,6 +38,8 @@ class Standing:
     """The time of the next attempt has not come."""
     rereads: bool = False
     """The policy folds by reading all originals again: what is due is a rebuild."""
+    delayed: bool = False
+    """The chat's owner caused more work than their limits allow: it waits, whoever would do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ def next_step(standing: Standing, max_attempts: int) -> Step:
 
     Not where the policy rereads: there each step is a part of a rebuild, which takes in whatever came meanwhile.
     """
+    if standing.delayed and (standing.due or standing.rebuild_requested or standing.degraded):
+        return Step(Work.WAIT)
     given_up = standing.attempts >= max_attempts
     if standing.waiting and not given_up:
         return Step(Work.WAIT)

@@ -1,6 +1,6 @@
 """Which excerpts of earlier messages a plan shows: the best that fit, none of a turn that is there word for word.
 
-Excerpts of messages that follow each other become one, under one mark: so the second costs less than it would alone.
+Excerpts of messages that follow each other become one, under one day: so the second costs less than it would alone.
 Pure, from costs and seqs. How much room there is for them is decided in `memory.plan`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from memory.excerpts import LABEL, Excerpt, excerpts_head_cost
+from memory.excerpts import DAY, Excerpt, excerpts_head_cost
 from memory.planned import Quote
 from memory.turns import Turn
 
@@ -41,21 +41,9 @@ class Picking:
 
     def fill(self, room: int, verbatim: Sequence[Turn]) -> None:
         """Take the best that are not of `verbatim`, as long as all together cost at most `room`."""
-        taken = set(self.taken)
         for excerpt in self._found:
-            cost = self.cost + self._more(excerpt)
-            if cost <= room and excerpt not in taken and not _is_in(excerpt, verbatim):
+            if self.cost + self._more(excerpt) <= room and not _is_in(excerpt, verbatim):
                 self._take(excerpt)
-
-    def instead(self, verbatim: Sequence[Turn]) -> None:
-        """Take others in the place of those whose turns came to be among `verbatim`, at no more cost."""
-        room = self.cost
-        kept = [excerpt for excerpt in self.taken if not _is_in(excerpt, verbatim)]
-        if len(kept) < len(self.taken):
-            self.taken, self._days, self.cost = [], {}, 0
-            for excerpt in kept:
-                self._take(excerpt)
-            self.fill(room, verbatim)
 
     def _take(self, excerpt: Excerpt) -> None:
         self.cost += self._more(excerpt)
@@ -63,14 +51,14 @@ class Picking:
         self._days[excerpt.seq] = excerpt.on
 
     def _more(self, excerpt: Excerpt) -> int:
-        """What it adds: its mark is that of the messages beside it, and where it lies between two, so is theirs."""
+        """What it adds: its day is that of the messages beside it, and where it lies between two, so is theirs."""
         days, seq, on = self._days, excerpt.seq, excerpt.on
         head = 0 if days else excerpts_head_cost()
         beside = 1 if seq in days else (days.get(seq - 1) == on) + (days.get(seq + 1) == on)
-        return head + excerpt.tokens - LABEL * beside
+        return head + excerpt.tokens - DAY * beside
 
     def _is_beside(self, seq: int, other: int) -> bool:
-        """Whether a message goes under the mark of the one before."""
+        """Whether a message goes under the day of the one before."""
         return other <= seq + 1 and self._days[seq] == self._days[other]
 
 

@@ -1,9 +1,10 @@
 """Choosing what of memory a prompt shows, by stored counts alone: budget in, `Plan` out.
 
-The budget is given out in one order: the newest turn, the state, a tenth for lines, the next newest of the window,
-excerpts of earlier turns up to their share, the rest of the window, more lines, more turns verbatim. Chosen newest
-first, shown oldest first. What has neither text nor line is counted. Texts are not read here, so only those that a
-plan shows need to be loaded.
+What stays the same from one question to the next comes first and has a part of the budget of its own: the state, the
+turns verbatim, a line for each older one. The window comes before the older turns, the newest turn before all. Excerpts
+of earlier turns follow at the end, in what is left; their size moves nothing before them. Chosen newest first, shown
+oldest first. What has neither text nor line is counted. Texts are not read here, so only those that a plan shows need
+to be loaded. A drawing is in `docs/prompt.md`.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from memory.picking import Picking
 from memory.planned import Clips, Merged, Plan, Shown, Span
 from memory.policies.protocol import StateSection
 from memory.turns import Turn
-from memory.verbatim import show_clipped, show_whole, turn_cost, verbatim_head_cost
+from memory.verbatim import equal_shares, show_clipped, show_whole, turn_cost, verbatim_head_cost
 
 MIN_NEWEST = 60
 """Tokens that the newest turn is given before the state gets any."""
-NEWEST_TURNS = 3
-"""Turns of the window that excerpts of earlier ones leave their room."""
+SHORT_SHARE = 0.2
+"""Of the budget: a turn before the window that costs more is never verbatim. For one long reply, many lines and
+excerpts would go."""
+BORROWED = 0.5
+"""Of what is kept for excerpts, what lines may have while a fold is late."""
 
 
 def choose(
@@ -39,13 +43,28 @@ def choose(
     window_turns: int,
     anchor_seq: int,
     excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    lean: bool = False,
 ) -> Plan:
     """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
 
-    `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that
-    of the plan before (0: none). `excerpts` are those of earlier turns that speak to the question, best first.
+    `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that of the plan
+    before (0: none). `excerpts` are those of earlier turns that speak to the question, best first; they have
+    `recall_tokens` at most (None: whatever is left). `lean`: turns before the window are lines in this prompt, and
+    what they would have taken is there for excerpts.
     """
-    material = gather(state, turns, older_turns, older_from_seq, limits, window_turns, anchor_seq, excerpts)
+    material = gather(
+        state,
+        turns,
+        older_turns,
+        older_from_seq,
+        limits,
+        window_turns,
+        anchor_seq,
+        excerpts,
+        recall_tokens,
+        lean=lean,
+    )
     return choose_within(material, limits.prompt_budget)
 
 
@@ -55,36 +74,54 @@ def choose_within(material: Material, allowance: int) -> Plan:
 
 
 class _Choice:
-    """One run through the order of the budget. `left` is what of it has not been given out."""
+    """One run through the order of the budget. `left` is what of the stable part has not been given out."""
 
     def __init__(self, material: Material, allowance: int) -> None:
         self.m = material
         self.turns = material.turns
         self.budget = allowance
-        self.left = allowance
         self.costs = [turn_cost(turn) for turn in material.turns]
         self.lines = LineCosts(material.turns, older=material.older_turns > 0)
         self.window_at = max(0, len(self.turns) - material.window_turns)
         self.verbatim: dict[int, Shown] = {}
-        self.picking = Picking(material.excerpts)
+        self.part = allowance if self._is_all() else min(allowance, self._stable_part())
+        self.left = self.part
 
     def plan(self) -> Plan:
         """The steps, in their order."""
         state = self._newest_and_state()
-        self._window_and_excerpts()
+        self._rest_of_window()
         start = self._start()
-        self._show(range(start, self.window_at))
-        self._recall_instead()
+        if not self.m.lean:
+            self._show(range(start, self.window_at))
         plan = Plan(
             budget=self.m.limits.prompt_budget,
             turns_as=self.m.limits.turns_as,
             state=state,
             verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
             dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
-            recalled=self.picking.quotes,
             anchor_seq=self.turns[start].from_seq if self.turns else 0,
         )
-        return self._with_lines(plan)
+        return self._with_excerpts(self._with_lines(plan))
+
+    # The parts of the budget
+
+    def _stable_part(self) -> int:
+        if not self.m.limits.enabled:
+            return self.budget
+        return self.m.limits.stable_part(sum(self.m.state_tokens))
+
+    def _is_all(self) -> bool:
+        """Whether all that was ever said fits verbatim: nothing is left to recall, and the whole budget is for it."""
+        if self.m.older_turns or any(self.m.state_tokens):
+            return False
+        head = verbatim_head_cost(self.m.limits.turns_as)
+        return self._lowest() == 0 and head + sum(self.costs) <= self.budget
+
+    def _window_part(self) -> int:
+        """Tokens that the window has at most: all of them while there is nothing but the window."""
+        is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
+        return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
 
     # The newest turn and the state
 
@@ -99,41 +136,49 @@ class _Choice:
         return clips
 
     def _show_newest(self, state: int) -> Shown | None:
-        """Show the newest turn beside `state` tokens, clipped where both do not fit. Half is the state's at
-        most."""
+        """Show the newest turn beside `state` tokens, clipped where both do not fit, or where it is over its share of
+        the window. Half is the state's at most."""
         last = len(self.turns) - 1
         if last < 0 or not self.m.showable(last):
             return None
         head = verbatim_head_cost(self.m.limits.turns_as)
-        room = self.budget - state
+        room = self.part - state
         if head + self.costs[last] > room:
-            usable = self.budget - self._reserve(last)
+            usable = self.part - self._reserve(last)
             room = usable - min(state, usable // 2, max(0, usable - MIN_NEWEST))
+        room = min(room, head + self._newest_share())
         shown = _show_within(self.turns[last], self.costs[last], room - head)
         if shown is not None:
             self.verbatim[last] = shown
             self.left -= min(head + self.costs[last], room)
         return shown
 
+    def _newest_share(self) -> int:
+        """What the newest turn has of the window's part: what the others leave, half of it at least."""
+        others = sum(self.costs[index] for index in range(self.window_at, len(self.turns) - 1))
+        return max(MIN_NEWEST, self._window_part() // 2, self._window_part() - others)
+
     # The rest of the window
 
-    def _window_and_excerpts(self) -> None:
-        """A window of many turns leaves excerpts their share: its newest turns come before them, the others after."""
-        newest = max(self.window_at, len(self.turns) - NEWEST_TURNS) if self.m.excerpts else self.window_at
-        self._window(newest, len(self.turns) - 1)
-        self._recall()
-        self._window(self.window_at, newest)
+    def _rest_of_window(self) -> None:
+        """Show the window's other turns: whole if they fit, else each within an equal share of what there is.
 
-    def _window(self, start: int, end: int) -> None:
-        rest = [index for index in range(start, end) if self.m.showable(index)]
-        whole = len(rest) == end - start
-        if whole and sum(self.costs[index] for index in rest) <= self.left - self._reserve(start):
+        One of which that would leave next to nothing becomes a line.
+        """
+        last = len(self.turns) - 1
+        rest = [index for index in range(self.window_at, last) if self.m.showable(index)]
+        newest = min(self.costs[last], self._newest_share()) if last in self.verbatim else 0
+        room = min(self.left - self._reserve(self.window_at), self._window_part() - newest)
+        if sum(self.costs[index] for index in rest) <= room:
             self._show(rest)
             return
-        reserve = self._reserve(len(self.turns) - 1)
-        for index in reversed(rest):
-            if self.costs[index] <= self.left - reserve:
-                self._show([index])
+        room = min(self.left - self._reserve(last), self._window_part() - newest)
+        shares = equal_shares([self.costs[index] for index in rest], room)
+        for index, share in zip(rest, shares, strict=True):
+            shown = _show_within(self.turns[index], self.costs[index], share)
+            if shown is not None and not _says_less_than_its_line(shown):
+                self.verbatim[index] = shown
+                self.left -= min(share, self.costs[index])
 
     def _reserve(self, before: int) -> int:
         """What is kept for the lines of the turns before index `before`."""
@@ -145,22 +190,6 @@ class _Choice:
         for index in indexes:
             self.verbatim[index] = show_whole(self.turns[index])
             self.left -= self.costs[index]
-
-    # Excerpts of earlier turns
-
-    def _recall(self) -> None:
-        """Show excerpts within their share of the budget, as far as the lines that come before them leave it."""
-        share = int(self.budget * self.m.limits.recall_share)
-        self.picking.fill(min(share, self.left - self._reserve(self.window_at)), self._shown())
-        self.left -= self.picking.cost
-
-    def _recall_instead(self) -> None:
-        before = self.picking.cost
-        self.picking.instead(self._shown())
-        self.left += before - self.picking.cost
-
-    def _shown(self) -> list[Turn]:
-        return [self.turns[index] for index in self.verbatim]
 
     # More turns verbatim
 
@@ -190,8 +219,9 @@ class _Choice:
 
     def _lowest(self) -> int:
         """The oldest index from which on all turns before the window may be verbatim."""
+        most = int(self.m.limits.prompt_budget * SHORT_SHARE)
         start = self.window_at
-        while start and self.m.showable(start - 1):
+        while start and self.m.showable(start - 1) and self.costs[start - 1] <= most:
             start -= 1
         return start
 
@@ -217,18 +247,17 @@ class _Choice:
         merged_turns = unshown[: len(unshown) - len(lined)]
         without = sum(not self.turns[index].line for index in lined)
         spans = tuple(Span(self.turns[i].from_seq, self.turns[i].through_seq) for i in lined)
-        return replace(
-            plan,
-            lines=spans,
-            merged=self._merged(merged_turns, len(lined)) if self.m.limits.enabled else None,
-            unrepresented=len(merged_turns) + older + without,
-        )
+        merged = self._merged(merged_turns, len(lined)) if self.m.limits.enabled else None
+        self.left -= sum(self.lines.of(index) for index in lined)
+        self.left -= (lines_head_cost() if lined or merged else 0) + (MERGED_TOKENS if merged else 0)
+        return replace(plan, lines=spans, merged=merged, unrepresented=len(merged_turns) + older + without)
 
     def _lined(self, unshown: Sequence[int]) -> list[int]:
         """Which of `unshown` get a line: all, or the newest that fit beside the merged line."""
-        if self.lines.all_of(unshown, at_most=self.left) <= self.left:
+        room = self.left + self._borrowed()
+        if self.lines.all_of(unshown, at_most=room) <= room:
             return list(unshown)
-        room = self.left - lines_head_cost() - MERGED_TOKENS
+        room -= lines_head_cost() + MERGED_TOKENS
         lined: list[int] = []
         for index in reversed(unshown):
             room -= self.lines.of(index)
@@ -236,6 +265,10 @@ class _Choice:
                 break
             lined.append(index)
         return lined[::-1]
+
+    def _borrowed(self) -> int:
+        """What lines may have of the excerpts' part. A lean prompt needs none: its turns were to be verbatim."""
+        return int((self.budget - self.part) * BORROWED)
 
     def _merged(self, merged: Sequence[int], lined: int) -> Merged | None:
         """The merged line, if there is anything to merge and room to say so."""
@@ -254,6 +287,21 @@ class _Choice:
         if merged:
             return self.turns[merged[-1]].through_seq
         return self.turns[0].from_seq - 1 if self.turns else self._merged_from(merged)
+
+    # Excerpts of earlier turns
+
+    def _with_excerpts(self, plan: Plan) -> Plan:
+        """`plan` with the best excerpts that fit into what is left of the whole budget."""
+        free = max(0, self.budget - self.part + self.left) if self.m.limits.recalls else 0
+        room = free if self.m.recall_tokens is None else min(free, self.m.recall_tokens)
+        picking = Picking(self.m.excerpts)
+        picking.fill(room, [self.turns[index] for index in self.verbatim])
+        return replace(plan, recalled=picking.quotes, free=free)
+
+
+def _says_less_than_its_line(shown: Shown) -> bool:
+    """Whether so little is left of what the user said that a line tells the turn better."""
+    return shown.user_clip is not None and shown.user_clip < MIN_NEWEST
 
 
 def _show_within(turn: Turn, cost: int, room: int) -> Shown | None:

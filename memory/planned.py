@@ -7,12 +7,13 @@ It holds everything that settings decided, so that the prompt follows from the p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, cast
 
 from memory.limits import TurnsAs
+from memory.pin_section import ShownPin
 
-RENDERER = 4
+RENDERER = 6
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
@@ -53,6 +54,17 @@ class Quote(NamedTuple):
     end: int | None = None
 
 
+Sought = Literal["all", "some", "none"]
+"""How much of earlier turns a question calls for: whatever there is room for, a little, or nothing."""
+
+
+class Recall(NamedTuple):
+    """Whether earlier turns were searched for a question, and why (`memory.relevance.REASONS`)."""
+
+    sought: Sought
+    reason: str
+
+
 Clips = tuple[int | None, ...]
 """One a section or source: the tokens it is cut to at its end; None: whole; 0: left out."""
 
@@ -69,6 +81,8 @@ class Plan:
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
     """Excerpts of earlier messages, one for those that follow each other. Their turns' lines may be shown, too."""
+    recall: Recall | None = None
+    """Why these, or none; None: not known, as of a prompt that an older version made."""
     sources: Clips = ()
     unrepresented: int = 0
     """Finished turns that neither text nor line stands for: left to recall, also where that brought one back."""
@@ -80,6 +94,14 @@ class Plan:
     """Id of the reply whose outline is shown after the state; "": none."""
     card_tool_tokens: int = 0
     """What the tool for memory cards says a card may have (`memory.policies.card.tool_of`); 0: no tool was sent."""
+    pins: tuple[ShownPin, ...] = ()
+    """Pins that are shown, the newest first."""
+    pins_left_out: int = 0
+    """Pins that hold, but have no room."""
+    disarms: bool = False
+    """Control tokens of models are broken in all that is not ours (`memory.control_tokens`)."""
+    free: int = field(default=0, compare=False)
+    """Tokens that excerpts could have had. Not stored."""
     renderer: int = RENDERER
 
     def to_json(self) -> dict[str, Any]:
@@ -97,12 +119,16 @@ class Plan:
                 if self.recalled
                 else {}
             ),
+            **({"recall": list(self.recall)} if self.recall else {}),
             "sources": list(self.sources),
             "unrepresented": self.unrepresented,
             "dropped": self.dropped,
             "anchor_seq": self.anchor_seq,
             **({"outline_of": self.outline_of} if self.outline_of else {}),
             **({"card_tool_tokens": self.card_tool_tokens} if self.card_tool_tokens else {}),
+            **({"pins": [list(pin) for pin in self.pins]} if self.pins else {}),
+            **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
+            **({"disarms": True} if self.disarms else {}),
         }
 
     @classmethod
@@ -117,10 +143,14 @@ class Plan:
             lines=tuple(Span(*span) for span in data["lines"]),
             verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
             recalled=tuple(tuple(Quote(*quote) for quote in quotes) for quotes in data.get("recalled", ())),
+            recall=Recall(*data["recall"]) if data.get("recall") else None,
             sources=tuple(data["sources"]),
             unrepresented=data["unrepresented"],
             dropped=data["dropped"],
             anchor_seq=data["anchor_seq"],
             outline_of=data.get("outline_of", ""),
             card_tool_tokens=data.get("card_tool_tokens", 0),
+            pins=tuple(ShownPin(*pin) for pin in data.get("pins", ())),
+            pins_left_out=data.get("pins_left_out", 0),
+            disarms=data.get("disarms", False),
         )

@@ -21,6 +21,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from chatmemory import faults
+from chatmemory.llm.protocol import storable_cost
 from conversations.models import Chat
 from memory import daily
 from memory.limits import MAX_TURNS
@@ -32,6 +33,9 @@ from memory.policies.protocol import Counts, State
 from memory.salience import Retained
 
 logger = logging.getLogger(__name__)
+
+MAX_STORED_TOKENS = 2**31 - 1
+"""What a revision has room for: the calls of a long rebuild may add up to more."""
 
 
 class Done(Enum):
@@ -228,9 +232,9 @@ def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> S
         turns=result.folded.turns,
         tokens_before=result.tokens_before,
         tokens_after=brief.token_count,
-        input_tokens=result.input_tokens,
-        output_tokens=result.output_tokens,
-        cost_usd=result.cost_usd,
+        input_tokens=min(result.input_tokens, MAX_STORED_TOKENS),
+        output_tokens=min(result.output_tokens, MAX_STORED_TOKENS),
+        cost_usd=storable_cost(result.cost_usd),
         model=result.model,
         prompt_hash=result.prompt_hash,
         source_hash=result.source_hash,

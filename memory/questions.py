@@ -1,5 +1,5 @@
-"""A question → what to look for: its terms with their weights, which of them stand side by side, and whether it asks
-for the first or the last time.
+"""A question → what to look for: its terms with their weights, which of them stand side by side, its form, and whether
+it asks for the first or the last time.
 
 Pure. Words that lean a question one way or the other are known in a few languages; where none is, nothing leans.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from memory.analysis import fold, terms
+from memory.question_forms import NO_FORM, Form, form_of
 from memory.stored_terms import hashed
 
 MOST_TERMS = 12
@@ -32,10 +33,11 @@ _LAST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A term of a question, as it is stored. `weight` is what it counts beside its rarity."""
+    """A term of a question, as it is stored and as it is. `weight` is what it counts beside its rarity."""
 
     token: str
     weight: float
+    term: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Question:
     words: tuple[Word, ...]
     pairs: tuple[tuple[int, int], ...] = ()
     lean: int = 0
+    form: Form = NO_FORM
 
 
 def read_question(text: str, owner_id: int) -> Question:
@@ -55,11 +58,11 @@ def read_question(text: str, owner_id: int) -> Question:
     kept = _most_specific(list(dict.fromkeys(said)))
     places = {term: place for place, term in enumerate(kept)}
     words = tuple(
-        Word(token, _weight(term)) for token, term in zip(hashed(kept, owner_id), kept, strict=True)
+        Word(token, _weight(term), term) for token, term in zip(hashed(kept, owner_id), kept, strict=True)
     )
     beside = {(a, b) for a, b in pairwise(said) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
-    return Question(words, pairs, _lean(text))
+    return Question(words, pairs, _lean(text), form_of(text))
 
 
 def _most_specific(found: Sequence[str]) -> list[str]:

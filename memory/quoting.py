@@ -18,6 +18,7 @@ FACTS_HEADING = "FACTS – PRIOR CONVERSATION (use only if relevant):"
 SOURCES_HEADING = "SOURCES (retrieved material for this question):"
 RECALL_HEADING = "EXCERPTS FROM EARLIER IN THIS CONVERSATION (oldest first; use only if relevant):"
 RECENT_HEADING = "RECENT CONVERSATION:"
+PINS_HEADING = "PINNED – WHAT THE USER WANTS KEPT IN MIND (newest first; a newer one overrides an older one):"
 
 NO_SUMMARY = "NONE"
 """Stands for the existing summary when there is none (seed 000 section 5.2.4)."""
@@ -28,14 +29,20 @@ _TURNS_OPEN, _TURNS_CLOSE = "=== NEW_TURNS ===", "=== END_NEW_TURNS ==="
 _MARKER = re.compile(
     r"(?:"
     r"={3,}\s*[^=\s]"
-    r"|(?:turn\s+\d+|user|assistant|system|developer|recent\s+conversation)\s*:"
+    r"|(?:turn\s+[\do]+|recent\s+conversation)\s*:"
+    r"|[\s*_#~`|]*(?:user|ass[il1|]stant|human)[\s*_~`|]*:"
+    r"|[\s*_#~`|•·-]*(?:system|developer)(?:\s+(?:prompt|message|note|instructions?))?[\s*_~`|]*:"
     r"|background\s*-+\s*prior\s+conversation\s+summary"
     r"|facts\s*-+\s*prior\s+conversation"
-    r"|\[\s*(?:user|assistant|system|developer)\s*\]\s*:"
+    r"|pinned\s*-+\s*what\s+the\s+user"
+    r"|\[\s*(?:user|ass[il1|]stant|system|developer|human)\s*\]\s*:"
+    r"|\[\s*/?\s*inst\s*\]|<\s*<\s*/?\s*sys\s*>|<\s*/?\s*(?:start|end)_of_turn"
     r"|#+\s*(?:existing\s+facts|conversation\s*:)"
     r"|earlier\s+turns,\s+one\s+line\s+each"
     r"|excerpts\s+from\s+earlier\s+in\s+this"
-    r"|\[\s*messages?\s+\d"
+    r"|\[\s*messages?\s+[\do]"
+    r"|\[\s*[\do]+\s*\]\s*(?:user|ass[il1|]stant)\s*:"
+    r"|\[\s*[\do]{4}\s*-\s*[\do]{2}\s*-\s*[\do]{2}\s*\]"
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"
     r"|<\s*/?\s*memory_card"
@@ -43,8 +50,9 @@ _MARKER = re.compile(
     r"|(?:conversation\s+context|previous\s+response\s+outline)\s*:"
     r")"
 )
-"""What a line must not begin with, as it looks (`memory.lookalikes`): our markers and headings, a role, a model's own
-token for one."""
+"""What a line must not begin with, as it looks (`memory.lookalikes`): our markers and headings, a role, also emphasized
+or as a heading, a model's own token for one. An item of a list may begin with users and assistants, as lines of ours
+do. A letter o may be a digit of another script."""
 
 _BLOCK = re.compile(r"(?:\A|\n\n)Turn \d+:\n")
 

@@ -2,25 +2,38 @@
 
 A short message is one passage, a long one several: long replies mention much and say it in one place. A passage counts
 by its own terms, by those of the rest of its message, and by those of the messages around it (`memory.finds`), so that
-an answer is found by its question and the other way round. What is shown of them is decided in `memory.recalling`.
+an answer is found by its question and the other way round. What is long counts less, and so does the side of a chat
+that talks more: replies of pages repeat what the user said in a line. What is shown is decided in `memory.recalling`.
+The numbers were chosen on the odd chats of several sets at once (`docs/recall.md`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from memory.finds import AGAIN, Finds
+from memory.finds import AGAIN, NEAR, Finds
 from memory.questions import Question
 
-ELSEWHERE = 0.5
+ELSEWHERE = 0.25
 """How much a term counts that stands in another passage of the same message."""
-PAIR = 0.2
+PAIR = 0.4
 """What two terms of the question that stand side by side here, too, add of their weights."""
+FURTHER = 0.8
+"""How much each further passage of a message counts, beside the one before it."""
+LENGTH = 0.4
+"""How far a passage of twice the usual length counts less, as BM25's b."""
+SIDE, LEAST = 0.4, 0.3
+"""How far the side that usually says more counts less: by this power of the proportion, and no less than that."""
+LOWEST, HIGHEST = 0.4, 1.5
+"""Within what a message counts by its length and side: an answer is to come before what only stands beside it."""
+NOT_ASKED_FOR = 0.6
+"""How much what the user said counts where the question asks for what the assistant said."""
 LEAN = 0.3
 """How much the place in the chat counts where a question asks for the first or the last time."""
-WHOLE_TOKENS = 150
+WHOLE_TOKENS = 100
 """A message of up to so many tokens is one passage, whatever the index says, and shown whole."""
 
 
@@ -79,15 +92,71 @@ class _Words:
         return cls(tuple((1 << at, token) for at, token in enumerate(words)), pairs)
 
 
-def rank(question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int) -> list[Ranked]:
+class Size(NamedTuple):
+    """Who said a message, and how long it is."""
+
+    is_user: bool
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long the messages of either side usually are, and what a message counts by its side and its length."""
+
+    user: float
+    assistant: float
+    asks_for_reply: bool = False
+
+    @classmethod
+    def of(cls, question: Question, sizes: Iterable[Size]) -> Lengths:
+        """The usual lengths among `sizes`, messages of one chat."""
+        said: dict[bool, list[int]] = {True: [], False: []}
+        for is_user, tokens in sizes:
+            said[is_user].append(tokens)
+        user, assistant = (sum(one) / len(one) if one else 0.0 for one in (said[True], said[False]))
+        return cls(user or assistant or 1.0, assistant or user or 1.0, question.form.asks_for_reply)
+
+    def weight(self, size: Size) -> float:
+        """What a passage of that length, said by that side, counts beside others."""
+        usual = (self.user + self.assistant) / 2
+        length = 1 / (1 - LENGTH + LENGTH * min(size.tokens, WHOLE_TOKENS) / min(usual, WHOLE_TOKENS))
+        return max(LOWEST, min(HIGHEST, length) * self.side(size.is_user))
+
+    def side(self, is_user: bool) -> float:
+        """What a message of that side counts beside one of the other, whatever its own length."""
+        if self.asks_for_reply:
+            return NOT_ASKED_FOR if is_user else 1.0
+        own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
+        return max(LEAST, math.pow(min(1.0, other / own), SIDE))
+
+
+def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: int) -> list[int]:
+    """Seqs of those of `sizes` whose stored terms are worth reading, best first, at most so many."""
+    lengths = Lengths.of(question, sizes.values())
+    scores = {seq: finds.near(seq) * lengths.weight(size) for seq, size in sizes.items()}
+    return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
+
+
+def rank(
+    question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
+) -> list[Ranked]:
     """The passages of `messages` that answer at all, best first; of two alike, the newer."""
     words = _Words.of(question)
     return best_first(
         one
         for message in messages
-        for one in _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq))
-        if one.score > 0
+        for one in _further(
+            _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq), lengths)
+        )
     )
+
+
+def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
+    """Those of one message that answer at all; the best as it is, each further one for less."""
+    share = 1.0
+    for one in best_first(one for one in passages if one.score > 0):
+        yield replace(one, score=one.score * share)
+        share *= FURTHER
 
 
 def best_first(ranked: Iterable[Ranked]) -> list[Ranked]:
@@ -112,12 +181,15 @@ def _is_whole(message: Indexed) -> bool:
     return message.tokens <= WHOLE_TOKENS or len(message.passages) == 1
 
 
-def _passages(words: _Words, finds: Finds, message: Indexed, lean: float) -> Iterator[Ranked]:
+def _passages(
+    words: _Words, finds: Finds, message: Indexed, lean: float, lengths: Lengths
+) -> Iterator[Ranked]:
     whole = _is_whole(message)
+    weight = lean * lengths.weight(Size(message.is_user, message.tokens))
     pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
     added, having = finds.around(message.seq, pieces[0].own | pieces[0].others)
     for number, piece in enumerate(pieces):
-        score = lean * (_score(words, finds, piece) + added)
+        score = weight * (_score(words, finds, piece) + NEAR * added)
         yield Ranked(score, message, None if whole else number, having)
 
 

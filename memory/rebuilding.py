@@ -21,7 +21,7 @@ from django.db import transaction
 from chatmemory import faults
 from memory import leasing
 from memory.asking import Answer, Folding
-from memory.attempts import attempt, forgive
+from memory.attempts import attempt, forgive, storing
 from memory.chat_limits import wanted_limits
 from memory.loading import COUNTERS, each_turn, newest_turns, pending_seq, recount, stored_state
 from memory.models import ConversationBrief, Kind, Requested
@@ -59,7 +59,8 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=Kind.REBUILD)
     if not builtin:
         forgive(brief)
-    return _keep(brief, _after(progress, bite, answer, target, builtin=builtin))
+    after = _after(progress, bite, answer, target, builtin=builtin)
+    return storing(brief, Kind.REBUILD, lambda: _keep(brief, after))
 
 
 def _after(progress: Progress, bite: Bite, answer: Answer, target: int, *, builtin: bool) -> Progress:
@@ -136,7 +137,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> Done:
         duration_ms=progress.duration_ms,
         soft_faults=progress.soft_faults,
     )
-    return publish(brief, result)
+    return storing(brief, Kind.REBUILD, lambda: publish(brief, result))
 
 
 def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:

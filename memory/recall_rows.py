@@ -1,4 +1,5 @@
-"""The messages that recall looks at closely, in one select: their stored terms, and the text of all but long ones.
+"""The messages that recall looks at: who said many of them and how long they are, then, of those that are worth it, in
+one select their stored terms, and the text of all but long ones.
 
 Most of what is looked at is short, and most of what is shown is short: so their texts come along, and only those of
 long messages that are shown after all take a second select. What is good of them is decided in `memory.ranking`.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -15,7 +17,7 @@ from django.db import connection
 from conversations.models import SPOKEN, Message, Role
 from memory.excerpts import Said
 from memory.pg_functions import Function
-from memory.ranking import Indexed
+from memory.ranking import Indexed, Size
 
 SHORT_CHARS = 1500
 """Up to which a text comes along unasked. PostgreSQL keeps longer ones (from 2 kB) outside of the row."""
@@ -32,14 +34,22 @@ _FROM = f"{_ID_AND_DAY} FROM {_MESSAGES} WHERE chat_id = %s AND seq {_AMONG}"
 _LOOK = f"SELECT seq, role, token_count, terms, {_SHORT}, {_FROM} AND {_LIVE} ORDER BY seq"
 _WHOLE = f"SELECT seq, role, token_count, NULL, content, {_FROM} ORDER BY seq"
 """SQL of our own, with one parameter however many seqs: as querysets they took two thirds longer."""
+_SIZES = f"SELECT seq, role, token_count FROM {_MESSAGES} WHERE chat_id = %s AND seq {_AMONG} AND {_LIVE}"
 LOOK = Function(
     "memory_recall_look",
     "uuid, integer[]",
     "TABLE (place integer, speaker varchar, tokens integer, has text, says text, key text, day text)",
     _LOOK.replace("%s", "$1", 1).replace("%s", "$2"),
 )
+SIZES = Function(
+    "memory_recall_sizes",
+    "uuid, integer[]",
+    "TABLE (place integer, speaker varchar, tokens integer)",
+    _SIZES.replace("%s", "$1", 1).replace("%s", "$2"),
+)
 if connection.vendor == "postgresql":
     _LOOK = f"SELECT * FROM {LOOK.name}(%s, %s)"
+    _SIZES = f"SELECT * FROM {SIZES.name}(%s, %s)"
 
 _Row = tuple[int, str, int, str | None, str | None, str, str]
 """Its seq, role, tokens, terms, text (None: a long one), id and day (UTC)."""
@@ -70,6 +80,12 @@ class Looked:
         return Looked(self.chat_id, {**self.rows, **more.rows})
 
 
+def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
+    """Who said the live ones of these messages, and how long they are, by seq."""
+    user = Role.USER.value
+    return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_SIZES, chat_id, seqs)}
+
+
 def look(chat_id: UUID, seqs: Iterable[int]) -> Looked:
     """The live ones of these messages. Others are passed over, as if they were not there."""
     return Looked(chat_id, {row[0]: row for row in _select(_LOOK, chat_id, seqs)})
@@ -85,7 +101,7 @@ def _said(row: _Row) -> Said:
     return Said(UUID(key), seq, role == Role.USER, day, text or "", tokens)
 
 
-def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[_Row]:
+def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
     wanted = sorted(set(seqs))
     if not wanted:
         return []
@@ -95,5 +111,5 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[_Row]:
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
-        found: list[_Row] = cursor.fetchall()
+        found: list[Any] = cursor.fetchall()
     return found

@@ -8,19 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory.analysis import passages
-from memory.excerpts import LABEL, Excerpt, Said, excerpt_of
+from memory.excerpts import AROUND, Excerpt, Said, excerpt_of
 from memory.planned import Quote
 from memory.ranking import Ranked
 
-WORTH = 0.2
+WORTH = 0.05
 """Passages that score less than this share of the best are not shown."""
-LOOKED_AT = 40
+LOOKED_AT = 20
 """Of how many tokens of room one message is looked at closely."""
+
+
+WIDER = 4
+"""How many times as many are held against each other by who said them and how long they are."""
+SPARE = 2
+"""How many times its tokens are found for a room, because some of it is there anyhow."""
 
 
 def looked_at(room: int) -> int:
     """How many messages are looked at closely for so many tokens."""
-    return max(12, min(80, room // LOOKED_AT))
+    return max(12, min(200, room // LOOKED_AT))
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
@@ -33,7 +39,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
         if room <= 0 or one.score < WORTH * ranked[0].score:
             break
         if shown.setdefault(one.says, one) is one:
-            room -= one.tokens + LABEL // 2
+            room -= one.tokens + AROUND // 2
     return list(shown.values())
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from conversations.models import ActiveReply, Chat, Message
-from memory import recall, shown
+from memory import pins, recall, shown
 from memory.context import Asked, Context, rebuild
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.outlines import outline_sections
@@ -81,7 +81,8 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     outline = shown.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
     turns, said = shown.planned_turns(reply.chat_id, plan), recall.quoted(reply.chat_id, plan)
-    return rebuild(plan, sections, turns, asked, said), record["prompt_hash"]
+    pinned = pins.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
+    return rebuild(plan, sections, turns, asked, said, pinned), record["prompt_hash"]
 
 
 def card_of(reply: Message | ActiveReply) -> str:

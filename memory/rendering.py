@@ -6,12 +6,14 @@ The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from chatmemory.llm.protocol import PromptMessage
+from memory.control_tokens import disarm
 from memory.excerpts import Said, render_excerpts
 from memory.lines import line_text, merged_text, render_lines
+from memory.pin_section import render_pins
 from memory.planned import Plan, Shown
 from memory.policies.protocol import StateSection
 from memory.tokens import MESSAGE_OVERHEAD, clip_end
@@ -47,18 +49,21 @@ def render_memory(
     turns: Sequence[Turn],
     said: Mapping[int, Said],
     count: Count,
+    pinned: Mapping[str, str] | None = None,
 ) -> list[Rendered]:
-    """State, lines, verbatim turns and excerpts as `plan` wants them, in the order of the prompt. Empty parts are
-    left out. `said` are the messages of which there are excerpts."""
+    """Pins, state, lines, verbatim turns and excerpts as `plan` wants them, in the order of the prompt. Empty parts are
+    left out. `said` are the messages of which there are excerpts, `pinned` the texts of pins by their ids."""
     by_seq = {turn.from_seq: turn for turn in turns}
     shown = [(by_seq[s.from_seq], s) for s in plan.verbatim if s.from_seq in by_seq]
     parts = [
+        _pins(plan, pinned or {}, count),
         *_state(plan, state, count),
         _lines(plan, by_seq, count),
         _window(plan, shown, count),
         _recalled(plan, said, count),
     ]
-    return [part for part in parts if part is not None and part.messages]
+    rendered = [part for part in parts if part is not None and part.messages]
+    return [_disarmed(part, count) for part in rendered] if plan.disarms else rendered
 
 
 def render_part(
@@ -81,8 +86,24 @@ def _rendered(
     return Rendered(Section(kind, tokens, text, tuple(ids), clipped), tuple(messages))
 
 
+def _disarmed(part: Rendered, count: Count) -> Rendered:
+    """The same without control tokens of models, counted as it is sent."""
+    messages = tuple(replace(message, content=disarm(message.content)) for message in part.messages)
+    if messages == part.messages:
+        return part
+    section = part.section
+    return _rendered(section.kind, messages, count, section.message_ids, clipped=section.clipped)
+
+
 def _labelled(messages: Sequence[PromptMessage]) -> str:
     return "\n\n".join(LABELS[message.role] + message.content for message in messages)
+
+
+def _pins(plan: Plan, pinned: Mapping[str, str], count: Count) -> Rendered | None:
+    if not plan.pins:
+        return None
+    clipped = bool(plan.pins_left_out) or any(pin.clip is not None for pin in plan.pins)
+    return render_part("pins", render_pins(plan.pins, plan.pins_left_out, pinned), count, clipped=clipped)
 
 
 def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[Rendered]:

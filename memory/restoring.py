@@ -14,8 +14,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
+from conversations import quotas
 from conversations.models import Chat, Message, Role
-from memory import queueing, stepping
+from memory import dispatch, stepping
 from memory.loading import Tally, recount, tally
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.policies import POLICIES
@@ -27,12 +28,15 @@ TRIES = 3
 """What changes while it is looked at makes it be looked at again; so often."""
 
 
-def restore(chat: Chat, version: int, user: User | None = None) -> ConversationBrief:
+def restore(
+    chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False
+) -> ConversationBrief:
     """Make what revision `version` says the memory in use, as a new revision of which it is the parent.
 
     A fold or rebuild under way is dropped, and so is a rebuild that was asked for. The brief takes the revision's
-    policy, and keeps it until the next rebuild, which is by the chat's. `user` is who restores. Raises `NotFound`, and
-    `Conflict` where the revision's sources do not stand any more.
+    policy, and keeps it until the next rebuild, which is by the chat's. `user` is who restores; `on_demand`: as the
+    chat's owner, within their limits. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` where the
+    revision's sources do not stand any more.
     """
     for _ in range(TRIES):
         epoch, revision = restorable(chat, version)
@@ -42,6 +46,9 @@ def restore(chat: Chat, version: int, user: User | None = None) -> ConversationB
             # Whatever takes text out of memory, revisions with it, is another epoch.
             if brief is None or brief.epoch != epoch:
                 continue
+            if on_demand:
+                quotas.take_rebuild(chat.owner_id)
+                dispatch.demand(brief)
             _make_current(brief, revision, user, counted)
         logger.info(
             "memory restored",
@@ -98,7 +105,7 @@ def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally |
     Returns the tokens of the memory before.
     """
     still = counted if counted and counted.epoch == brief.epoch else None
-    tokens_before, policy_before = brief.token_count, brief.policy
+    tokens_before = brief.token_count
     stepping.stand_on(brief, revision)
     brief.version += 1
     brief.head = brief.version
@@ -107,10 +114,7 @@ def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally |
     brief.degraded = False
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
-    if brief.policy == brief.chat.policy:
-        brief.options = brief.chat.options
-    elif brief.policy != policy_before:
-        brief.options = {}
+    brief.options = brief.chat.options
     recount(brief, still)
     return tokens_before
 
@@ -119,8 +123,7 @@ def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
     """Save `brief` as `choose` left it, and the revision that tells of it. What is due then is folded again."""
     revision.save(force_insert=True)
     brief.save()
-    if brief.due or brief.requested:
-        queueing.enqueue_fold(brief.chat_id)
+    dispatch.hint(brief)
 
 
 def _revision(

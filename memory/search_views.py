@@ -50,7 +50,8 @@ class HitOut(serializers.Serializer[Any]):
 class SearchOut(serializers.Serializer[Any]):
     results = HitOut(many=True)
     next = serializers.URLField(
-        allow_null=True, help_text="Always null: what is not among the best is not listed."
+        allow_null=True,
+        help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
     )
     previous = serializers.URLField(allow_null=True)
 

@@ -17,7 +17,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from conversations.models import Chat, Message
+from chatmemory.row_sizes import fitting, weight
+from conversations.models import UNSHOWN, Chat, Message
 from memory.analysis import passages, terms
 from memory.highlights import highlights
 from memory.questions import Question, read_question
@@ -107,8 +108,16 @@ def _at(places: Sequence[Place]) -> QuerySet[Message]:
 
 
 def _hits(ranked: Sequence[tuple[tuple[float, int, int], UUID, int]], wanted: set[str]) -> list[Hit]:
-    messages = Message.objects.defer("terms").in_bulk([pk for _, pk, _ in ranked])
+    messages = _fitting([pk for _, pk, _ in ranked])
     return [_hit(messages[pk], passage, wanted) for _, pk, passage in ranked if pk in messages]
+
+
+def _fitting(ranked: Sequence[UUID]) -> dict[UUID, Message]:
+    """The first of these messages, as many as fit into an answer."""
+    rows = Message.objects.defer(*UNSHOWN)
+    sizes = dict(rows.filter(pk__in=ranked).values_list("pk", weight(rows)))
+    there = [pk for pk in ranked if pk in sizes]
+    return rows.in_bulk(there[: fitting([sizes[pk] for pk in there])])
 
 
 def _hit(message: Message, passage: int, wanted: set[str]) -> Hit:

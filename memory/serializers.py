@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from rest_framework import serializers
 
@@ -21,8 +21,10 @@ from conversations.serializers import (
 )
 from memory.context import Context, prompt_messages
 from memory.models import Card, ConversationBrief
+from memory.planned import Recall, Sought
 from memory.policies.interval import Interval
 from memory.progress import told
+from memory.relevance import REASONS
 from memory.summarizing import Summarized
 
 
@@ -65,11 +67,16 @@ def context_json(context: Context, recorded_hash: str | None = None) -> dict[str
         ],
         "unrepresented": context.unrepresented,
         "clipped": context.clipped,
+        "recall": _recall_json(context.plan.recall),
         "prompt": prompt_messages(context.prompt),
         "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
+
+
+def _recall_json(recall: Recall | None) -> dict[str, str] | None:
+    return recall and {"sought": recall.sought, "reason": recall.reason, "why": REASONS[recall.reason]}
 
 
 def summarized_json(made: Summarized) -> dict[str, Any]:
@@ -142,12 +149,21 @@ class PromptMessageOut(serializers.Serializer[Any]):
     content = serializers.CharField()
 
 
+class RecallOut(serializers.Serializer[Any]):
+    """Whether earlier turns were searched for the question, and why."""
+
+    sought = serializers.ChoiceField(get_args(Sought))
+    reason = serializers.ChoiceField(list(REASONS))
+    why = serializers.CharField()
+
+
 class ContextOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
     budget = serializers.IntegerField()
     sections = SectionOut(many=True)
     unrepresented = serializers.IntegerField()
     clipped = serializers.IntegerField()
+    recall = RecallOut(allow_null=True)
     prompt = PromptMessageOut(many=True)
     prompt_hash = serializers.CharField()
     tool = ObjectField(allow_null=True)

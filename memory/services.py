@@ -1,8 +1,9 @@
-"""What conversations may ask of memory: four verbs, and the two views of a context.
+"""What conversations may ask of memory: five verbs, and the two views of a context.
 
 `context_for` before a reply (and `freshen` before that, where it says so), `turn_finished` in the transaction that
-finishes it, `messages_changed` when messages came or went otherwise, `policy_changed` when a chat is to be remembered
-another way. Folding is not started from here but by memory's own post-save receiver, which calls `count_reply`.
+finishes it, `messages_changed` when messages came or went otherwise, `policy_changed` and `options_changed` when a chat
+is to be remembered another way. Folding is not started from here but by memory's own post-save receiver, which calls
+`count_reply`.
 """
 
 from __future__ import annotations
@@ -13,23 +14,25 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
-from django.utils import timezone
-
+from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from chatmemory.prepared import Select
+from conversations import quotas
 from conversations.models import Chat, Message, Status
 from memory import (
     carding,
     daily,
+    dispatch,
     embedding_work,
     loading,
-    queueing,
+    pins,
     recall,
     shown,
     stepping,
 )
-from memory.chat_limits import limits_of, new_brief
+from memory.changing import options_changed as options_changed
+from memory.changing import policy_changed as policy_changed
+from memory.chat_limits import limits_beside_pins, limits_of, new_brief
 from memory.context import Asked, Context, assemble
 from memory.embeddings import knows_meanings as knows_meanings
 from memory.embeddings import last_question as last_question
@@ -50,10 +53,16 @@ from memory.models import (
     ContextText,
     ConversationBrief,
     MessageEmbedding,
-    Requested,
+    Pin,
     SummaryRevision,
 )
 from memory.outlines import outline_sections
+from memory.pin_section import NO_PINS, PinSection, fit_pins, room_for_pins
+from memory.pins import exported_pins as exported_pins
+from memory.pins import message_changed as message_changed
+from memory.pins import pin_imported as pin_imported
+from memory.pins import restore_pins as restore_pins
+from memory.pins import stated_in as stated_in
 from memory.plan import choose
 from memory.policies import (
     Counts,
@@ -72,6 +81,7 @@ from memory.records import outline_of as outline_of
 from memory.records import past_context as past_context
 from memory.sources import Source
 from memory.tokens import MESSAGE_OVERHEAD
+from memory.whole_prompt import beside
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +129,7 @@ def context_for(
     limits = limits_of(brief)
     request = request_of(get_policy(brief.policy), limits)
     asked = _asked(chat, question, request, turn_instructions, sources)
-    context = _assemble(brief, asked, before_seq, limits, near)
+    context = _assemble(brief, asked, before_seq, beside(limits, asked), near)
     _log_cuts(chat, context)
     record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
@@ -134,19 +144,34 @@ def preview(
     policy: str | None = None,
     budget: int | None = None,
     sources: Sequence[Source] = (),
+    by_meaning: bool = True,
 ) -> Context:
     """What the model would be sent now for `question`. Writes nothing; another policy is shown from an empty state."""
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
         chat=chat, **new_brief(chat)
     )
     if policy and policy != brief.policy:
-        brief = ConversationBrief(chat=chat, policy=policy, options=chat.options)
+        brief = ConversationBrief(chat=chat, policy=policy, options=chat.options, pin_tokens=brief.pin_tokens)
     brief.chat = chat  # at hand, where its owner counts
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
     request = request_of(get_policy(brief.policy), limits)
-    near = near_now(chat.pk, question)
-    return _assemble(brief, _asked(chat, question, request, "", sources), None, limits, near)
+    near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
+    asked = _asked(chat, question, request, "", sources)
+    return _assemble(brief, asked, None, beside(limits, asked), near)
+
+
+def preview_last(chat: Chat) -> Context:
+    """What the model would be sent now if the last question were asked again: what staff are shown of a chat's memory.
+
+    Earlier turns are searched by its words alone: for a mere look, no upstream is asked for a vector.
+    """
+    return preview(chat, last_question(chat.pk), by_meaning=False)
+
+
+def _is_over_limits(chat: Chat) -> bool:
+    """Whether the owner's next call would be refused: then nothing is asked of an upstream for a mere look either."""
+    return registry.embeds() and quotas.is_refused(chat.owner_id)
 
 
 def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> None:
@@ -165,6 +190,8 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     became = carding.take(reply, record, card) if carding.was_asked(record) else Card.NONE
     recorded = {name: record[name] for name in RECORDED}
     ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
+    if reply.reply_to is not None:
+        pins.find(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:
@@ -183,7 +210,7 @@ def count_reply(reply: Message) -> None:
     brief.unfolded_line_tokens += line_cost(reply.line) if tokens else 0
     brief.due = _is_due(brief)
     brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
-    _enqueue_if_waiting(brief)
+    dispatch.hint(brief)
 
 
 def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
@@ -215,6 +242,7 @@ def messages_changed(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
     )
     still = beforehand if beforehand and beforehand.epoch == brief.epoch else None
+    delay = _demanded(brief, from_seq) if forgets else 0
     brief.epoch += 1
     embedding_work.step_back(chat_id, from_seq)
     if forgets:
@@ -223,20 +251,19 @@ def messages_changed(
         stepping.step_back(brief, from_seq)
     loading.recount(brief, still)
     brief.save()
-    _enqueue_if_waiting(brief)
-    embedding_work.has_been_said(chat_id)
+    dispatch.hint(brief)
+    if not delay:  # else the sweep has it done
+        embedding_work.has_been_said(chat_id)
     return brief
 
 
-def policy_changed(chat: Chat) -> None:
-    """Remember `chat` by its new policy: rebuild its state from the originals, in the background."""
-    brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
-        chat=chat, defaults=new_brief(chat)
-    )
-    brief.epoch += 1
-    brief.requested = Requested.REBUILD
-    brief.save(update_fields=["epoch", "requested", "updated_at"])
-    queueing.enqueue_fold(chat.pk)
+def _demanded(brief: ConversationBrief, from_seq: int) -> int:
+    """Count an edit that costs a fold again, done or under way. Never refused: the seconds that the fold is to wait."""
+    if from_seq > brief.seen_seq and not (brief.due or brief.requested):
+        return 0
+    delay = quotas.rebuild_delay(brief.chat.owner_id)
+    dispatch.demand(brief, delay)
+    return delay
 
 
 def chat_deleted(chat_id: UUID) -> None:
@@ -247,6 +274,7 @@ def chat_deleted(chat_id: UUID) -> None:
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
     for model in (
+        Pin,
         ContextText,
         SummaryRevision,
         Comparison,
@@ -276,7 +304,8 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
-    policy, limits, state = get_policy(brief.policy), limits_of(brief), loading.stored_state(brief)
+    policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
+    state = loading.stored_state(brief)
     alone = Counts(
         brief.unfolded_turns,
         brief.unfolded_tokens,
@@ -284,24 +313,11 @@ def _is_due(brief: ConversationBrief) -> bool:
         window_turns=0,
         window_tokens=0,
     )
-    small = state_tokens(policy, state) + brief.unfolded_tokens < limits.prompt_budget // 2
+    small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2
     if small and not is_due(policy, state, alone, limits):
         return False
     newest = shown.newest(brief, turns=policy.window_reach(limits) + 2).turns
     return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits)
-
-
-def _enqueue_if_waiting(brief: ConversationBrief) -> None:
-    """Hint the queue, unless somebody is at it or the next attempt is still to wait: the sweep finds it then.
-
-    Where the upstream was given up, the built-in summarizer need not wait for it.
-    """
-    now = timezone.now()
-    leased = brief.lease_expires_at is not None and brief.lease_expires_at > now
-    given_up = brief.attempts >= settings.MEMORY_FOLD_ATTEMPTS
-    waits = brief.next_attempt_at is not None and brief.next_attempt_at > now and not given_up
-    if (brief.due or brief.requested) and not leased and not waits:
-        queueing.enqueue_fold(brief.chat_id)
 
 
 def _assemble(
@@ -312,6 +328,8 @@ def _assemble(
     near: Sequence[Near],
 ) -> Context:
     policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
+    pinned = _pinned(brief, limits, disarms=asked.disarms)
+    limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
     span = shown.newest(brief, before_seq)
     last = shown.last_reply(span) if limits.enabled and policy.shows_outline else None
@@ -325,15 +343,22 @@ def _assemble(
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
-    recalled = recall.recall_beside(
-        brief, span, plan, asked.question, before_seq, limits, shape["window_turns"], near
-    )
-    if recalled.excerpts:
-        shape["excerpts"] = recalled.excerpts
+    beside = recall.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
+    if beside.found.excerpts:
+        shape |= beside.shape
         plan = choose(state, span.turns, **shape)
     turns = shown.with_text(brief.chat_id, span.rows, span.turns, plan)
-    context = assemble(plan, state, turns, asked, said=recalled.said, **shape)
-    return replace(context, plan=replace(context.plan, outline_of=str(last))) if outline else context
+    context = assemble(plan, state, turns, asked, said=beside.found.said, pinned=pinned, **shape)
+    plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
+    return replace(context, plan=plan)
+
+
+def _pinned(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:
+    """The section of the chat's pins; nothing is read where there are none."""
+    if not (brief.pin_tokens and limits.enabled):
+        return NO_PINS
+    room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
+    return fit_pins(pins.holding(brief.chat_id), room, disarms=disarms)
 
 
 def _asked(
@@ -342,7 +367,14 @@ def _asked(
     """What stands around memory; what changes least comes first, so that provider caches hit."""
     parts = (chat.instructions, request.instructions, turn_instructions)
     instructions = "\n\n".join(part for part in parts if part)
-    return Asked(question, instructions, tuple(sources), str(chat.pk), request.tool_tokens)
+    return Asked(
+        question,
+        instructions,
+        tuple(sources),
+        str(chat.pk),
+        request.tool_tokens,
+        disarms=registry.disarms_control_tokens(),
+    )
 
 
 def _log_cuts(chat: Chat, context: Context) -> None:

@@ -40,6 +40,8 @@ SUMMARIZED = 4
 """A summary may be expected to have a fourth of what it replaces, up to what it may have."""
 SHORT = 5
 """An answer below a fifth of that is far too short."""
+ENOUGH = 2
+"""When asked again, half of what may be expected is enough: a wish beyond what was said would be met with padding."""
 LITTLE = 50
 """Where no more than so many tokens are expected, an answer may be as short as it likes."""
 SPAN_TOKENS = 10
@@ -127,7 +129,10 @@ def again(found: Wanting) -> str:
         "Answer once more, in the same form and within the same length.",
     ]
     if "short" in found.faults:
-        lines.append(f"The answer had {found.tokens} tokens; about {found.expected} are wanted at the least.")
+        lines.append(
+            f"The answer had {found.tokens} tokens; for what was said, {found.expected // ENOUGH} to "
+            f"{found.expected} are about right."
+        )
     if named := _named(found):
         quoted = json.dumps(named, ensure_ascii=False)
         lines.append(

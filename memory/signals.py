@@ -41,7 +41,7 @@ def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
     if using == DEFAULT_DB_ALIAS and recall_schema.has_terms():
         recall_filling.fill()
         recall_schema.ensure()
-        pg_functions.ensure([recall_index.FIND, recall_rows.LOOK])
+        pg_functions.ensure([recall_index.FIND, recall_rows.SIZES, recall_rows.LOOK])
         vector_field.ensure()
 
 

@@ -15,7 +15,7 @@ from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 MIN_SOURCE = 24
 """Tokens below which a clipped source is left out."""
 
-_HEAD = re.compile(r"\[\s*\d+\s*\]")
+_HEAD = re.compile(r"\[\s*[\do]+\s*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,10 @@ def _blocks(sources: Sequence[Source]) -> list[str]:
 
 def _block(number: int, source: Source) -> str:
     title = " ".join(source.title.split())
-    return f"[{number}] {title}".rstrip() + "\n" + quote_lines(source.text, _is_taken)
+    head = f"[{number}] {title}".rstrip()
+    if is_marker(head):  # as an excerpt of what somebody said
+        head = f"[{number}] > {title}"
+    return f"{head}\n{quote_lines(source.text, _is_taken)}"
 
 
 def _is_taken(line: str) -> bool:

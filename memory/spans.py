@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memory.chat_limits import limits_of
+from memory.chat_limits import limits_beside_pins
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.loading import stored_state, unfolded_turns
 from memory.models import ConversationBrief
@@ -44,7 +44,7 @@ class Bite:
 
 def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
     """Whether the chat is due, by its newest unfolded turns if those are all, else by its counters."""
-    limits = limits_of(brief)
+    limits = limits_beside_pins(brief)
     if not limits.enabled:
         return False
     if newest and newest[0].from_seq > brief.folded_through_seq + 1:

@@ -126,7 +126,11 @@ def _ask(folding: Folding, patience: Patience) -> Answer:
         return ask_summarizer(folding, chat_id="", builtin=False, timeout=seconds)
     except FoldFailed as failure:
         kind = UpstreamTimedOut if failure.code == "upstream_timeout" else UpstreamFailed
-        raise kind(f"No summary was made: {failure}", details={"reason": [failure.code]}) from failure
+        raise kind(
+            f"No summary was made: {failure}",
+            details={"reason": [failure.code]},
+            retry_after=failure.retry_after,
+        ) from failure
 
 
 def _refused(sentence: str) -> InvalidRequest:

@@ -23,6 +23,7 @@ from conversations.models import IdempotencyKey, SignInAttempts
 from memory import (
     comparing,
     daily,
+    dispatch,
     embedding_work,
     leasing,
     queueing,
@@ -30,6 +31,7 @@ from memory import (
     recall_schema,
     watches,
 )
+from memory.broker import QueueAway
 
 logger = logging.getLogger(__name__)
 
@@ -96,16 +98,22 @@ def sweep() -> SweepReport:
 
 
 def _enqueue_waiting() -> int:
-    """Hint the queue at chats with work, those that waited longest first, as far as the queue has room."""
-    room = max(0, MAX_QUEUED - queueing.waiting_tasks())
-    waiting = (
-        leasing.ready().order_by(F("next_attempt_at").asc(nulls_first=True)).values_list("chat_id", flat=True)
-    )
-    flagged = list(waiting.filter(leasing.FLAGGED)[:room])
-    recoveries = min(MAX_RECOVERIES, room - len(flagged))
-    chats = [*flagged, *waiting.exclude(leasing.FLAGGED)[:recoveries]]
+    """Hint the queue at chats with work and no task, those that waited longest first, as far as there is room.
+
+    What their owners demanded comes last, one chat a user.
+    """
+    try:
+        room = max(0, MAX_QUEUED - queueing.waiting_tasks())
+        queued = queueing.waiting_chats(queueing.FOLD_TASK, MAX_QUEUED) if room else set[str]()
+    except QueueAway:
+        return 0  # the rest of the sweep needs no queue
+    ready = leasing.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
+    waiting = ready.values_list("chat_id", flat=True)
+    chats = list(waiting.filter(leasing.FLAGGED, on_demand_at=None)[:room])
+    chats += dispatch.demanded_next(queued, room - len(chats))
+    chats += waiting.exclude(leasing.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
     for chat_id in chats:
-        queueing.enqueue_fold(chat_id)
+        queueing.enqueue_fold(chat_id, lost=True)
     faults.point("sweep.enqueued")
     return len(chats)
 

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from chatmemory.observability import request_context
 from chatmemory.tracebacks import told
-from memory import comparing, embedding_work, folding, queueing, sweeping, watched
+from memory import comparing, dispatch, embedding_work, folding, queueing, sweeping, watched
 
 
 class TaskFailed(Exception):
@@ -33,14 +33,18 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for `MEMORY_FOLD_SECONDS` at most, and queue itself again if that was not enough."""
     with _task(request_id):
+        queueing.taken(UUID(chat_id))
         report = folding.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
             queueing.enqueue_fold(report.chat_id)
+        else:
+            dispatch.hint_next(report.chat_id)
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Give the messages of a chat their vectors, and queue itself again if the time of a task was not enough."""
     with _task(request_id):
+        queueing.embedding_taken(UUID(chat_id))
         if embedding_work.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queueing.enqueue_embedding(UUID(chat_id))
 

@@ -57,6 +57,9 @@ def under_way(brief: ConversationBrief, now: datetime) -> UnderWay:
     is_wanted = brief.due or brief.requested != Requested.NOTHING
     if brief.lease_owner and brief.lease_expires_at is not None and brief.lease_expires_at > now:
         doing, sentence = _at_work(rebuild)
+    elif is_wanted and brief.delayed_until is not None and brief.delayed_until > now:
+        wait = round((brief.delayed_until - now).total_seconds()) + 1
+        doing, sentence = "waiting", f"Its owner changed it too often: it goes on in {_seconds(wait)}."
     elif is_wanted and brief.attempts and brief.next_attempt_at is not None and brief.next_attempt_at > now:
         wait = round((brief.next_attempt_at - now).total_seconds()) + 1
         doing, sentence = "failed", f"The last attempt failed. The next one comes in {_seconds(wait)}."

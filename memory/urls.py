@@ -1,6 +1,6 @@
 from django.urls import path
 
-from memory import doors, search_views, views
+from memory import doors, pin_views, search_views, views
 
 chat = "chats/<uuid:chat_id>"
 
@@ -16,5 +16,7 @@ urlpatterns = [
     path(f"{chat}/revisions/<int:version>/restore", views.RestoreView.as_view()),
     path(f"{chat}/resummarize", views.ResummarizeView.as_view()),
     path(f"{chat}/context", views.ContextView.as_view()),
+    path(f"{chat}/pins", pin_views.PinsView.as_view()),
+    path(f"{chat}/pins/<uuid:pin_id>", pin_views.PinView.as_view()),
     path(f"{chat}/messages/<uuid:message_id>/context", views.PastContextView.as_view()),
 ]

@@ -47,7 +47,7 @@ def show_whole(turn: Turn) -> Shown:
 def show_clipped(turn: Turn, room: int) -> Shown | None:
     """`turn` within `room` tokens, overhead included; None where that leaves nothing of it to read.
 
-    A side that needs less than half leaves the rest to the other.
+    What the user said comes first: a reply can be asked for again.
     """
     assistant = turn.assistant_tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
     text_room = room - (turn_cost(turn) - turn.user_tokens - assistant)
@@ -59,14 +59,26 @@ def show_clipped(turn: Turn, room: int) -> Shown | None:
 
 
 def _shares(user: int, assistant: int, room: int) -> tuple[int | None, int | None]:
-    half = room // 2
+    """What each side is cut to, None where it is whole: the user's has up to three quarters."""
     if user + assistant <= room:
         return None, None
-    if user <= half:
+    most = max(room // 2, min(room * 3 // 4, room - 2 * MIN_SIDE))
+    if user <= most:
         return None, room - user
-    if assistant <= half:
+    if assistant <= room - most:
         return room - assistant, None
-    return half, room - half
+    return most, room - most
+
+
+def equal_shares(costs: Sequence[int], room: int) -> list[int]:
+    """`room` tokens in equal shares; what costs less leaves the rest of its share to the others."""
+    shares = [0] * len(costs)
+    left = max(0, room)
+    by_cost = sorted(range(len(costs)), key=costs.__getitem__)
+    for done, index in enumerate(by_cost):
+        shares[index] = min(costs[index], left // (len(costs) - done))
+        left -= shares[index]
+    return shares
 
 
 def as_messages(turn: Turn, shown: Shown) -> list[PromptMessage]:

@@ -19,7 +19,7 @@ from memory import lineage, services, usage
 from memory.chat_limits import new_brief
 from memory.exactness import why_not_exact
 from memory.models import ConversationBrief, SummaryRevision
-from memory.requesting import request_resummarize
+from memory.requesting import demand_resummarize
 from memory.restoring import restore
 from memory.revision_serializers import (
     DifferenceOut,
@@ -117,7 +117,7 @@ class RestoreView(APIView):
     )
     def post(self, request: Request, chat_id: UUID, version: int) -> Response:
         user = caller(request)
-        return Response(brief_json(restore(get_chat(user, chat_id), version, user)))
+        return Response(brief_json(restore(get_chat(user, chat_id), version, user, on_demand=True)))
 
 
 class ResummarizeView(APIView):
@@ -132,7 +132,7 @@ class ResummarizeView(APIView):
         chat = get_chat(caller(request), chat_id)
         body = ResummarizeIn(data=request.data)
         body.is_valid(raise_exception=True)
-        task_id = request_resummarize(chat, body.validated_data["mode"])
+        task_id = demand_resummarize(chat, body.validated_data["mode"])
         return Response({"task_id": task_id}, status=202)
 
 

@@ -52,6 +52,7 @@ class ChatEmbeddings(models.Model):
 
     Messages up to `through_seq` have theirs. Work on it counts as an attempt before it begins, and is not to be tried
     again before `next_attempt_at`: so two workers do not do the same, and an endpoint that fails is left alone.
+    `queued_at`: since when a task for it waits in the queue.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
@@ -62,6 +63,7 @@ class ChatEmbeddings(models.Model):
     next_attempt_at = models.DateTimeField(null=True, blank=True)
     tokens = models.PositiveBigIntegerField(default=0)
     cost_usd = models.DecimalField(max_digits=16, decimal_places=9, default=0)
+    queued_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         default_permissions = ()  # nobody is shown it

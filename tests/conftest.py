@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 from django.test import override_settings
+from django_q.brokers import get_broker
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
@@ -30,6 +32,13 @@ def cheap_passwords() -> Iterator[None]:
     """Passwords cost as much as they should everywhere but here."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_queue() -> None:
+    """A queue on Redis is no table of the test database: what an earlier test left on it goes."""
+    if django_settings.Q_BROKER == "redis":
+        get_broker().purge_queue()
 
 
 @pytest.fixture(scope="session")

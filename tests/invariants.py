@@ -25,9 +25,11 @@ from conversations.models import (
     Role,
     Status,
 )
-from memory import loading, services, usage
+from memory import loading, pins, services, usage
 from memory.context import Context
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, Kind, Pin, SummaryRevision
+from memory.pin_models import MOST_PINS
+from memory.pin_section import head_cost, pin_cost
 from memory.policies import get_policy
 from memory.provenance import source_hash
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
@@ -50,6 +52,7 @@ def violations(chat: Chat) -> list[str]:
     found = [*_messages(chat), *_contexts(chat)]
     if brief is not None:
         found += [*_revisions(brief), *_sources(brief, turns), *_brief(brief), *_coverage(chat, brief, turns)]
+        found += _pins(brief)
     return found
 
 
@@ -76,7 +79,7 @@ def _contexts(chat: Chat) -> Iterator[str]:
             yield f"the context of message {reply.seq} cannot be rebuilt"
             continue
         context, recorded = past
-        if _changed_since(reply):
+        if _changed_since(reply) or _unpinned_since(context):
             continue
         if context.prompt_hash != recorded:
             yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
@@ -92,6 +95,26 @@ def _changed_since(reply: Message) -> bool:
     """Whether a text that its prompt may have had was edited or forgotten after it was sent."""
     said = Message.objects.filter(chat=reply.chat_id, seq__lt=reply.seq, edited_at__gte=reply.created_at)
     return said.exists()
+
+
+def _unpinned_since(context: Context) -> bool:
+    """Whether a pin that its prompt had has been removed for good since."""
+    ids = {pin.id for pin in context.plan.pins}
+    return Pin.objects.filter(pk__in=ids).count() < len(ids)
+
+
+def _pins(brief: ConversationBrief) -> Iterator[str]:
+    """What the pins that hold cost is known; no two that were found contradict each other or say the same."""
+    held = pins.holding(brief.chat_id)
+    tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
+    if brief.pin_tokens != tokens:
+        yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"
+    rows = Pin.objects.filter(chat=brief.chat_id, ended_at__isnull=True)
+    for pin in rows.exclude(message=None).select_related("message"):
+        if pin.message is not None and pin.message.status == Status.DELETED:
+            yield f"pin {pin.pk} is of message {pin.message.seq}, which was forgotten"
+    if rows.count() > 2 * MOST_PINS:
+        yield f"{rows.count()} pins hold"
 
 
 def _revisions(brief: ConversationBrief) -> Iterator[str]:

@@ -31,6 +31,7 @@ class LiveServer:
     def __init__(self) -> None:
         config = uvicorn.Config(
             "chatmemory.asgi:application",
+            http="chatmemory.http_protocol:HttpProtocol",
             log_config=None,
             lifespan="on",
             loop="asyncio",
@@ -98,6 +99,10 @@ class Client:
         assert answer.status_code == 200, answer.text
         result: dict[str, Any] = answer.json()
         return result
+
+    def erase(self, **body: str) -> httpx.Response:
+        """Have the caller erased: `password`, or `confirm` for who has none."""
+        return self.http.request("DELETE", "/v1/me", json=body)
 
     @contextmanager
     def stream(self, method: str, path: str, **options: Any) -> Iterator[Iterator[Event]]:

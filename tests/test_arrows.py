@@ -37,7 +37,9 @@ PURE = {
     *("memory.timeline", "memory.explaining", "memory.coverage"),
     "memory.clips",
     *(
+        "memory.question_forms",
         "memory.questions",
+        "memory.relevance",
         "memory.highlights",
         "memory.finds",
         "memory.fusing",
@@ -46,6 +48,10 @@ PURE = {
         "memory.recalling",
         "memory.excerpts",
     ),
+    *("memory.confusables", "memory.control_tokens", "memory.grounding"),
+    *("memory.pin_section", "memory.stated"),
+    *("memory.standing_instructions", "memory.standing_language", "memory.contradictions"),
+    *("memory.standing_wordings", "memory.standing_wordings_other", "memory.standing_wordings_romance"),
     *("memory.lookalikes", "memory.links", "memory.orders", "memory.acceptance", "memory.shortfall"),
     *(
         "memory.lab.talks",
@@ -78,8 +84,11 @@ DOORS |= {
     "admin_html",
     "admin_messages",
     "admin_replies",
+    "admin_tokens",
     "admin_users",
     "admin_views",
+    "pin_views",
+    "reply_views",
     "search_views",
 }
 """Nobody but other doors imports a door."""

@@ -1,4 +1,4 @@
-"""`import_chat`, `export_chat` and `create_token`, as an operator calls them."""
+"""`import_chat`, `export_chat`, `create_token` and `revoke_tokens`, as an operator calls them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
+from django.test import Client
 from django.utils import timezone
 from django_q.models import OrmQ
 from knox.auth import TokenAuthentication
@@ -217,7 +219,9 @@ def test_a_chat_that_the_database_refuses_leaves_no_half(write: Any, monkeypatch
 
 FULL: dict[str, Any] = {
     "format": "chatmemory/1",
+    "pins": [],
     "title": "Everything",
+    "title_is_automatic": True,
     "instructions": "Be brief.",
     "policy": "chunked",
     "options": {},
@@ -360,3 +364,34 @@ def test_recorded_conversations_survive_the_round(tmp_path: Path) -> None:
             run("export_chat", chat.pk, "--out", tmp_path / "out.json")
             [again] = imported(tmp_path / "out.json")
             assert exported(again) == exported(chat)
+
+
+# --- revoke_tokens
+
+
+def test_all_tokens_of_a_user_are_revoked(alice: User) -> None:
+    token = run("create_token", "alice")
+    run("create_token", "alice", "--expires", 30)
+    kept = run("create_token", User.objects.create_user("bob").username)
+    assert run("revoke_tokens", "alice") == "alice: tokens revoked: 2.\n"
+    with pytest.raises(AuthenticationFailed):
+        authenticate(token)
+    assert authenticate(kept).username == "bob"
+    assert run("revoke_tokens", "alice") == "alice: tokens revoked: 0.\n"
+
+
+def test_sessions_end_too_where_that_is_asked_for(alice: User) -> None:
+    browsers = [Client(), Client()]
+    for browser, user in zip(browsers, (alice, User.objects.create_user("bob")), strict=True):
+        browser.force_login(user)
+    assert run("revoke_tokens", "alice") == "alice: tokens revoked: 0.\n"
+    assert SESSION_KEY in browsers[0].session
+    assert run("revoke_tokens", "alice", "--sessions") == "alice: tokens revoked: 0, sessions ended: 1.\n"
+    assert [SESSION_KEY in browser.session for browser in browsers] == [False, True]
+
+
+def test_tokens_of_somebody_who_may_not_sign_in_are_revoked(alice: User) -> None:
+    run("create_token", "alice")
+    User.objects.update(is_active=False)
+    assert run("revoke_tokens", "alice") == "alice: tokens revoked: 1.\n"
+    assert refusal("revoke_tokens", "nobody") == "There is no user nobody."

@@ -21,7 +21,7 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory import process
 from chatmemory.llm.protocol import Reply
-from conversations import finishing, following, services
+from conversations import finishing, pollers, services
 from conversations.finishing import Ending
 from conversations.forgetting import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
@@ -105,8 +105,9 @@ def attach(world: World) -> None:
     second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
     assert isinstance(first, Begun)
     assert isinstance(second, Standing)
-    assert following.find(second.chat_id, second.message_id).active is not None
+    assert pollers.find(second.chat_id, second.message_id).active is not None
     finishing.checkpoint([(second.message_id, "So")], renew=[second.message_id])
+    assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"
     assert services.get_message(world.long, second.message_id) is not None
 
 

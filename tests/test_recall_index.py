@@ -11,7 +11,7 @@ from conversations.models import Chat, Message, Status
 from memory import recall_filling, recall_schema
 from memory.analysis import terms
 from memory.pg_functions import ensure
-from memory.recall import recall
+from memory.recall import Search
 from memory.recall_index import FIND, postings
 from memory.recall_rows import LOOK
 from memory.stored_terms import hashed, stored_terms
@@ -115,7 +115,7 @@ def test_what_postgresql_looks_up_with_is_made_anew_when_it_is_missing_or_anothe
 
 
 def remembered(chat: Chat, question: str) -> list[str]:
-    found = recall(chat, question, before_seq=100, room=1000)
+    found = Search(chat, question, before_seq=100).recalled(1000)
     return [said.text for _, said in sorted(found.said.items())]
 
 

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from conversations.models import Chat
-from memory import nearest, similarity, vector_field
+from memory import nearest, vector_field
 from memory.fusing import Near
 from memory.models import ChatEmbeddings, MessageEmbedding
 from memory.nearest import NEAR, nearest_messages
@@ -112,13 +112,6 @@ def compared() -> None:
 
 
 def test_the_nearest_by_numpy() -> None:
-    if not similarity.HAS_NUMPY:
-        pytest.skip("numpy is no dependency")
-    compared()
-
-
-def test_the_nearest_by_plain_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(similarity, "HAS_NUMPY", False)
     compared()
 
 
@@ -131,8 +124,7 @@ def test_the_nearest_by_pgvector(pgvector: None, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NEWEST", "NEWEST_WITHOUT_NUMPY"):
-        monkeypatch.setattr(nearest, name, 10)
+    monkeypatch.setattr(nearest, "NEWEST", 10)
     newest_alone()
 
 

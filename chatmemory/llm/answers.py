@@ -16,8 +16,13 @@ from chatmemory.llm.cleaning import clean
 from chatmemory.llm.protocol import ReplyError, Usage
 
 _decode = json.JSONDecoder().decode
-MAX_LABEL = 200
-MAX_TOKENS = 2**31 - 1
+
+# What stored answers have room for; a test holds these against the columns.
+MAX_MODEL_CHARS = 128
+MAX_ID_CHARS = 200
+MAX_REASON_CHARS = 64
+MAX_TOKENS = 100_000_000
+"""Of one answer, in or out. No model reads or writes that much; what claims to is not believed."""
 
 # OpenAI says "stop". The next are the same thing in the words of text-generation-inference, Together and
 # Anthropic bridges; the last two end an answer that calls a tool.
@@ -80,9 +85,14 @@ def objects_in(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def label_in(value: object) -> str:
-    """A name given by the upstream (a model, an id), clean and of bounded length; empty if it is none."""
-    return clean(value)[:MAX_LABEL] if isinstance(value, str) else ""
+def model_in(value: object) -> str:
+    """The name of a model, cut to its length; "" if it is none."""
+    return _label(value, MAX_MODEL_CHARS)
+
+
+def id_in(value: object) -> str:
+    """The id of an answer, cut to its length; "" if it is none."""
+    return _label(value, MAX_ID_CHARS)
 
 
 def usage_in(value: object) -> Usage | None:
@@ -157,17 +167,24 @@ def read_chat(body: dict[str, Any]) -> Answer:
 
 def _answer(body: dict[str, Any], text: str, ending: Ending) -> Answer:
     usage = usage_in(body.get("usage"))
-    return Answer(clean(text), ending, usage, label_in(body.get("model")), label_in(body.get("id")))
+    return Answer(clean(text), ending, usage, model_in(body.get("model")), id_in(body.get("id")))
 
 
 def _reason(response: dict[str, Any]) -> str:
     details = response.get("incomplete_details")
-    return label_in(details.get("reason")) if isinstance(details, dict) else ""
+    return _label(details.get("reason"), MAX_REASON_CHARS) if isinstance(details, dict) else ""
+
+
+def _label(value: object, length: int) -> str:
+    """A name given by the upstream: one line of printable characters, of bounded length; "" for other types."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
 
 
 def _count(counts: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = counts.get(name)
-        if isinstance(value, int) and 0 <= value <= MAX_TOKENS:
+        if type(value) is int and 0 <= value <= MAX_TOKENS:  # a bool is an int to `isinstance`
             return value
     return None

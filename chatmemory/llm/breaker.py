@@ -16,16 +16,18 @@ REST_SECONDS = 30.0
 class Breaker:
     """What is known of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many."""
 
+    max_failures: int = FAILURES
+    rest_seconds: float = REST_SECONDS
     failures: int = 0
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
         """Whether to ask now. Who is let through when the rest is over keeps the others waiting for the outcome."""
-        if self.failures < FAILURES:
+        if self.failures < self.max_failures:
             return True
         if now < self.rests_until:
             return False
-        self.rests_until = now + REST_SECONDS
+        self.rests_until = now + self.rest_seconds
         return True
 
     def succeeded(self) -> None:
@@ -35,6 +37,6 @@ class Breaker:
     def failed(self, now: float) -> bool:
         """It did not, or too late. True if it is left alone from now on, and was not before."""
         self.failures += 1
-        if self.failures >= FAILURES:
-            self.rests_until = now + REST_SECONDS
-        return self.failures == FAILURES
+        if self.failures >= self.max_failures:
+            self.rests_until = now + self.rest_seconds
+        return self.failures == self.max_failures

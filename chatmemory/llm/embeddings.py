@@ -1,4 +1,4 @@
-"""Texts → vectors, by the `/embeddings` endpoint of OpenAI and of every server that speaks its API.
+"""Texts → vectors: what every way to make them promises, and the `/embeddings` endpoint of OpenAI and its like.
 
 Built from values; reads no settings. A vector comes as bytes: little-endian 32-bit floats of length one, so that two of
 them are as alike as their product says. Whatever the endpoint does, a call ends in time, with as many vectors as there
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -25,6 +25,8 @@ from chatmemory.llm.private_loop import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
 
+BATCH = 128
+"""Texts of one request."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 SHORTEST = 1e-6
 """A vector that is shorter points nowhere."""
@@ -38,8 +40,29 @@ class Embedded:
     tokens: int
 
 
-class Embedder:
+class Embedder(Protocol):
+    """One model that makes vectors."""
+
+    model: str
+    """The name under which its vectors are kept: those of two models are never compared."""
+    dimensions: int
+    batch: int
+    """Texts that one call is given, at most."""
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The vectors of `texts` within `timeout` seconds. Raises `UpstreamError`."""
+
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The same, for threads without a running event loop (else `RuntimeError`)."""
+
+    async def aclose(self) -> None:
+        """Let go of what is open for the running loop."""
+
+
+class UpstreamEmbedder:
     """One model of one server. Threads and event loops may share it: each loop gets connections of its own."""
+
+    batch = BATCH
 
     def __init__(self, *, api_key: str, base_url: str | None, model: str, dimensions: int) -> None:
         self.model, self.dimensions = model, dimensions
@@ -78,7 +101,7 @@ class Embedder:
             return read_answer(answer, len(texts), self.dimensions)
         except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` sorts them
             error = no_answer(exc).error
-            raise UpstreamError(error.code, error.message) from None
+            raise UpstreamError(error.code, error.message, error.retry_after) from None
 
     async def _answer(self, client: AsyncOpenAI, texts: Sequence[str]) -> dict[str, Any]:
         body = {
@@ -118,7 +141,7 @@ def read_answer(answer: dict[str, Any], number: int, dimensions: int) -> Embedde
         raise NoAnswerError(failures.NONSENSE)
     usage = answer.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else 0
-    counted = tokens if type(tokens) is int and 0 <= tokens < 2**31 else 0
+    counted = tokens if type(tokens) is int and 0 <= tokens <= answers.MAX_TOKENS else 0
     return Embedded(tuple(_unit(found[at].get("embedding"), dimensions) for at in range(number)), counted)
 
 

@@ -19,7 +19,7 @@ LONGEST_SENTENCE = 60
 """Tokens; a longer one is cut, so that no single sentence fills a digest."""
 
 SENTENCE_CHARS = 600
-"""Longer lines without a stop are cut into pieces of this size before anything else looks at them."""
+"""What is longer and has no stop is cut into pieces of this size."""
 
 SHORT_WORDS = 4
 """Sentences of fewer words are only worth their spans."""
@@ -63,8 +63,8 @@ class _Candidate:
 def sentences(text: str) -> list[str]:
     """The sentences of `text` in order, without bullets and markup at their start; blank ones left out."""
     lines = (_BULLET.sub("", line, count=1).replace("**", "") for line in text.splitlines())
-    pieces = (piece for line in lines for piece in _pieces(line))
-    found = (sentence.strip() for piece in pieces for sentence in _whole(_SENTENCE.split(piece)))
+    whole = (sentence for line in lines for sentence in _whole(_SENTENCE.split(line)))
+    found = (piece.strip() for sentence in whole for piece in _pieces(sentence))
     return [sentence for sentence in found if sentence]
 
 
@@ -151,7 +151,7 @@ def _whole(parts: Sequence[str]) -> list[str]:
     """
     joined: list[str] = []
     for part in parts:
-        if joined and _is_abbreviated(joined[-1][-6:], part):
+        if joined and len(joined[-1]) < SENTENCE_CHARS and _is_abbreviated(joined[-1][-6:], part):
             joined[-1] = f"{joined[-1]} {part}"
         else:
             joined.append(part)
@@ -171,12 +171,13 @@ def span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]
     often = Counter(span for span, _ in spans)
     hers = {span.casefold() for text in stressed for span, _ in scan(text)}
     return {
-        span: _kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
+        span: kind_worth(span, hard) * (1 + math.log(often[span])) * (STRESS if span in hers else 1.0)
         for span, hard in spans
     }
 
 
-def _kind_worth(span: str, hard: bool) -> float:
+def kind_worth(span: str, hard: bool) -> float:
+    """What a span is worth by its kind."""
     if not hard:
         return NAME_WORTH
     return AMOUNT_WORTH if _AMOUNT.fullmatch(span) else HARD_WORTH

@@ -6,6 +6,10 @@ people or keys.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from math import ceil
+
 from chatmemory.llm.protocol import ReplyError
 
 TOO_LONG = ReplyError("too_long", "The answer reached the limit for its length and was cut off.")
@@ -29,17 +33,27 @@ CONTEXT_PHRASES = ("context window", "context length")
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
+MAX_RETRY_AFTER = 600.0
+"""Seconds. An upstream that asks for more is not believed: clients would stay away for good."""
+_CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
+"""`model_not_found`, `BadRequestError`: no room for a sentence, an address or a key."""
 
 
 def from_report(error: object) -> ReplyError:
     """What an `error` object of an upstream means: `{"code","type","message"}`, in any of its dialects."""
-    return _known(error) or REPORTED
+    return _with_code(_known(error) or REPORTED, error)
 
 
-def from_status(status: int, error: object) -> ReplyError:
-    """What an HTTP status before any answer means; `error` is the error object of its body, or None."""
+def from_status(status: int, error: object, *, after: float | None = None) -> ReplyError:
+    """What an HTTP status before any answer means; `error` is the error object of its body, or None.
+
+    `after`: seconds that the upstream asked for before the next request.
+    """
     known = _known(error) if status in (400, 413, 422) else None
-    return known or ReplyError("upstream_error", _status_sentence(status))
+    found = _with_code(known or ReplyError("upstream_error", _status_sentence(status)), error)
+    if after is None or not is_worth_retrying(status, error):
+        return found
+    return replace(found, retry_after=ceil(min(max(after, 1.0), MAX_RETRY_AFTER)))
 
 
 def is_worth_retrying(status: int, error: object) -> bool:
@@ -71,6 +85,13 @@ def _codes(error: object) -> set[str]:
     if not isinstance(error, dict):
         return set()
     return {value for key in ("code", "type") if isinstance(value := error.get(key), str)}
+
+
+def _with_code(found: ReplyError, error: object) -> ReplyError:
+    """`found` with the upstream's own code, if that can be nothing but a code."""
+    given = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
+    codes = [code for code in given if isinstance(code, str) and _CODE.fullmatch(code)]
+    return replace(found, upstream_code=codes[0]) if codes else found
 
 
 def _status_sentence(status: int) -> str:

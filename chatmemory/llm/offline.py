@@ -12,10 +12,17 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from chatmemory.llm.extract import digest, on_question
 from chatmemory.llm.offline_card import CARD_TOKENS, card_texts, memory_card, read_card
-from chatmemory.llm.offline_data import DATA_AND_SUMMARY_TOKENS, DATA_TOKENS, data_and_summary, important_data
+from chatmemory.llm.offline_data import (
+    DATA_AND_SUMMARY_TOKENS,
+    DATA_TOKENS,
+    data_and_summary,
+    data_texts,
+    important_data,
+)
 from chatmemory.llm.offline_facts import FACTS_TOKENS, facts_and_narrative
 from chatmemory.llm.offline_reading import Talk, read_messages, read_turns, talk_of
-from chatmemory.llm.offline_words import FOUND, INTRODUCTION, NOTHING
+from chatmemory.llm.offline_words import FOUND, INTRODUCTION, NOTHING, QUOTED
+from chatmemory.llm.points import pieces_kept, pieces_said, points
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from memory.quoting import is_marker
 from memory.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
@@ -40,7 +47,7 @@ _EXTRACTS: dict[str, tuple[Callable[[Talk, int], str], Callable[[str], Talk], in
 }
 """By a schema's name: what answers it, what reads its input, and how many tokens it takes where nothing is said."""
 
-_ROLE = re.compile(r"(?:> )?(?:User|Assistant): ")
+_ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
 
 
@@ -84,7 +91,10 @@ class OfflineModel:
         except ValueError:
             return ""
         stressed = [talk.existing, *talk.typed]
-        return digest([talk.existing, *talk.texts], prompt.answer_tokens or self.summary_tokens, stressed)
+        most = prompt.answer_tokens or self.summary_tokens
+        pieces = [*pieces_kept(talk.existing), *pieces_said(talk.texts)]
+        made = "\n".join(f"- {point}" for point in points(pieces, most, stressed))
+        return made or digest([talk.existing, *talk.texts], most, stressed)
 
 
 def _read(read: Callable[[str], Talk], text: str) -> Talk:
@@ -99,18 +109,21 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:
     """The text of a reply and, where the prompt brings a tool, the arguments of its call."""
     quotes = _quotes(prompt)
     if prompt.tool:
-        return _told(quotes, variant), card_after(prompt, "\n".join(quotes))
+        return _told(quotes, variant), card_after(prompt, _answer(quotes))
     if not wants_card(prompt):
         return _told(quotes, variant), ""
-    card = card_block(card_after(prompt, "\n".join(quotes)))
+    card = card_block(card_after(prompt, _answer(quotes)))
     return _told(quotes, variant, reserved=count_tokens(card)) + card, ""
 
 
 def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
     """The quotes as a reply, within the variant's limit less the `reserved` tokens."""
-    text = "\n".join([FOUND, *(f"- {quote}" for quote in quotes)]) if quotes else NOTHING
-    limit = variant.max_output_tokens
+    text, limit = _answer(quotes), variant.max_output_tokens
     return clip_end(text, max(0, limit - reserved)) if limit else text
+
+
+def _answer(quotes: Sequence[str]) -> str:
+    return "\n".join([FOUND, *(f"{QUOTED}{quote}" for quote in quotes)]) if quotes else NOTHING
 
 
 def _quotes(prompt: Prompt) -> list[str]:
@@ -125,7 +138,8 @@ def _remembered(prompt: Prompt) -> Iterator[str]:
     """Everything before the question, without headings, markers and what this model said itself."""
     for message in prompt.messages[:-1]:
         if not message.content.startswith(INTRODUCTION):
-            yield "\n".join(_lines(message.content[: 10 * QUESTION_CHARS]))
+            text = message.content[: 10 * QUESTION_CHARS]
+            yield "\n".join(data_texts(text) or _lines(text))
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -159,14 +173,13 @@ def _card_before(prompt: Prompt) -> str:
 
 
 def _last_turn(prompt: Prompt) -> tuple[str, str]:
-    """The newest reply in the prompt, but for what this model said of itself, and the message before it."""
+    """The newest reply in the prompt and the message before it."""
     before = prompt.messages[:-1]
     at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
     if at is None:
         return "", ""
-    reply = "\n".join(line for line in before[at].content.splitlines() if INTRODUCTION not in line)
     asked = before[at - 1].content if at and before[at - 1].role == "user" else ""
-    return ("" if asked.startswith(CARD_BEFORE) else asked), reply
+    return ("" if asked.startswith(CARD_BEFORE) else asked), before[at].content
 
 
 def _usage(prompt: Prompt, text: str) -> Usage:

@@ -93,7 +93,7 @@ def memory_card(talk: Talk, max_tokens: int = CARD_TOKENS) -> str:
     card["lesson_context"] = _context(before, said, aim)
     all_room = room = max_tokens - cost(card)
     for field, found, share, most in (
-        ("open_q", _open_questions(before, said), QUESTIONS, MOST_QUESTIONS),
+        ("open_q", _open_questions(before, said, talk.quotes()), QUESTIONS, MOST_QUESTIONS),
         ("constraints", _constraints(before, said), CONSTRAINTS, MOST_CONSTRAINTS),
         ("decisions", _decisions(before, said, talk.typed, room), DECISIONS, MOST_DECISIONS),
         ("techniques", _names(before, said), TECHNIQUES, MOST_TECHNIQUES),
@@ -140,11 +140,13 @@ def _constraints(before: Card, said: Sequence[Sentence]) -> Iterator[str]:
     yield from dict.fromkeys([*ours, *reversed(before.constraints), *theirs])
 
 
-def _open_questions(before: Card, said: Sequence[Sentence]) -> Iterator[str]:
-    """The user's questions that nobody has said anything on since, the newest first."""
+def _open_questions(before: Card, said: Sequence[Sentence], quoted: Sequence[Sentence]) -> Iterator[str]:
+    """The user's questions that nobody has said or quoted anything on since, the newest first."""
     asked = [(each.text, each.turn) for each in said if each.by_user and _asks(each.text)]
     answers = [
-        (terms_of(each.text), each.turn) for each in said if not each.by_user and not is_question(each.text)
+        (terms_of(each.text), each.turn)
+        for each in (*said, *quoted)
+        if not each.by_user and not is_question(each.text)
     ]
     questions = [*((text, 0) for text in before.open_q[-MOST_QUESTIONS:]), *asked[-MOST_QUESTIONS:]]
     open_ones = [_item(text) for text, turn in questions if not _is_answered(terms_of(text), turn, answers)]

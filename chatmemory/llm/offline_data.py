@@ -6,11 +6,12 @@ facts come last and take the rest. Nothing here knows what was extracted before:
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from chatmemory.llm.extract import best, names, prose, unique_sentences
+from chatmemory.llm.extract import best, names, prose
 from chatmemory.llm.offline_cues import (
     is_decision,
     is_question,
@@ -21,8 +22,12 @@ from chatmemory.llm.offline_cues import (
 )
 from chatmemory.llm.offline_json import cost, dumps, fit, take
 from chatmemory.llm.offline_reading import Sentence, Talk
+from chatmemory.llm.points import pieces_kept, pieces_said, points
 from memory.spotting import scan
 from memory.tokens import clip_end
+
+HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"
+"""Before important data in a prompt, to the letter of seed 001."""
 
 EMPTY: dict[str, Any] = {
     "user_preferences": {},
@@ -59,6 +64,29 @@ _GIVES_WAY = (
 )
 
 
+def data_texts(message: str) -> list[str]:
+    """What stands in important data as prompts carry them, without the JSON around it; [] for any other message."""
+    heading, _, text = message.partition("\n")
+    if heading != HEADING:
+        return []
+    try:
+        kinds = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    held = kinds.values() if isinstance(kinds, dict) else ()
+    return [line for kind in held for line in _texts(kind)]
+
+
+def _texts(kind: object) -> list[str]:
+    if isinstance(kind, dict):
+        pairs = (
+            (key, ", ".join(map(str, value)) if isinstance(value, list) else value)
+            for key, value in kind.items()
+        )
+        return [f"{key}: {value}" for key, value in pairs]
+    return [text for text in kind if isinstance(text, str)] if isinstance(kind, list) else []
+
+
 def important_data(talk: Talk, max_tokens: int) -> str:
     """The seven kinds as JSON of at most `max_tokens`, unless not even the empty ones have room."""
     return fit(extracted(talk, max_tokens), max_tokens, _GIVES_WAY)
@@ -71,8 +99,8 @@ def data_and_summary(talk: Talk, max_tokens: int) -> str:
     """
     data = extracted(talk, min(DATA_TOKENS, max_tokens // 2))
     answer = {"important_data": data, "summary": ""}
-    said = unique_sentences([talk.existing, *talk.texts])
-    chosen = best(said, max_tokens - cost(answer), [talk.existing, *talk.typed])
+    said = [*pieces_kept(talk.existing), *pieces_said(talk.texts)]
+    chosen = points(said, max_tokens - cost(answer), [talk.existing, *talk.typed])
     return fit(answer | {"summary": prose(chosen)}, max_tokens, ("summary",))
 
 

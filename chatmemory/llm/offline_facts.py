@@ -16,6 +16,7 @@ from chatmemory.llm.offline_cues import decided, is_decision, is_question, key_o
 from chatmemory.llm.offline_json import cost, fit, take
 from chatmemory.llm.offline_keys import Named, content_words, named_values, state_of
 from chatmemory.llm.offline_reading import Sentence, Talk
+from chatmemory.llm.points import is_fragment
 from memory.spotting import scan
 from memory.tokens import clip_end
 
@@ -23,8 +24,8 @@ FACTS_TOKENS = 400
 """Where the prompt does not say how long the answer is to be."""
 
 NARRATIVE_TOKENS, NARRATIVE_SHARE, NARRATIVE_SENTENCES = 120, 0.25, 3
-SHORT_SENTENCE = 3
-"""Words; shorter sentences tell no story."""
+TELLING_WORDS = 3
+"""Words that say what a sentence is about; with fewer it is most likely a courtesy."""
 
 LEAST_CHARS = 40
 """Added to the length of what is weighed: whole sentences come before fragments, and every fact has a frame."""
@@ -169,17 +170,29 @@ def _removed(facts: Sequence[tuple[str, str]], said: Sequence[Sentence], ledger:
 
 
 def _narrative(said: Sequence[Sentence], worth: Mapping[str, float], room: int) -> str:
-    """How it began, the fullest sentence, and how it ended, in at most `room` tokens."""
+    """How it began, the fullest sentence, and how it ended, in at most `room` tokens.
+
+    Sentences that tell something, as far as there are any: a question does not say what came of it.
+    """
     told = [each for each in said if not each.text.endswith(":")] or list(said)
     if not told:
         return ""
-    weighty = [each for each in told if len(each.text.split()) > SHORT_SENTENCE] or told
-    typed = [each for each in weighty if each.by_user] or weighty
-    settled = [each for each in weighty if is_decision(each.text) or state_of(each.text)] or typed
-    fullest = max(weighty, key=lambda each: _density(each.text, worth))
+    weighty = [each for each in told if not is_fragment(each.text)] or told
+    telling = [each for each in weighty if _tells(each.text)] or weighty
+    typed = [each for each in telling if each.by_user] or telling
+    settled = [each for each in telling if is_decision(each.text) or state_of(each.text)] or typed
+    fullest = max(telling, key=lambda each: _density(each.text, worth))
     picked = {id(each) for each in (typed[0], fullest, settled[-1])}
     share = min(room, NARRATIVE_TOKENS) // NARRATIVE_SENTENCES - 1
     return prose(clip_end(each.text, share) for each in told if id(each) in picked)
+
+
+def _tells(sentence: str) -> bool:
+    """Whether it says something, and is no mere courtesy. Where no spaces are, words cannot be counted."""
+    if is_question(sentence):
+        return False
+    has_words = len(content_words(sentence)) >= TELLING_WORDS or " " not in sentence.strip()
+    return has_words or any(hard for _, hard in scan(sentence))
 
 
 def _density(text: str, worth: Mapping[str, float]) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from chatmemory.llm.cleaning import clean
 from chatmemory.llm.extract import sentences
-from chatmemory.llm.offline_words import without_own_words
+from chatmemory.llm.offline_words import own_words_apart
 from memory.quoting import parse_summarizer_input
 
 READ_CHARS, READ_CHARS_EACH = 400_000, 80_000
@@ -53,6 +53,8 @@ class Talk:
     said: tuple[Said, ...]
     facts: tuple[tuple[str, str], ...] = ()
     """(key, value) of the facts kept before."""
+    quoted: tuple[Said, ...] = ()
+    """What the built-in model quoted in its replies: nobody said it anew, but a question may have found its answer."""
 
     @property
     def typed(self) -> list[str]:
@@ -66,15 +68,20 @@ class Talk:
 
     def sentences(self) -> list[Sentence]:
         """All sentences in order, each once."""
-        return list(self._unique())
+        return list(_unique(self.said))
 
-    def _unique(self) -> Iterator[Sentence]:
-        seen: set[str] = set()
-        for each in self.said:
-            for text in sentences(each.text):
-                if text not in seen:
-                    seen.add(text)
-                    yield Sentence(text, each.by_user, each.turn)
+    def quotes(self) -> list[Sentence]:
+        """The sentences that the built-in model quoted, each once."""
+        return list(_unique(self.quoted))
+
+
+def _unique(said: Sequence[Said]) -> Iterator[Sentence]:
+    seen: set[str] = set()
+    for each in said:
+        for text in sentences(each.text):
+            if text not in seen:
+                seen.add(text)
+                yield Sentence(text, each.by_user, each.turn)
 
 
 def read_turns(text: str) -> Talk:
@@ -91,7 +98,8 @@ def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> Talk:
         for text, by_user in ((user, True), (assistant, False))
         if text
     )
-    return Talk(existing[:READ_CHARS_EACH], _newest(list(sides)))
+    said, quoted = _newest(list(sides))
+    return Talk(existing[:READ_CHARS_EACH], said, quoted=quoted)
 
 
 def read_messages(text: str) -> Talk:
@@ -100,7 +108,8 @@ def read_messages(text: str) -> Talk:
     if not (found and head.startswith(FACTS_HEADING)):
         raise ValueError("neither facts nor a conversation")
     facts = _FACT.findall(head.removeprefix(FACTS_HEADING)[:READ_CHARS_EACH])
-    return Talk("", _newest(_messages(body)), tuple(facts))
+    said, quoted = _newest(_messages(body))
+    return Talk("", said, tuple(facts), quoted)
 
 
 def _messages(body: str) -> list[Said]:
@@ -111,17 +120,20 @@ def _messages(body: str) -> list[Said]:
     return said
 
 
-def _newest(said: Sequence[Said]) -> tuple[Said, ...]:
-    """The last of them within `READ_CHARS`, in order, each cut to its own limit."""
+def _newest(said: Sequence[Said]) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """The last of them within `READ_CHARS`, in order, each cut to its own limit; and what was only quoted in them."""
     kept: list[Said] = []
+    quoted: list[Said] = []
     room = READ_CHARS
     for each in reversed(said):
         if not room:
             break
-        text = each.text[: min(READ_CHARS_EACH, room)]
-        text = text if each.by_user else without_own_words(text)
-        if not text:
-            continue
-        kept.append(Said(text, each.by_user, each.turn))
-        room -= len(text)
-    return tuple(reversed(kept))
+        text, quote = each.text[: min(READ_CHARS_EACH, room)], ""
+        if not each.by_user:
+            text, quote = own_words_apart(text)
+        room -= len(text) + len(quote)
+        if text:
+            kept.append(Said(text, each.by_user, each.turn))
+        if quote:
+            quoted.append(Said(quote, each.by_user, each.turn))
+    return tuple(reversed(kept)), tuple(reversed(quoted))

@@ -1,4 +1,4 @@
-"""What the built-in model says of itself in its replies, which is no part of any conversation that is to be kept."""
+"""What the built-in model says in its replies, of itself and as quotes: no part of a talk that is to be kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ NOTHING = (
 )
 
 
-def without_own_words(reply: str) -> str:
-    """`reply` without what this model says of itself; what it quoted stays."""
-    return reply.replace(NOTHING, "").replace(FOUND, "").lstrip() if INTRODUCTION in reply else reply
+QUOTED = "- "
+"""Before each line that this model quotes."""
+
+
+def own_words_apart(reply: str) -> tuple[str, str]:
+    """What a reply says that is not this model's, and what this model quoted in it.
+
+    All that it ever says is what it says of itself and quotes of what it was shown, memory's own words among them.
+    """
+    said, _, own = reply.partition(INTRODUCTION)
+    lines = (line.removeprefix("> ") for line in own.splitlines())
+    return said.rstrip() if own else said, "\n".join(line for line in lines if line.startswith(QUOTED))

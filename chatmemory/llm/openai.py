@@ -22,6 +22,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -49,7 +50,8 @@ from chatmemory.llm.wire import Style, Terminal
 
 logger = logging.getLogger(__name__)
 
-OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_HOST = "api.openai.com"
+OPENAI_URL = f"https://{OPENAI_HOST}/v1"
 NO_KEY = "no-key"
 """Sent to servers that want none: the SDK refuses to send nothing."""
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
@@ -57,6 +59,12 @@ SECONDS_FOR_USAGE = 2.0
 """How long a reply that has ended waits for the token counts that chat style sends after the end."""
 SECONDS_FOR_EOF = 0.05
 """How long a reply that is over waits for the end of the body, which lets its connection be used again."""
+
+
+def is_openai_host(base_url: str) -> bool:
+    """Whether that is OpenAI itself; "" is."""
+    host = urlsplit(base_url or OPENAI_URL).hostname or ""
+    return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 class OpenAIModel:
@@ -133,7 +141,8 @@ class OpenAIModel:
         except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` keeps the cause
             failure = no_answer(exc)
             _log_failure(failure.error, variant, started, failure)
-            raise UpstreamError(failure.error.code, failure.error.message) from None
+            error = failure.error
+            raise UpstreamError(error.code, error.message, error.retry_after) from None
 
     async def aclose(self) -> None:
         """Close the running loop's connections."""
@@ -248,6 +257,7 @@ class OpenAIModel:
                 "upstream is asked again",
                 extra={
                     "code": failure.error.code,
+                    "upstream_code": failure.error.upstream_code or None,
                     "status": failure.status or None,
                     "tries": tries,
                     "pause": pause,
@@ -293,6 +303,7 @@ def _log_failure(error: ReplyError, variant: Variant, started: float, failure: N
         "code": error.code,
         "reason": error.message,
         "variant": variant.name,
+        "upstream_code": error.upstream_code or None,
         "status": (failure.status or None) if failure else None,
         "cause": type(cause).__name__ if cause else None,
         "duration_ms": round((time.monotonic() - started) * 1000),

@@ -19,6 +19,8 @@ ErrorCode = Literal[
 ]
 
 MILLION = Decimal(1_000_000)
+MAX_COST_USD = Decimal("9999999.999999999")
+"""Of one answer or one fold: what the columns of costs have room for. A test holds it against them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,11 @@ class Price:
         return total / MILLION
 
 
+def storable_cost(usd: Decimal | None) -> Decimal | None:
+    """`usd`, or None ("not known") where no column has room for it: token counts or a price are wrong then."""
+    return usd if usd is not None and usd <= MAX_COST_USD else None
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
     """A model as clients may choose it: a public name for a model, its effort, its limit and its price."""
@@ -108,6 +115,10 @@ class ReplyError:
 
     code: ErrorCode
     message: str
+    retry_after: int | None = field(default=None, compare=False)
+    """Seconds after which the upstream wants to be asked again, where it said so; bounded."""
+    upstream_code: str = field(default="", compare=False)
+    """The upstream's own word for it (`model_not_found`), for the log alone; "" for what might be anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +156,10 @@ class Completion:
 class UpstreamError(Exception):
     """`complete` got no usable answer. `code` is one of `ErrorCode`; the message never holds what people said."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from django.conf import settings
 
-from chatmemory.llm.embeddings import Embedder
+from chatmemory.llm.embeddings import Embedder, UpstreamEmbedder
+from chatmemory.llm.local_embeddings import LocalEmbedder
+from chatmemory.llm.local_files import LocalModelError
 from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.openai import OpenAIModel, is_openai_host
 from chatmemory.llm.protocol import ChatModel
 
+logger = logging.getLogger(__name__)
+
 _made: tuple[tuple[object, ...], ChatModel] | None = None
-_embedder: tuple[tuple[object, ...], Embedder] | None = None
+_embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
+_local: tuple[tuple[object, ...], LocalEmbedder | str] | None = None
+"""A model of a folder, or why there is none."""
+_loading = threading.Lock()
 _watched: Callable[[ChatModel], ChatModel] | None = None
 
 
 def is_offline() -> bool:
     """Whether the built-in model answers, because no upstream is configured."""
     return not settings.OPENAI_API_KEY and not settings.OPENAI_BASE_URL
+
+
+def disarms_control_tokens() -> bool:
+    """Whether control tokens of models are broken in what people wrote, before it is sent.
+
+    OpenAI takes them for text by itself, and the built-in model has none.
+    """
+    wanted = settings.UPSTREAM_CONTROL_TOKENS
+    if is_offline() or wanted == "send":
+        return False
+    return wanted == "disarm" or not is_openai_host(settings.OPENAI_BASE_URL)
 
 
 def chat_model() -> ChatModel:
@@ -34,13 +55,23 @@ def chat_model() -> ChatModel:
 
 
 def embeds() -> bool:
-    """Whether turns are found by their meaning, too: a model for that is named, and there is an upstream."""
+    """Whether turns are found by their meaning, too: by a model of a folder, or by one that the upstream has."""
+    if settings.MEMORY_EMBEDDINGS_FOLDER:
+        return isinstance(_of_folder(), LocalEmbedder)
     return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
 
 
 def embedder() -> Embedder:
-    """The model that makes vectors. Another process or another configuration gets one of its own."""
+    """The model that makes vectors. Another process or another configuration gets one of its own.
+
+    Raises `LocalModelError` where `embeds` is false for a folder.
+    """
     global _embedder  # as above
+    if settings.MEMORY_EMBEDDINGS_FOLDER:
+        found = _of_folder()
+        if isinstance(found, str):
+            raise LocalModelError(found)
+        return found
     names = (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",
@@ -50,9 +81,33 @@ def embedder() -> Embedder:
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _embedder is None or _embedder[0] != wanted:
         key, url, model, dimensions = (getattr(settings, name) for name in names)
-        made = Embedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
+        made = UpstreamEmbedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
         _embedder = (wanted, made)
     return _embedder[1]
+
+
+def embeddings_problem() -> str | None:
+    """Why the model of `MEMORY_EMBEDDINGS_FOLDER` cannot be used, as a sentence. Loads it, if it was not yet."""
+    found = _of_folder() if settings.MEMORY_EMBEDDINGS_FOLDER else ""
+    return f"MEMORY_EMBEDDINGS_FOLDER {found}." if found and isinstance(found, str) else None
+
+
+def _of_folder() -> LocalEmbedder | str:
+    """The model of the folder, loaded once a process; or why it cannot be, which is logged once a process."""
+    global _local  # as above
+    wanted = (os.getpid(), settings.MEMORY_EMBEDDINGS_FOLDER)
+    with _loading:
+        if _local is None or _local[0] != wanted:
+            _local = (wanted, _load(Path(settings.MEMORY_EMBEDDINGS_FOLDER)))
+        return _local[1]
+
+
+def _load(folder: Path) -> LocalEmbedder | str:
+    try:
+        return LocalEmbedder(folder)
+    except LocalModelError as error:
+        logger.error("no embeddings", extra={"reason": str(error)})
+        return str(error)
 
 
 def offline_model() -> ChatModel:

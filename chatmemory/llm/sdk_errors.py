@@ -44,11 +44,12 @@ async def refuse_errors(response: httpx2.Response) -> None:
     except (answers.MalformedError, NoAnswerError):
         error = None
     status = response.status_code
+    after = retry_after_in(response.headers, now=time.time())
     raise NoAnswerError(
-        failures.from_status(status, error),
+        failures.from_status(status, error, after=after),
         status=status,
         retry=failures.is_worth_retrying(status, error),
-        after=retry_after_in(response.headers, now=time.time()),
+        after=after,
     )
 
 

@@ -156,8 +156,8 @@ class ResponsesParser(StreamParser):
             self.call.replace(event.get("arguments"))
 
     def _name(self, response: dict[str, Any]) -> None:
-        self.model = answers.label_in(response.get("model")) or self.model
-        self.response_id = answers.label_in(response.get("id")) or self.response_id
+        self.model = answers.model_in(response.get("model")) or self.model
+        self.response_id = answers.id_in(response.get("id")) or self.response_id
 
 
 class ChatParser(StreamParser):
@@ -168,8 +168,8 @@ class ChatParser(StreamParser):
             self._end(failures.from_report(event["error"]))
             return ""
         self.usage = answers.usage_in(event.get("usage")) or self.usage
-        self.model = self.model or answers.label_in(event.get("model"))
-        self.response_id = self.response_id or answers.label_in(event.get("id"))
+        self.model = self.model or answers.model_in(event.get("model"))
+        self.response_id = self.response_id or answers.id_in(event.get("id"))
         choices = answers.objects_in(event.get("choices"))
         return self._choice(choices[0]) if choices else ""
 

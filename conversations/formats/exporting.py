@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from chatmemory.terminal import plain_json
+from conversations.formats.pins import pin_fields
 from conversations.formats.values import OWN_FORMAT, ImportedChat, ImportedMessage, ImportedUsage
 
 
@@ -18,11 +19,13 @@ def chat_fields(chat: ImportedChat) -> dict[str, object]:
     return {
         "format": OWN_FORMAT,
         "title": chat.title,
+        "title_is_automatic": chat.title_is_automatic,
         "instructions": chat.instructions,
         "policy": chat.policy,
         "options": dict(chat.options),
         "metadata": dict(chat.metadata),
         "created_at": _time(chat.created_at),
+        **({} if chat.pins is None else {"pins": [pin_fields(pin, _time) for pin in chat.pins]}),
     }
 
 

@@ -41,6 +41,14 @@ def object_field(raw: Mapping[str, object], name: str) -> dict[str, object] | No
     return value
 
 
+def flag_field(raw: Mapping[str, object], name: str) -> bool:
+    """True or false; false where there is none."""
+    value = raw.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise FormatError(f"{name} is neither true nor false")
+    return bool(value)
+
+
 def count_field(raw: Mapping[str, object], name: str) -> int:
     """A whole number that a database's integer column can hold; 0 where there is none."""
     return _whole(raw, name, 0) or 0

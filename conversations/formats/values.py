@@ -58,10 +58,31 @@ class ImportedMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class ImportedPin:
+    """Something that is to stand in every prompt, or once was."""
+
+    text: str
+    kind: str
+    by: str
+    """Who pinned it: `user`, `staff`, `rule` or `summarizer`."""
+    message: int | None
+    """Index of the message that it was found in, or that was pinned."""
+    seq: int
+    """Number of the last message when it was pinned, from 1; 0 before any."""
+    start: int
+    """Its place in that."""
+    created_at: datetime | None = None
+    ended_at: datetime | None = None
+    ended_by: int | None = None
+    """Index of the message that replaced it or took it back."""
+
+
+@dataclass(frozen=True, slots=True)
 class ImportedChat:
     """One conversation with what belongs to all of it."""
 
     title: str = ""
+    title_is_automatic: bool = False
     instructions: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
     policy: str | None = None
@@ -69,5 +90,7 @@ class ImportedChat:
     options: Mapping[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     messages: Sequence[ImportedMessage] = ()
+    pins: Sequence[ImportedPin] | None = None
+    """None: the file tells of none, so that they are to be found in the messages."""
     facts: Sequence[object] = field(default=(), compare=False)
     """What somebody annotated as said in it, as the file has it; read by `memory.lab`, never stored."""

@@ -130,8 +130,8 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
 
 
 def coverage(brief: ConversationBrief) -> Coverage:
-    """Where the finished turns stand in the prompt that would be sent now."""
-    return coverage_of(services.preview(brief.chat).plan, folded_turns(brief, versions_of(brief)))
+    """Where the finished turns stand in the prompt that would be sent now if the last question were asked again."""
+    return coverage_of(services.preview_last(brief.chat).plan, folded_turns(brief, versions_of(brief)))
 
 
 def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest
 from django.utils import timezone
@@ -19,12 +20,15 @@ from conversations.admin_messages import code_of
 from conversations.models import Chat
 from memory import services
 from memory.admin.actions import progress_url
+from memory.admin.pins import pin_rows
 from memory.context import Context
 from memory.coverage import budget_of, coverage_of
 from memory.explaining import error_words
 from memory.holding import folded_turns, versions_of
 from memory.lineage import remembered
 from memory.models import ConversationBrief, Requested, SummaryRevision
+from memory.policies import POLICIES
+from memory.policies.options import chosen, usual
 from memory.progress import told
 from memory.searching import Hit, search_chat
 from memory.timeline import Mark, Standing
@@ -58,17 +62,19 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 
 def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     """What the page of `chat` shows to whoever asks, for the part of its timeline that is asked for."""
-    may, brief, preview = may_see(request), brief_of(chat), services.preview(chat)
+    may, brief, preview = may_see(request), brief_of(chat), services.preview_last(chat)
     wanted, versions = wanted_in(request.GET, chat), versions_of(brief)
     shown = timeline(chat, brief, preview.plan, versions, wanted, texts=may)
     query = request.GET.get("q", "").replace("\0", "").strip()[:QUERY_CHARS] if may else ""
     found = _found(chat, brief, preview, query) if query else []
     sections = remembered(brief) if brief else []
+    pins = pin_rows(request, chat, texts=may)
     context = {
         "title": f"Chat: {name}" if may else f"Chat {chat.pk}",
         "subtitle": None,
         "chat": chat,
         "timeline": shown,
+        "pins": pins,
         "wanted": wanted,
         "is_newest": wanted == Wanted(),
         "may_preview": may,
@@ -89,6 +95,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "metadata": chat.metadata,
         "messages": shown.texts,
         "memory": "\n\n".join(section.text for section in sections),
+        "pins": "\n\n".join(pin["text"] for pin in pins),
     }
     return Page(texts, context, content)
 
@@ -114,11 +121,21 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "brief": brief if brief is not None and chat.last_seq else None,
         "head": _head(brief),
         "budget": budget_of(sections, preview.budget),
+        "numbers": numbers_of(chat),
         "state_of_it": _states(chat, brief) if brief else [],
         "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",
         "rebuild": told(brief) if brief else None,
         "comparisons_url": admin_url("memory_comparison", "compare", chat.pk),
     }
+
+
+def numbers_of(chat: Chat) -> list[tuple[str, object, object]]:
+    """The numbers that the chat has chosen for itself: each option, its value, and what it is for other chats."""
+    policy = POLICIES.get(chat.policy)
+    if policy is None:
+        return []
+    others = usual(policy, settings.MEMORY_LIMITS)
+    return [(name, value, others[name]) for name, value in sorted(chosen(policy, chat.options).items())]
 
 
 def _progress_url(request: HttpRequest, chat: Chat, brief: ConversationBrief | None) -> str:

@@ -19,6 +19,7 @@ from memory.admin.actions import MemoryActions
 from memory.admin.chat_page import brief_of, chat_page
 from memory.admin.filters import PARAMETER, MemoryFilter
 from memory.admin.health import health_of
+from memory.admin.pins import unpin_urls
 from memory.admin.previews import preview_urls
 from memory.models import ContextRecord, SummaryRevision
 
@@ -45,7 +46,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     change_form_template = "admin/conversations/chat/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
-        return [*preview_urls(self), *super().get_urls()]
+        return [*preview_urls(self), *unpin_urls(self), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, *others = super().get_fieldsets(request, obj)

@@ -8,7 +8,10 @@ one that goes with the recorded reply. Runs on a database of its own (`memory.la
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -20,7 +23,7 @@ from chatmemory.llm.offline import card_after, card_block, wants_card
 from chatmemory.llm.protocol import Prompt, Reply
 from conversations import finishing, services
 from conversations.finishing import Ending
-from conversations.models import Status
+from conversations.models import Chat, Status
 from conversations.services import Begun, TurnRequest
 from memory import folding
 from memory.lab.finding import Haystack, as_written
@@ -33,23 +36,30 @@ from memory.models import ConversationBrief
 from memory.tokens import count_tokens
 
 OWNER = "lab"
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+CACHED_PROMPTS = 8
+"""Prompts of a chat that a provider's cache still has. A cache knows prefixes, not only that of the prompt before."""
 
 
 class Player:
     """A talk on its way through the engine, turn by turn, and what was measured so far.
 
-    Writes into the database of this process. Not to be used in a transaction.
+    It continues `chat`, or begins a new one. Writes into the database of this process. Not to be used in a transaction.
     """
 
-    def __init__(self, talk: Talk, policy: str) -> None:
+    def __init__(
+        self, talk: Talk, policy: str, chat: Chat | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> None:
         self.talk = talk
         self.policy = policy
         self._owner, _ = User.objects.get_or_create(username=OWNER)
-        self._chat = services.create_chat(self._owner, policy=policy, instructions=talk.instructions)
+        fields = {"policy": policy, "options": dict(options), "instructions": talk.instructions}
+        self._chat = chat or services.create_chat(self._owner, **fields)
+        self._owner = self._chat.owner
         self._variant = services.default_variant()
         self._facts_said = _facts_by_exchange(talk)
         self._calls = Calls()
-        self._prompt: Prompt | None = None
+        self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
         self._called: list[Call] = []
         self._spans, self._facts = Keeping(), Keeping()
@@ -68,7 +78,7 @@ class Player:
             folds, waited = _fold(self._chat.pk)
         self._turns.append(self._measured(begun, _output(begun.prompt, exchange, card), folds, waited=waited))
         self._called += [Call(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()]
-        self._prompt = begun.prompt
+        self._prompts.append(begun.prompt)
         self._spans.say(spans_of(exchange.question, exchange.reply))
         self._facts.say(self._facts_said.get(number, []))
 
@@ -95,7 +105,7 @@ class Player:
             memory=record["tokens"],
             budget=record["budget"],
             prompt=prompt_tokens(begun.prompt),
-            prefix=shared_prefix(self._prompt, begun.prompt) if self._prompt else 0,
+            prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
             reply=output,
             before=len(self._turns),
             unrepresented=record["unrepresented"],
@@ -104,9 +114,14 @@ class Player:
         )
 
 
-def play(talk: Talk, policy: str, tell: Callable[[int], None] = lambda _: None) -> Run:
-    """Play all of `talk` under `policy`. `tell` is told of each turn that is done."""
-    player = Player(talk, policy)
+def play(
+    talk: Talk,
+    policy: str,
+    tell: Callable[[int], None] = lambda _: None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Run:
+    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is told of each turn that is done."""
+    player = Player(talk, policy, options=options)
     for _ in talk.exchanges:
         player.turn()
         tell(1)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import Any
 
 from django.conf import settings
 
@@ -67,6 +68,8 @@ class ChildFailed(LabError):
 class _Running:
     """The children that are running, so that all can be ended at once."""
 
+    options: str
+    """Of the chats, as JSON."""
     children: list[Child] = field(default_factory=list)
     ended: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -75,7 +78,7 @@ class _Running:
         with self.lock:
             if self.ended:
                 raise LabError("The lab was stopped.")
-            child = _start(folder, policy, changes)
+            child = _start(folder, policy, self.options, changes)
             self.children.append(child)
             return child
 
@@ -93,11 +96,13 @@ def run(
     tell: Tell = lambda _policy, _turns: None,
     meanwhile: Callable[[], None] = lambda: None,
     environment: Mapping[str, str] = MappingProxyType({}),
+    options: Mapping[str, Any] = MappingProxyType({}),
     at_once: int = AT_ONCE,
 ) -> dict[str, list[Run]]:
     """Play `talks` under each of `policies`: the runs by policy, in the order of the talks.
 
-    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` that of other settings.
+    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` that of other settings;
+    `options` are those of the chats, under the policies that have them.
     `meanwhile` is called in this thread every half second; what it raises ends the run. Raises `LabError`; whatever is
     raised, no child and no file is left.
     """
@@ -106,7 +111,7 @@ def run(
         folder = Path(name)
         text = json.dumps([talk.to_json() for talk in talks])
         (folder / TALKS).write_text(text, encoding="utf-8")
-        running = _Running()
+        running = _Running(json.dumps(dict(options)))
         with ThreadPoolExecutor(at_once) as pool:
             try:
                 futures = [pool.submit(_run, running, folder, policy, changes, tell) for policy in policies]
@@ -137,20 +142,21 @@ def _run(running: _Running, folder: Path, policy: str, changes: Mapping[str, str
     return [Run.from_json(data) for data in json.loads((folder / f"{policy}.json").read_text("utf-8"))]
 
 
-def _start(folder: Path, policy: str, changes: Mapping[str, str]) -> Child:
+def _start(folder: Path, policy: str, options: str, changes: Mapping[str, str]) -> Child:
     log = folder / f"{policy}.log"
     environment = {
         **os.environ,
         "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
         "Q_BROKER": "orm",
         "REDIS_URL": "",
+        "RATE_LIMITS": "off",  # these turns are nobody's
         "LOG_LEVEL": "ERROR",
         **changes,
     }
     with log.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
             # Where a worker is killed, no child of it goes on. The thread that starts it waits for its end.
-            tied.command([sys.executable, "-m", "memory.lab.child", str(folder), policy]),
+            tied.command([sys.executable, "-m", "memory.lab.child", str(folder), policy, options]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=file,

@@ -5,7 +5,7 @@ How a table is drawn, in a terminal, in Markdown or as JSON, is known at the end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
@@ -60,6 +60,19 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True)
+class _Recalling:
+    """One policy with recall in one mode."""
+
+    mode: str
+    row: Row
+    everything: Decimal | None
+
+    @property
+    def policy(self) -> str:
+        return self.row.summary.policy
+
+
+@dataclass(frozen=True, slots=True)
 class _KeptRow:
     policy: str
     what: str
@@ -77,7 +90,7 @@ PROMPTS: tuple[Column[Row], ...] = (
     ),
     Column(
         "cacheable",
-        "of all prompt tokens, those that begin a prompt as they began the one before",
+        "of all prompt tokens, those that begin a prompt as one of the eight before began",
         lambda row: _share(row.summary.cacheable),
     ),
     Column(
@@ -136,6 +149,18 @@ QUALITY: tuple[Column[Quality], ...] = (
 )
 
 
+RECALL: tuple[Column[_Recalling], ...] = (
+    Column("policy", "the way to remember", lambda one: one.policy),
+    Column("of", "`MEMORY_RECALL`", lambda one: one.mode),
+    Column("mean", "tokens of memory in a prompt", lambda one: _number(one.row.summary.memory_mean)),
+    Column("cacheable", "as above", lambda one: _share(one.row.summary.cacheable)),
+    Column("coverage", "as above", lambda one: _share(one.row.summary.coverage_min)),
+    Column("of everything", "as above", lambda one: _ratio(one.row.bill.usd, one.everything)),
+    Column("facts 20", "still in memory 20 turns later", lambda one: _share(one.row.summary.facts[20].share)),
+    Column("facts 100", "100 turns later", lambda one: _share(one.row.summary.facts[100].share)),
+)
+
+
 def sheets_of(outcome: Outcome) -> list[Sheet]:
     """All tables of an outcome; those that would be empty are left out."""
     sheets = [
@@ -145,6 +170,17 @@ def sheets_of(outcome: Outcome) -> list[Sheet]:
         sheet("What is kept", kept_columns(), list(_kept(outcome))),
     ]
     return [*sheets, *quality_sheets(outcome.quality)]
+
+
+def recall_sheet(outcomes: Mapping[str, Outcome]) -> Sheet:
+    """What recall does to prompts and cost: a row for each policy and mode (`off`, `auto`, `always`) of `outcomes`."""
+    rows = [
+        _Recalling(mode, row, outcome.everything.usd)
+        for mode, outcome in outcomes.items()
+        for row in outcome.rows
+    ]
+    order = list(dict.fromkeys(one.row.summary.policy for one in rows))
+    return sheet("Recall off, auto and always", RECALL, sorted(rows, key=lambda one: order.index(one.policy)))
 
 
 def quality_sheets(found: Sequence[Quality]) -> list[Sheet]:

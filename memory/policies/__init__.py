@@ -5,6 +5,7 @@ A further policy is one module here and one line in `POLICIES`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from memory.limits import MAX_TURNS, MemoryLimits
@@ -82,15 +83,15 @@ def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
     """Whether the plan of the next prompt is sure to hold a line of every turn that it does not show
     verbatim.
 
-    Either all lines fit beside state and window; or the window does not fit, turns of it become lines, and
-    all of them fit into the tenth that is reserved for lines beside the newest turn.
+    Either all lines fit beside state and window; or the window does not fit into its part, turns of it are clipped or
+    become lines, and all of them fit into the tenth that is reserved for lines.
     """
     head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
     lines = lines_head_cost() + counts.line_tokens
-    beside = limits.prompt_budget - state - head - lines
-    if counts.window_tokens <= beside:
+    usual = replace(limits, prompt_budget=limits.usual_budget)
+    stable = usual.stable_part(state)
+    window = min(counts.window_tokens, usual.window_part)
+    if window + head + lines + state <= stable:
         return True
-    tenth = limits.prompt_budget // 10
-    window_fits = counts.window_tokens <= limits.prompt_budget - state - tenth
-    newest = counts.newest_tokens or counts.window_tokens
-    return not window_fits and lines <= tenth and newest <= beside
+    tenth = usual.prompt_budget // 10
+    return counts.window_tokens > stable - state - tenth and lines <= tenth

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from chatmemory.llm.protocol import Schema, Tool
-from memory.limits import MemoryLimits
+from memory.limits import MemoryLimits, RecallMode
 from memory.policies.answers import said
 from memory.policies.card_stream import CARD_CLOSE, CARD_OPEN
 from memory.policies.cards import (
@@ -20,7 +20,9 @@ from memory.policies.cards import (
     TEXTS,
     Card,
     CardNumbers,
+    Unsaid,
     is_card,
+    nothing_unsaid,
     read_card,
     stored_card,
     updated,
@@ -104,6 +106,7 @@ class CardPolicy(Policy):
 
     name = "card"
     numbers = CardNumbers
+    goes_by = ("window_share",)
     shows_outline = True
     asks_for_card = True
 
@@ -114,6 +117,10 @@ class CardPolicy(Policy):
     def window_reach(self, limits: MemoryLimits) -> int:
         """The last turn."""
         return card_numbers(limits).window_turns
+
+    def recall_mode(self, limits: MemoryLimits) -> RecallMode:
+        """A number of its own; off where recall is off altogether."""
+        return "off" if limits.recall == "off" else cast(RecallMode, card_numbers(limits).recall)
 
     def size(self, state: State) -> int:
         """Tokens of the card in wire form; 0 where it says nothing."""
@@ -168,9 +175,12 @@ def tool_of(card_tokens: int) -> Tool:
     return Tool(TOOL_NAME, AS_TOOL.format(cap=card_tokens), _schema(required=False))
 
 
-def told_by_reply(state: State, text: str, limits: MemoryLimits) -> State:
-    """The state after the card `text` of a reply, whose model knew the card before. Raises `Refusal`."""
-    return _with_card(state, text, limits, card_numbers(limits).reply_tokens, is_ahead=True)
+def told_by_reply(state: State, text: str, limits: MemoryLimits, unsaid: Unsaid = nothing_unsaid) -> State:
+    """The state after the card `text` of a reply, whose model knew the card before. Raises `Refusal`.
+
+    What `unsaid` finds among the texts of the card is left out.
+    """
+    return _with_card(state, text, limits, card_numbers(limits).reply_tokens, is_ahead=True, unsaid=unsaid)
 
 
 def card_numbers(limits: MemoryLimits) -> CardNumbers:
@@ -178,10 +188,18 @@ def card_numbers(limits: MemoryLimits) -> CardNumbers:
     return numbers_in(limits, CardPolicy.name, CardNumbers)
 
 
-def _with_card(state: State, text: str, limits: MemoryLimits, most: int, *, is_ahead: bool) -> State:
+def _with_card(
+    state: State,
+    text: str,
+    limits: MemoryLimits,
+    most: int,
+    *,
+    is_ahead: bool,
+    unsaid: Unsaid = nothing_unsaid,
+) -> State:
     """`state` with the card in `text`, which may have `most` tokens."""
     card, numbers = _card_of(state), card_numbers(limits)
-    newer = updated(card, read_card(text, numbers, most), numbers)
+    newer = updated(card, read_card(text, numbers, most, unsaid), numbers)
     # A card of a reply knows of turns that are not folded yet; so does what is made of it.
     return State(newer.wire(), {**newer.to_json(), "is_ahead": is_ahead})
 

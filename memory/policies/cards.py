@@ -7,13 +7,13 @@ beyond its JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from memory.policies.answers import without_unseen
 from memory.policies.json_answers import object_in
-from memory.policies.numbers import Numbers, switch, whole
+from memory.policies.numbers import Numbers, switch, whole, word
 from memory.policies.protocol import JSON, Refusal
 from memory.tokens import clip_end, count_tokens
 
@@ -39,6 +39,9 @@ TEXT_CHARS = 4000
 Told: TypeAlias = "dict[str, str | tuple[str, ...]]"
 """The fields that an answer names. One that it does not name stays as it was."""
 
+Unsaid: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
+"""Finds those of some texts that are not to be remembered, because nobody said them."""
+
 
 @dataclass(frozen=True)
 class CardNumbers(Numbers):
@@ -59,6 +62,8 @@ class CardNumbers(Numbers):
     max_techniques: int = whole(6, at_most=1000)
     techniques_floor: int = whole(3, at_most=1000)
     window_turns: int = whole(1, at_least=1, at_most=50)
+    recall: str = word("off", "auto", "always")
+    """When earlier turns are searched: seed 002 promises prompts of about 300 tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +86,48 @@ class Card:
         return {name: list(told) if isinstance(told, tuple) else told for name, told in asdict(self).items()}
 
 
+def nothing_unsaid(texts: Collection[str]) -> Collection[str]:
+    """None of them."""
+    return ()
+
+
 LAST_RESORT: Final = Card(goal="Conversation")
 """What is left of a card that nothing makes small enough (seed 002: the nuclear option)."""
 
 
-def read_card(text: str, numbers: CardNumbers, most: int) -> Told:
-    """The card in an answer, cut to `most` tokens.
+def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothing_unsaid) -> Told:
+    """The card in an answer, cut to `most` tokens, without what `unsaid` finds among its texts.
 
-    Raises `Refusal` if there is no JSON object, none of its fields is of the right type, or it cannot be cut.
+    Raises `Refusal` if there is no JSON object, none of its fields is of the right type, nothing is left, or it cannot
+    be cut.
     """
     told = told_in(object_in(text))
     if not told:
         raise Refusal("wrong_shape")
-    return _cut(told, numbers, most)
+    gone = unsaid(items_of(told))
+    kept = _without(told, gone) if gone else told
+    if not kept:
+        raise Refusal("unsaid")
+    return _cut(kept, numbers, most)
+
+
+def items_of(told: Told) -> list[str]:
+    """Every text of the fields that an answer names."""
+    return [item for value in told.values() for item in ((value,) if isinstance(value, str) else value)]
+
+
+def _without(told: Told, gone: Collection[str]) -> Told:
+    """`told` without these texts. A field of which nothing is left stays as it was before."""
+    left: Told = {}
+    for name, value in told.items():
+        if isinstance(value, str):
+            if value not in gone:
+                left[name] = value
+        elif items := tuple(item for item in value if item not in gone):
+            left[name] = items
+        elif not value:
+            left[name] = value
+    return left
 
 
 def is_card(text: str) -> bool:

@@ -42,6 +42,7 @@ class Chunked(Policy):
     """Folds everything before the window when summary and unfolded turns together are over the threshold."""
 
     name = "chunked"
+    goes_by = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
         """Summary and unfolded turns over the threshold, and more than k turns (seed 000, 5.2)."""

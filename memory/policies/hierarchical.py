@@ -126,7 +126,9 @@ class Hierarchical(Policy):
     """Folds all but the newest messages when there are too many; what it keeps has two layers."""
 
     name = "hierarchical"
+    window_first = True
     numbers = HierarchicalNumbers
+    goes_by = ()
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
         """More messages than the trigger, and some of them beyond the window (seed 003, "When It Activates")."""

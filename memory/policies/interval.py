@@ -71,6 +71,7 @@ class Interval(Policy):
 
     name = "interval"
     numbers = IntervalNumbers
+    goes_by = ("window_share",)
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
         """As many turns beyond the window as make an interval.

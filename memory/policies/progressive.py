@@ -58,7 +58,9 @@ class Progressive(Policy):
     """Folds when all that a prompt would hold, the chat's instructions included, is over the threshold."""
 
     name = "progressive"
+    window_first = True
     numbers = ProgressiveNumbers
+    goes_by = ()
     counts_instructions = True
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:

@@ -13,23 +13,27 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from chatmemory.llm.protocol import Completion, Role, Schema
-from memory.limits import MemoryLimits
+from memory.limits import MemoryLimits, RecallMode
 from memory.policies.numbers import Numbers
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-Fault = Literal["empty", "truncated", "refused", "error_text", "wrong_shape", "new_url", "new_instruction"]
+Fault = Literal[
+    "empty", "truncated", "refused", "error_text", "wrong_shape", "new_url", "new_instruction", "unsaid"
+]
 
 FAULTS: dict[Fault, str] = {
     "empty": "The summarizer's answer is empty.",
-    "truncated": "The summarizer's answer breaks off at its output limit.",
+    "truncated": "The summarizer's answer breaks off at its output limit. A model that reasons may need a higher "
+    "MEMORY_SUMMARIZER_OUTPUT_TOKENS.",
     "refused": "The summarizer refused to answer.",
     "error_text": "The summarizer answered with an error message.",
     "wrong_shape": "The summarizer's answer is not the JSON object that it was asked for.",
     "new_url": "The answer has a link or an address that nobody gave.",
     "new_instruction": "The answer has an order to the model that nobody said.",
+    "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
 }
 """What each means, for staff."""
 
@@ -119,8 +123,12 @@ class Policy(ABC):
     """As chats store it."""
     numbers: ClassVar[type[Numbers]] = Numbers
     """Its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
+    goes_by: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
+    """Those of memory's numbers that only some policies go by (`memory.policies.options`), and this one does."""
     counts_instructions: ClassVar[bool] = False
     """Its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
+    window_first: ClassVar[bool] = False
+    """Its window is shown as far as the budget goes (`MemoryLimits.window_share` does not hold)."""
     shows_outline: ClassVar[bool] = False
     """The outline of the last reply stands after the state."""
     asks_for_card: ClassVar[bool] = False
@@ -166,6 +174,10 @@ class Policy(ABC):
     def rereads(self, limits: MemoryLimits) -> bool:
         """True if each fold is to read all originals again, from the first."""
         return False
+
+    def recall_mode(self, limits: MemoryLimits) -> RecallMode:
+        """When earlier turns are searched."""
+        return limits.recall
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
         """How long a turn that begins while the chat is due may wait for the fold; 0: it does not."""

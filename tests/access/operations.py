@@ -6,13 +6,14 @@ in, and the matrix covers it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 
-OBJECTS = ("chat_id", "message_id", "version")
+OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id")
 """Parameters and fields that name what belongs to somebody."""
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 """Operations for which nobody needs to say who they are."""
@@ -20,6 +21,7 @@ VALUES: dict[str, Any] = {
     "after": 0,
     "against": 1,
     "budget": 2000,
+    "confirm": "alice",
     "content": "A word.",
     "instructions": "Be brief.",
     "limit": 5,
@@ -31,6 +33,7 @@ VALUES: dict[str, Any] = {
     "name": "x",
     "options": {},
     "order": "asc",
+    "password": "not looked at",
     "policy": "chunked",
     "previous_summary": "",
     "q": "word",
@@ -47,6 +50,10 @@ UNFILLED = ("cursor", "Last-Event-ID")
 """Optional parameters that are given by an answer, or say the same as another."""
 
 
+FRAMINGS = ("whole", "chunked", "single bytes", "chunks of single bytes")
+"""How a body is sent: at once with its length, in chunks without, and both a byte at a time."""
+
+
 @dataclass(frozen=True)
 class Filled:
     """A request, but for who makes it."""
@@ -56,6 +63,27 @@ class Filled:
     query: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
+    framing: str = FRAMINGS[0]
+
+    def in_every_framing(self) -> list[Filled]:
+        """Only once where there is no body."""
+        return [self] if self.body is None else [replace(self, framing=one) for one in FRAMINGS]
+
+    def options(self) -> dict[str, Any]:
+        """Of a call of httpx."""
+        sent = framed(b"" if self.body is None else json.dumps(self.body).encode(), self.framing)
+        return {**sent, "params": dict(self.query), "headers": {**sent["headers"], **self.headers}}
+
+
+def framed(body: bytes, framing: str, content_type: str = "application/json") -> dict[str, Any]:
+    """Content and headers of a call of httpx that sends `body` so; none for an empty one."""
+    headers = {"Content-Type": content_type} if body else {}
+    if not body or framing == "whole":
+        return {"content": body, "headers": headers}
+    if framing == "single bytes":
+        headers["Content-Length"] = str(len(body))  # else httpx sends pieces in chunks
+    size = 7 if framing == "chunked" else 1
+    return {"content": (body[at : at + size] for at in range(0, len(body), size)), "headers": headers}
 
 
 @dataclass(frozen=True)
@@ -100,9 +128,10 @@ class Operation:
         return Filled(self.method, path, query, headers, body)
 
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        while "$ref" in schema or "allOf" in schema:
+        while "$ref" in schema or "allOf" in schema or "oneOf" in schema:
             name = schema["$ref"].rsplit("/", 1)[1] if "$ref" in schema else ""
-            schema = self.components[name] if name else schema["allOf"][0]
+            # Of several bodies the last: what it names is an object.
+            schema = self.components[name] if name else schema.get("allOf", schema.get("oneOf"))[-1]
         return schema
 
     def _value(self, name: str, schema: Mapping[str, Any], known: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -23,10 +23,11 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from chatmemory.ids import new_id
-from conversations import services
+from conversations import api_tokens, services
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.access.operations import PUBLIC, Filled, Operation, operations
+from memory import pinning
+from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
+from tests.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.access.traces import everything, statements
 from tests.admin.rows import make_chat
 from tests.fakes.upstream import FakeUpstream
@@ -38,8 +39,8 @@ from tests.live import Client, LiveServer
 OPERATIONS = operations()
 OF_OBJECTS = [one for one in OPERATIONS if one.objects]
 OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC]
-ENDS_ITSELF = ("v1_auth_token_destroy", "me_delete")
-"""What leaves nobody to ask for more. In this order: the second takes a token, too."""
+ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
+"""What leaves nobody to ask for more. In this order, each with a token of its own."""
 CANARY = "the heron in the reeds"
 KEY, BUSY_KEY = "alice-1", "alice-2"
 Ids = Mapping[str, Any]
@@ -67,7 +68,14 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     call_command("resummarize", str(idle.pk), sync=True)
     asked = alice.ask(CANARY, str(idle.pk))
     reply, question = asked["message"]["id"], asked["user_message_id"]
-    mine = {"chat_id": str(idle.pk), "version": 1}
+    other_token = AuthToken.objects.create(user)[0]
+    pin, _ = pinning.pin(user, idle.pk, text=CANARY)
+    mine = {
+        "chat_id": str(idle.pk),
+        "version": 1,
+        "token_id": api_tokens.id_of(other_token),
+        "pin_id": str(pin.pk),
+    }
     IdempotencyKey.objects.create(
         user=user,
         key=KEY,
@@ -85,9 +93,9 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
         {
+            **mine,
             "chat_id": str(busy.pk),
             "message_id": str(begun.pending.message_id),
-            "version": 1,
             "Idempotency-Key": BUSY_KEY,
         },
     )
@@ -95,7 +103,14 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
 
 def nowhere() -> Ids:
     """Ids of nothing."""
-    return {"chat_id": str(new_id()), "message_id": str(new_id()), "version": 7, "Idempotency-Key": KEY}
+    return {
+        "chat_id": str(new_id()),
+        "message_id": str(new_id()),
+        "version": 7,
+        "token_id": "0" * 16,
+        "pin_id": str(new_id()),
+        "Idempotency-Key": KEY,
+    }
 
 
 # Who asks
@@ -109,13 +124,7 @@ class Caller:
     user: User | None = None
 
     def send(self, filled: Filled) -> httpx.Response:
-        return self.http.request(
-            filled.method,
-            filled.path,
-            params=dict(filled.query),
-            headers=dict(filled.headers),
-            json=filled.body,
-        )
+        return self.http.request(filled.method, filled.path, **filled.options())
 
 
 CSRF = "0123456789abcdef0123456789abcdef"
@@ -209,10 +218,11 @@ def test_who_is_unknown_gets_401(
     caller = UNKNOWN[name](calling)
     before, asked = everything(), len(upstream.requests)
     for one, ids in product([*OF_OBJECTS, *OF_ONESELF], [house.idle, house.busy, nowhere()]):
-        answer = caller.send(one.fill(ids))
-        assert answer.status_code == 401, one.id
-        assert answer.json()["error"]["code"] == "not_authenticated"
-        tally()
+        for filled in one.fill(ids).in_every_framing():
+            answer = caller.send(filled)
+            assert answer.status_code == 401, one.id
+            assert answer.json()["error"]["code"] == "not_authenticated"
+            tally()
     assert (everything(), len(upstream.requests)) == (before, asked)
 
 
@@ -228,8 +238,8 @@ def test_what_is_anothers_is_as_if_it_were_not_there(
     for one in OF_OBJECTS:
         absent = caller.send(one.fill(nowhere()))
         assert absent.status_code == 404, one.id
-        for ids in house.all:
-            assert told(caller.send(one.fill(ids))) == told(absent), one.id
+        for filled in (filled for ids in house.all for filled in one.fill(ids).in_every_framing()):
+            assert told(caller.send(filled)) == told(absent), f"{one.id}, {filled.framing}"
             tally()
     assert (everything(), len(upstream.requests)) == (before, asked)
     check_all()
@@ -307,6 +317,7 @@ def owned_by(name: str) -> str:
         ConversationBrief: "chat__owner",
         SummaryRevision: "chat__owner",
         ContextRecord: "reply__chat__owner",
+        Pin: "chat__owner",
     }
     found = [model._base_manager.filter(**{f"{way}__username": name}) for model, way in ways.items()]
     return "".join(serializers.serialize("json", rows.order_by("pk")) for rows in found)
@@ -331,15 +342,17 @@ def test_a_session_alone_changes_nothing(
 # The control
 
 
+@pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.promise("P21", injected="the control: the same requests by the owner, which succeed")
 def test_the_owner_gets_all_of_it(
-    alice: Client, house: House, calling: Callable[..., Caller], tally: Tally
+    framing: str, alice: Client, house: House, calling: Callable[..., Caller], tally: Tally
 ) -> None:
-    caller, last = Caller(alice.http), with_token(calling, User.objects.get(username="alice"))
+    caller = Caller(alice.http)
     for one in sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first):
         ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
-        asks = last if one.id == ENDS_ITSELF[1] else caller
-        answer = asks.send(one.fill({**ids, "Idempotency-Key": f"new-{one.id}"}))
+        asks = with_token(calling, User.objects.get(username="alice")) if one.id in ENDS_ITSELF else caller
+        filled = one.fill({**ids, "Idempotency-Key": f"new-{one.id}"})
+        answer = asks.send(replace(filled, framing=framing))
         assert answer.status_code < 300, f"{one.id}: {answer.status_code} {answer.text}"
         tally()
     assert not Chat.objects.filter(pk=house.idle["chat_id"]).exists()

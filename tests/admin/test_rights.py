@@ -88,6 +88,7 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
             yield model, kind, reverse(f"admin:{model}_{kind}", args=[row.pk])
     user = User.objects.get(username="olga")
     yield "auth_user", "password", reverse("admin:auth_user_password_change", args=[user.pk])
+    yield "auth_user", "tokens", reverse("admin:auth_user_tokens", args=[user.pk])
     drawn = Comparison.objects.filter(chat=chat)[0]
     yield "memory_comparison", "plot", reverse("admin:memory_comparison_plot", args=[drawn.pk])
     yield "memory_comparison", "compare", reverse("admin:memory_comparison_compare", args=[chat.pk])
@@ -109,7 +110,7 @@ def expected(who: Who, model: str, kind: str) -> int:
     )
     if kind == "context":  # nothing but content
         return SHOWN if sees and who.name in ("reader", "boss") else REFUSED
-    if kind in ("changelist", "change", "history", "plot", "compare", "diff", "progress"):
+    if kind in ("changelist", "change", "history", "plot", "compare", "diff", "progress", "tokens"):
         return SHOWN if sees else REFUSED
     changes = who.is_superuser and (model in RIGHTS or (model, kind) in CHANGED)
     return SHOWN if changes else REFUSED

@@ -21,10 +21,18 @@ def enter(person: Person, chat_id: str | None = None) -> Any:
     """Open the playground as the demo user, in a chat or with a new one. Gives the page."""
     chat = f"&chat={chat_id}" if chat_id else ""
     person.go(f"/playground/#token={person.look.demo_token}{chat}")
+    come_in(person.page)
     person.page.wait_for_selector('body[data-view="chat"] #variant option', state="attached")
     if chat_id:
         person.page.wait_for_selector(".cm-message")
     return person.page
+
+
+def come_in(page: Any) -> None:
+    """Go on as the account of a link that was opened, if the page asks."""
+    page.wait_for_selector('#offer-yes:visible, body[data-view="chat"]', state="attached")
+    if page.locator("#offer-yes").is_visible():
+        page.click("#offer-yes")
 
 
 def say(page: Any, message: str) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from PIL import Image
 
 from tests.browser.first_look import ROOT, FirstLook, Person, browser, person, running
+from tests.browser.playground import come_in
 
 FOLDER = ROOT / "docs" / "screenshots"
 COLOURS = 256
@@ -102,6 +103,7 @@ def settle(somebody: Person) -> None:
 
 def ask_in_playground(somebody: Person) -> None:
     """The chat with its memory, as somebody sees it after a question."""
+    come_in(somebody.page)
     settle(somebody)
     somebody.page.wait_for_timeout(500)
 

@@ -23,6 +23,7 @@ def test_from_the_printed_link_to_the_first_reply(visitor: Person, first_look: F
     assert f"/playground/#token={first_look.demo_token}&chat={first_look.chat_id}" in first_look.screen
     page = enter(visitor, first_look.chat_id)
     assert first_look.demo_token not in page.url
+    page.locator("#who", has_text="Signed in as demo").wait_for()
     assert page.inner_text("h1:visible") == "A journey to Ljubljana"
     page.wait_for_selector(".cm-piece.cm-kind-summary")
     assert visitor.axe() == []
@@ -146,6 +147,7 @@ def test_a_token_or_a_name_lets_in_and_a_bad_one_is_told(visitor: Person) -> Non
 
 def test_staff_need_no_token(keeper: Person) -> None:
     keeper.go("/playground/")
+    keeper.page.wait_for_selector('body[data-view="chat"] #variant option', state="attached")
     assert ask(keeper.page, "Is anybody there?")
     assert keeper.troubles() == []
 

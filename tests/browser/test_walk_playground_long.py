@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.browser.first_look import ROOT, FirstLook, Person, person
-from tests.browser.playground import ask, enter
+from tests.browser.playground import ask, come_in, enter
 
 pytestmark = pytest.mark.browser
 CHATS = 300
@@ -51,6 +51,7 @@ def token(first_look: FirstLook) -> str:
 
 def open_as(person: Person, token: str) -> Any:
     person.go(f"/playground/#token={token}")
+    come_in(person.page)
     person.page.wait_for_selector('body[data-view="chat"] #variant option', state="attached")
     return person.page
 

@@ -8,7 +8,18 @@ import pytest
 
 from tests.browser.corpus import CANARY_HOST, CORPUS
 from tests.browser.first_look import FirstLook, Person, running
-from tests.browser.playground import COMPLETE, ask, begin, enter, make_chat, newest, say, stored, with_model
+from tests.browser.playground import (
+    COMPLETE,
+    ask,
+    begin,
+    come_in,
+    enter,
+    make_chat,
+    newest,
+    say,
+    stored,
+    with_model,
+)
 from tests.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
@@ -70,6 +81,7 @@ def test_who_is_told_that_a_reply_is_being_written_can_watch_it(visitor: Person)
     chat_id = make_chat(visitor, ("Hello.", "echo"))
     other = visitor.page.context.new_page()
     other.goto(f"{visitor.look.url}/playground/#token={visitor.look.demo_token}&chat={chat_id}")
+    come_in(other)
     other.wait_for_selector(COMPLETE)
     page = enter(visitor, chat_id)
     page.select_option("#variant", "slow")

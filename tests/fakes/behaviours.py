@@ -80,6 +80,8 @@ class Behaviour:
     retry_after: str = ""
     says: str = ""
     """How it is bad where an object or a card is asked for: one of `SAYS`."""
+    thinks: int = 0
+    """Tokens that it reasons before its first word; the request's output limit may end it there."""
     tokens: int = 400
     """About how long a summary is."""
     pattern: str = r"[A-Z]{2}-\d{4}"

@@ -50,6 +50,12 @@ class Request:
         return str(self.body.get("model") or "")
 
     @property
+    def output_limit(self) -> int | None:
+        """The most tokens that the answer may have, reasoning included."""
+        names = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+        return next((int(self.body[name]) for name in names if name in self.body), None)
+
+    @property
     def instructions(self) -> str:
         """What stands in the system role."""
         told = [content for role, content in self._messages() if role == "system"]

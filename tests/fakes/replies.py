@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 from tests.fakes import cards, objects, summarizer
 from tests.fakes.answering import answer_steps
@@ -36,16 +37,26 @@ class Replies:
         except AssertionError as exc:
             self.faults.append(str(exc))
             how, text, call = Behaviour("status", code=400, error="invalid_summarizer_input"), "", None
-        speech = self._speech(request, text, call)
+        spent = min(how.thinks, request.output_limit or how.thinks)
+        how, text = thought(how, request.output_limit, text)
+        speech = self._speech(request, text, call, spent)
         answer = stream_steps if request.lane == "stream" else answer_steps
         return answer(how, speech, text)
 
-    def _speech(self, request: Request, text: str, call: Call | None) -> Speech:
+    def _speech(self, request: Request, text: str, call: Call | None, thought: int) -> Speech:
         asked = sum(len(content) for _, content in request.said) // 4
-        usage = {"input": asked, "cached": asked // 2, "output": max(1, len(text) // 4)}
+        usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         model = request.model or "gpt-hosted"
         return Speech(request.style, model, f"resp_{next(self._count)}", usage, wants_usage, call)
+
+
+def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:
+    """What comes of an answer after it was reasoned about: cut where the limit ends it, which may be at once."""
+    if not how.thinks or limit is None or how.thinks + len(text) // 4 <= limit:
+        return how, text
+    said = text[: max(0, limit - how.thinks) * 4]
+    return replace(how, kind="incomplete", after=len(said)), said
 
 
 def said_to(how: Behaviour, request: Request) -> tuple[str, Call | None]:

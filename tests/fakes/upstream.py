@@ -11,7 +11,8 @@ behaviour: `fake.behave("cut?after=300", lane="stream")`.
 
 Unless told otherwise it echoes what the user said, and answers the summarizer's input with a summary that
 keeps every code, or with the object that the request's schema names. A reply ends with a memory card, or the
-call of a tool, where the request wants one; `Behaviour.says` makes either bad. `hold` and `release` close and
+call of a tool, where the request wants one; `Behaviour.says` makes either bad. One that `thinks` counts that
+against the request's output limit. `hold` and `release` close and
 open a lane; `requests` is all that was asked. Every method may be called from any thread.
 """
 

@@ -26,7 +26,7 @@ from tests.faults.inside import Away, Inside
 from tests.faults.journal import Journal
 from tests.faults.people import Person
 from tests.processes.family import descendants_of, is_alive
-from tests.processes.harness import ROOT, START_SECONDS, Product, wait_for
+from tests.processes.harness import ROOT, SERVER, START_SECONDS, Product, wait_for
 
 SERVERS = ("one", "two")
 WORKER = "worker"
@@ -85,7 +85,7 @@ class Bench(Product):
         for name in SERVERS:
             self.ports[name] = _free_port()
             options = ["--no-access-log", "--port", str(self.ports[name])]
-            self._put(name, ["-m", "uvicorn", "chatmemory.asgi:application", *options])
+            self._put(name, ["-m", *SERVER, *options])
         self._put(WORKER, ["manage.py", "worker"])
         self._supervisor = threading.Thread(target=self._supervise, name="supervisor")
         self._supervisor.start()

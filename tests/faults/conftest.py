@@ -13,6 +13,7 @@ from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.bench import Bench
 from tests.faults.postgres import NoPostgres, PrivatePostgres, private_postgres
+from tests.faults.redis_server import NoRedis, PrivateRedis, private_redis
 from tests.faults.table import Tally
 from tests.faults.two import two, two_servers
 from tests.invariants import check_all
@@ -38,6 +39,16 @@ def private_server() -> Iterator[PrivatePostgres]:
         with private_postgres() as server:
             yield server
     except NoPostgres as exc:
+        pytest.skip(str(exc))
+
+
+@pytest.fixture
+def redis() -> Iterator[PrivateRedis]:
+    """A Redis that may be killed, frozen, and written to."""
+    try:
+        with private_redis() as server:
+            yield server
+    except NoRedis as exc:
         pytest.skip(str(exc))
 
 

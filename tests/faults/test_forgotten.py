@@ -137,7 +137,7 @@ def test_what_was_deleted_is_nowhere(talking: Product, fake: FakeUpstream, tally
         answer = client.patch(f"chats/{chat_id}/messages/{message.pk}", json={"content": "Nothing of note."})
         assert answer.status_code == 200
     assert client.delete(f"chats/{other}").status_code == 204
-    assert talking.clients[-1].delete("me").status_code == 204
+    assert talking.clients[-1].erase(confirm=zoe).status_code == 204
     over = time.monotonic()
     say(client, "And what do you know now?", chat_id)
     assert traces_in_prompts(fake, over, *held) == [], "prompts do without at once"

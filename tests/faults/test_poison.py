@@ -12,13 +12,13 @@ from contextlib import suppress
 from uuid import UUID
 
 import pytest
-from django_q.models import OrmQ
 
 from conversations.models import Chat
 from memory.models import ConversationBrief, SummaryRevision
 from memory.sweeping import sweep
 from tests.factories import add_turns, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
+from tests.faults import queued
 from tests.faults.table import Tally
 from tests.processes.harness import Product, wait_for
 from tests.processes.talking import question, say, settled
@@ -56,7 +56,7 @@ def test_a_chat_that_kills_its_worker(product: Product, fake: FakeUpstream, tall
     def folded_without_the_upstream() -> ConversationBrief | None:
         if len(dead) < ATTEMPTS:
             _kill_who_asks(poisoned, fake, dead)
-        if not OrmQ.objects.exists():
+        if not queued.size():
             sweep()
         brief = settled(poisoned.pk)
         return brief if brief and brief.version else None

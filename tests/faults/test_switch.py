@@ -27,7 +27,7 @@ WHERE = {
     "checkpoint.written": ["conversations/finishing.py"],
     "finish.stored": ["conversations/finishing.py"],
     "finish.committed": ["conversations/finishing.py"],
-    "cancel.requested": ["conversations/doors.py"],
+    "cancel.requested": ["conversations/reply_views.py"],
     "queue.enqueued": ["memory/queueing.py"],
     "fold.leased": ["memory/folding.py"],
     "fold.loaded": ["memory/folding.py"],

@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
-from memory import services
+from memory import dispatch
 from memory.models import ConversationBrief, Kind
 from tests.factories import add_turns, brief_of
 from tests.fakes.scripted import KeepingModel, ScriptedModel
@@ -217,8 +217,10 @@ def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> N
 def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: int, tasks: int) -> None:
     chat = chat_of(30)
     later = timezone.now() + timedelta(hours=1)
-    ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=attempts, next_attempt_at=later)
+    ConversationBrief.objects.filter(pk=chat.pk).update(
+        due=True, attempts=attempts, next_attempt_at=later, queued_at=None
+    )
     OrmQ.objects.all().delete()
     brief = brief_of(chat)
-    services._enqueue_if_waiting(brief)
+    dispatch.hint(brief)
     assert OrmQ.objects.count() == tasks

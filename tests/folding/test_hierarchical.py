@@ -14,7 +14,7 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, UpstreamError
 from conversations.models import Chat, Message
-from conversations.services import delete_chat, update_chat
+from conversations.services import delete_chat
 from memory import services
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.policies import get_policy, state_tokens
@@ -22,6 +22,7 @@ from memory.policies.facts import stored_facts
 from memory.policies.hierarchical import HierarchicalNumbers, stored_pieces
 from memory.policies.protocol import State
 from memory.quoting import FACTS_HEADING, SUMMARY_HEADING
+from memory.requesting import request_resummarize
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import ScriptedModel, codes
 from tests.folding.folds import DOWN, Killed, revisions, run, turn, wait_over
@@ -379,7 +380,7 @@ def test_no_summarizer_is_ever_shown_what_one_has_told(model: FactsModel, settin
     run(chat)
     add_turns(chat, [turn(number) for number in range(12, 18)])
     run(chat)
-    update_chat(chat, {"options": {"piece_tokens": 100}})  # rebuilds
+    request_resummarize(chat, "rebuild")
     run(chat)
     assert len(model.prompts) == 3
     assert not any("They spoke" in prompt.messages[0].content for prompt in model.prompts)

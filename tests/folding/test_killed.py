@@ -16,6 +16,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from conversations.models import Chat
 from memory.models import ConversationBrief, Kind
@@ -74,6 +75,7 @@ def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(upstream: FakeU
     assert run(chat).outcome == "idle"
     past = timezone.now() - timedelta(seconds=5)
     ConversationBrief.objects.filter(chat=chat).update(lease_expires_at=past, next_attempt_at=past)
+    OrmQ.objects.all().delete()
     assert sweep().chats_enqueued == 1
     assert run(chat).outcome == "done"
     assert_sound(chat)

@@ -6,6 +6,7 @@ The summarizer is told what is missing, in words that nobody can use for orders;
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -174,7 +175,10 @@ def test_far_too_short_for_what_it_replaces(telling: TellingModel) -> None:
     run(chat)
     told = asked(telling.prompts[1])
     assert "far too short" in told
-    assert "The answer had 3 tokens" in told
+    wish = re.search(r"The answer had 3 tokens; for what was said, (\d+) to (\d+) are about right\.", told)
+    assert wish is not None, told[-600:]
+    assert int(wish[1]) < int(wish[2]) <= 500
+    assert "never more than 500" in telling.prompts[1].instructions
     assert faults_of(chat) == []
     add_turns(chat, turns(23, 30))
     request_resummarize(chat, "update")

@@ -57,6 +57,18 @@ def test_a_lost_queue_is_healed(model: KeepingModel) -> None:
     assert brief_of(short).version == 0
 
 
+def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    assert queued() == [str(chat.pk)]
+    for _ in range(3):
+        assert sweep().chats_enqueued == 0
+        request_resummarize(chat, "update")
+    assert queued() == [str(chat.pk)]
+    work_off()
+    request_resummarize(chat, "update")
+    assert queued() == [str(chat.pk)], "one that was taken waits no more"
+
+
 def test_requests_are_found_too(model: KeepingModel) -> None:
     chat = chat_of(5)
     request_resummarize(chat, "update")
@@ -68,6 +80,7 @@ def test_requests_are_found_too(model: KeepingModel) -> None:
 
 def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> None:
     waiting, leased = chat_of(12), chat_of(12)
+    emptied()
     later = timezone.now() + timedelta(minutes=1)
     ConversationBrief.objects.filter(chat=waiting).update(next_attempt_at=later, attempts=1)
     ConversationBrief.objects.filter(chat=leased).update(lease_owner="somebody", lease_expires_at=later)
@@ -99,6 +112,7 @@ def test_due_chats_do_not_wait_for_an_upstream_that_was_given_up(model: KeepingM
     chat = chat_of(12)
     later = timezone.now() + timedelta(minutes=5)
     ConversationBrief.objects.filter(chat=chat).update(attempts=5, next_attempt_at=later)
+    emptied()
     assert sweep().chats_enqueued == 1
     run(chat)
     assert brief_of(chat).degraded
@@ -161,6 +175,7 @@ def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
 
 def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
     chat_of(12)
+    emptied()
     out = io.StringIO()
     call_command("sweep", stdout=out)
     assert "1 chats enqueued to be folded" in out.getvalue().splitlines()

@@ -294,33 +294,79 @@ def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: Telli
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_other_options_make_another_memory(policy: str, telling: TellingModel) -> None:
-    """Every number of the policy at its lowest; the old ones hold until the memory is made anew."""
+def test_other_options_leave_what_is_remembered(policy: str, telling: TellingModel) -> None:
+    """Every number of the policy at its lowest: they hold from the next prompt and the next fold on."""
     chat = folded_chat(policy)
-    before, calls = memory_of(chat), len(telling.prompts)
+    before, versions = memory_of(chat), brief_of(chat).version
     bounds = bounds_of(POLICIES[policy].numbers)
     options = {name: one.at_least for name, (_, one) in bounds.items() if one.kind is int}
-    update_chat(chat, {"options": {**options, "unknown": True}})
-    assert (memory_of(chat), brief_of(chat).options) == (before, {})
+    update_chat(chat, {"options": options})
+    brief = brief_of(chat)
+    assert (memory_of(chat), brief.options, brief.requested) == (before, options, "")
     assert_whole(chat)
-    assert run(chat).outcome == "done"
-    assert brief_of(chat).options == {**options, "unknown": True}
-    assert len(telling.prompts) > calls
-    assert_switched(chat, policy)
+    run(chat)
     go_on(chat, 12)
     run(chat)
+    assert {row.kind for row in revisions(chat)[versions:]} <= {Kind.FOLD}, "nothing was made anew"
     assert_whole(chat)
     check_all()
 
 
 @pytest.mark.parametrize(
     ("policy", "options", "turns"),
-    [("interval", {"window_turns": 6}, 6), ("hierarchical", {"recent_messages": 4}, 2)],
+    [
+        ("chunked", {"k_raw_turns": 8}, 8),
+        ("interval", {"window_turns": 6}, 6),
+        ("hierarchical", {"recent_messages": 15}, 8),
+        ("card", {"window_turns": 2}, 2),
+    ],
 )
-def test_an_option_sets_the_window(
+def test_a_wider_window_takes_turns_back(
     policy: str, options: dict[str, Any], turns: int, telling: TellingModel
 ) -> None:
+    """What it is to hold was folded: memory is made anew without, and the old one serves until then."""
     chat = folded_chat(policy)
+    before = memory_of(chat)
     update_chat(chat, {"options": options})
+    assert (memory_of(chat), brief_of(chat).requested) == (before, "rebuild")
+    assert_whole(chat)
     run(chat)
     assert brief_of(chat).unfolded_turns == turns
+    assert_switched(chat, policy)
+    check_all()
+
+
+def test_a_window_that_only_waits_for_more_turns_costs_nothing(telling: TellingModel) -> None:
+    chat = make_chat(policy="interval")
+    add_turns(chat, [turn(number) for number in range(1, 6)])
+    update_chat(chat, {"options": {"window_turns": 9}})
+    assert (brief_of(chat).requested, telling.prompts) == ("", [])
+    go_on(chat, 12)
+    run(chat)
+    assert brief_of(chat).unfolded_turns == 9 + (17 - 9) % 4
+    assert_whole(chat)
+
+
+def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -> None:
+    chat = folded_chat("hierarchical")
+    update_chat(chat, {"options": {"recent_messages": 4}})
+    assert brief_of(chat).requested == ""
+    go_on(chat, 7)
+    run(chat)
+    assert brief_of(chat).unfolded_turns < 5, "not all of what was the window"
+    assert {row.kind for row in revisions(chat)} == {Kind.FOLD}
+
+
+def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -> None:
+    chat = make_chat(policy="interval")
+    add_turns(chat, [turn(number) for number in range(1, 9)])
+
+    def widened(prompt: Prompt) -> str:
+        update_chat(chat, {"options": {"window_turns": 6}})
+        return tell(prompt)
+
+    telling.lines = [widened]
+    run(chat)
+    assert brief_of(chat).unfolded_turns >= 6
+    assert_whole(chat)
+    check_all()

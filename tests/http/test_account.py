@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client as Browser
+from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations import erasing, services
@@ -173,7 +176,7 @@ def test_all_of_it_is_gone(alice: Client, bob: Client, upstream: FakeUpstream, s
     browser = Browser()
     browser.force_login(user)
     assert Allowance.objects.filter(user=user).exists()
-    assert alice.delete("me").status_code == 204
+    assert alice.erase(confirm="alice").status_code == 204
     assert erased("alice", chats)
     assert not AuthToken.objects.filter(user=user.pk).exists()
     assert rows_of(user.pk) == []
@@ -196,15 +199,77 @@ def test_looks_at_what_was_said_stay_as_ids(alice: Client, upstream: FakeUpstrea
     user = User.objects.get(username="alice")
     chat = alice.ask("hello")["chat_id"]
     ContentView.objects.create(viewer_name="olga", owner_id=user.pk, chat_id=chat, page="p", object_id="o")
-    alice.delete("me")
+    alice.erase(confirm="alice")
     assert ContentView.objects.get().owner_id == user.pk
+
+
+PASSWORD = "correct horse battery"
+
+
+def with_password(name: str, **fields: Any) -> User:
+    """The user of that name, with a password from now on. Written so, it revokes no token."""
+    User.objects.filter(username=name).update(password=make_password(PASSWORD), **fields)
+    return User.objects.get(username=name)
+
+
+def test_who_has_a_password_is_asked_for_it(alice: Client, upstream: FakeUpstream) -> None:
+    user = with_password("alice")
+    chat = alice.ask("hello")["chat_id"]
+    told = error(alice.delete("me"), 400, "invalid_request")
+    assert set(told["details"]) == {"password"}
+    error(alice.erase(confirm="alice"), 400, "invalid_request")
+    told = error(alice.erase(password="wrong"), 403, "permission_denied")
+    assert told["message"] == "This is not your password."
+    error(alice.erase(password=PASSWORD, sure="yes"), 400, "invalid_request")
+    assert User.objects.get(pk=user.pk).is_active
+    assert alice.get(f"chats/{chat}").status_code == 200
+    assert alice.erase(password=PASSWORD).status_code == 204
+    assert erased("alice", [chat])
+
+
+def test_whoever_has_a_token_guesses_no_password_by_it(alice: Client, settings: Any) -> None:
+    settings.RATE_LIMITS = True
+    settings.LIMIT_SIGN_INS = 2
+    with_password("alice")
+    for guess in ("a", "b"):
+        error(alice.erase(password=guess), 403, "permission_denied")
+    error(alice.erase(password=PASSWORD), 429, "rate_limited")
+    assert User.objects.get(username="alice").is_active
+
+
+def test_who_has_no_password_confirms_with_a_new_token(alice: Client, user_client: Any) -> None:
+    told = error(alice.erase(password="any"), 400, "invalid_request")
+    assert set(told["details"]) == {"confirm"}
+    error(alice.erase(confirm="bob"), 400, "invalid_request")
+    AuthToken.objects.update(created=timezone.now() - timedelta(minutes=11))
+    error(alice.erase(confirm="alice"), 403, "permission_denied")
+    assert User.objects.get(username="alice").is_active
+    assert user_client("alice").erase(confirm="alice").status_code == 204
+    assert erased("alice", [])
+
+
+def test_no_superuser_is_erased_by_a_call(alice: Client) -> None:
+    with_password("alice", is_superuser=True)
+    told = error(alice.erase(password=PASSWORD), 403, "permission_denied")
+    assert "forget_user" in told["message"]
+    assert User.objects.get(username="alice").is_active
+
+
+def test_a_session_needs_the_password_too(alice: Client) -> None:
+    user = with_password("alice")
+    browser = Browser()
+    browser.force_login(user)
+    for body, status in (({}, 400), ({"password": "wrong"}, 403), ({"password": PASSWORD}, 204)):
+        answer = browser.delete("/v1/me", data=body, content_type="application/json")
+        assert answer.status_code == status, answer.content
+    assert erased("alice", [])
 
 
 def test_while_a_reply_is_written(alice: Client, upstream: FakeUpstream) -> None:
     holding(upstream)
     turn = begun(alice, "now")
     wait_for(lambda: upstream.held())
-    assert alice.delete("me").status_code == 204
+    assert alice.erase(confirm="alice").status_code == 204
     upstream.release()
     assert erased("alice", [turn.chat])
 
@@ -216,7 +281,7 @@ def test_many_chats_go_on_in_the_background(
     for _ in range(5):
         make_chat(user)
     monkeypatch.setattr(erasing, "AT_ONCE_SECONDS", -1.0)
-    assert alice.delete("me").status_code == 204
+    assert alice.erase(confirm="alice").status_code == 204
     error(alice.get("chats"), 401, "not_authenticated")
     assert Chat.objects.filter(owner=user).count() == 5
     assert sweep().users_erased == 1

@@ -51,7 +51,11 @@ WRONG: list[tuple[dict[str, Any], int]] = [
 def test_no_token_without_the_password(live: LiveServer, body: dict[str, Any], status: int) -> None:
     User.objects.create_user("carol", password=PASSWORD)
     User.objects.create_user("off", password=PASSWORD, is_active=False)
-    error(token_for(live, **body), status, "not_authenticated" if status == 401 else "invalid_request")
+    answer = token_for(live, **body)
+    told = error(answer, status, "invalid_credentials" if status == 401 else "invalid_request")
+    if status == 401:
+        assert told["message"] == "Wrong user name or password."
+        assert answer.headers["www-authenticate"] == "Bearer"
     assert not AuthToken.objects.exists()
 
 

@@ -218,12 +218,17 @@ def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUp
 
 
 @pytest.mark.parametrize(
-    "text", ["<|endoftext|>", "<|im_start|>", "\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff"]
+    ("text", "sent"),
+    [
+        ("<|endoftext|>", "<|endoftext| >"),  # stored as it is, disarmed on its way to the model
+        ("<|im_start|>", "<|im_start| >"),
+        *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
+    ],
 )
-def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str) -> None:
+def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, sent: str) -> None:
     answer = alice.ask(f"{text} and more")
     assert messages(alice, answer["chat_id"])[0]["content"] == f"{text} and more"
-    assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {text} and more"
+    assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
 
 
 def test_a_chat_of_someone_else_is_as_if_it_were_not(

@@ -176,13 +176,25 @@ def test_a_card_that_brings_what_nobody_said_is_not_taken(
     assert alice.get(f"chats/{chat}/brief").json()["last_error"] is None
 
 
-def test_a_card_may_tell_of_what_its_model_was_given(alice: Client, upstream: FakeUpstream) -> None:
+def test_a_card_may_tell_of_links_that_its_reply_shows_and_of_no_other(
+    alice: Client, upstream: FakeUpstream
+) -> None:
     chat = card_chat(alice)
     alice.patch(f"chats/{chat}", json={"instructions": "Our site is https://shop.example/help."})
     card = {"decisions": ["see https://shop.example/help", "and https://docs.example/a?b=1", "or c.example"]}
-    upstream.script("stream", answered("One, by c.example.", card))
-    alice.ask("one", chat, sources=[{"title": "Manual", "text": "It is at https://docs.example/a?b=1."}])
-    assert (fields(chat)["decisions"], marks(chat)) == (card["decisions"], ["kept"])
+    sources = [{"title": "Manual", "text": "It is at https://docs.example/a?b=1."}]
+    upstream.script(
+        "stream",
+        answered("One, by c.example.", card),
+        answered("One, by c.example: https://docs.example/a?b=1", card),
+    )
+    alice.ask("one", chat, sources=sources)
+    assert (fields(chat), marks(chat)) == ({}, ["malformed"])
+    alice.ask("one", chat, sources=sources)
+    assert fields(chat)["decisions"] == card["decisions"][1:], (
+        "the chat's instructions are in every prompt anyway"
+    )
+    assert marks(chat)[-1] == "kept"
 
 
 # Without an upstream

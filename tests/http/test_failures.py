@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry
+from chatmemory.llm import registry, retrying
 from chatmemory.llm.protocol import Deadlines
 from conversations.models import Message
+from tests.fakes.behaviours import lorem
 from tests.fakes.streaming import CLEAN
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import Turn, error, messages, say
@@ -134,6 +135,76 @@ def test_without_stream_nothing_at_all_is_a_gateway_error(
     details = error(answer, status, code)["details"]
     assert details["message"]["status"] == "failed"
     assert [row["status"] for row in messages(alice, details["chat_id"])] == ["complete", "failed"]
+
+
+@pytest.mark.promise("P7", injected="429 and 503 with `Retry-After` in every form, sane or not")
+@pytest.mark.parametrize(
+    ("how", "passed_on"),
+    [
+        ("status?code=429&retry_after=7", "7"),
+        ("status?code=503&retry_after=7", "7"),
+        ("status?code=429&retry_after=0.2", "1"),
+        ("status?code=429&retry_after=7.5", "8"),
+        ("status?code=429&retry_after=99999999", "600"),
+        ("status?code=429&retry_after=1e400", "600"),
+        ("status?code=429&retry_after=nan", None),
+        ("status?code=429&retry_after=-3", None),
+        ("status?code=429&retry_after=soon", None),
+        ("status?code=429", None),
+        ("status?code=401&retry_after=7", None),
+        ("status?code=429&error=insufficient_quota&retry_after=7", None),
+    ],
+)
+def test_the_upstreams_retry_after_is_passed_on_within_bounds(
+    alice: Client, upstream: FakeUpstream, how: str, passed_on: str | None
+) -> None:
+    upstream.behave(how)
+    chat = error(alice.post("message/first", json={"message": "x", "stream": False}), 502, "upstream_error")
+    told = {"chat_id": chat["details"]["chat_id"], "message": "again", "stream": False}
+    history = {"messages": [{"role": "user", "content": "x"}], "stream": False}
+    for path, body in (("message", told), ("ask", history)):
+        answer = alice.post(path, json=body)
+        failed = error(answer, 502, "upstream_error")
+        assert answer.headers.get("retry-after") == passed_on, path
+        assert set(failed["details"]["message"]["error"]) == {"code", "message"}
+
+
+def test_a_summarizers_retry_after_is_passed_on(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying, "TRIES", 1)
+    upstream.behave("status?code=429&retry_after=7", lane="complete")
+    talk = [{"role": role, "content": lorem(40)} for role in ("user", "assistant")]
+    answer = alice.post("summarize", json={"messages": talk})
+    error(answer, 502, "upstream_error")
+    assert answer.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("status?code=404&error=model_not_found", "model_not_found"),
+        ("status?code=400&error=BadRequestError", "BadRequestError"),
+        ("failed?error=rate_limit_exceeded", "rate_limit_exceeded"),
+        ("error_event?error=server_error", "server_error"),
+        ("error_line?error=model_overloaded", "model_overloaded"),
+        # What may be anything else is not repeated; the type of the fake's errors is there instead.
+        ("status?code=404&error=sk-leak", "server_error"),
+        ("status?code=404&error=what%20the%20user%20said", "server_error"),
+        ("status?code=404&error=https://evil.example/", "server_error"),
+        (f"status?code=404&error={'a' * 33}", "server_error"),
+        (f"status?code=404&error={'_'.join(['a'] * 9)}", "server_error"),
+    ],
+)
+def test_the_upstreams_code_is_in_the_log_and_none_of_its_words(
+    alice: Client, upstream: FakeUpstream, caplog: pytest.LogCaptureFixture, how: str, code: str
+) -> None:
+    upstream.script("stream", how)
+    alice.post("message/first", json={"message": "canary-7f3a", "stream": False})
+    (record,) = [one for one in caplog.records if one.getMessage() == "upstream failed"]
+    assert vars(record)["upstream_code"] == code
+    logged = " ".join(str(vars(one)) for one in caplog.records)
+    assert not any(word in logged for word in ("sk-leak", "user said", "canary-7f3a", "evil.example"))
 
 
 @pytest.mark.parametrize("how", ["stall", "cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])

@@ -9,7 +9,7 @@ from django.core import serializers
 
 from conversations import generation
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
+from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from tests.conftest import wait_for
 from tests.factories import brief_of
 from tests.fakes.upstream import FakeUpstream
@@ -28,6 +28,7 @@ TABLES = (
     SummaryRevision,
     ContextRecord,
     ContextText,
+    Pin,
 )
 
 

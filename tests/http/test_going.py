@@ -148,7 +148,7 @@ def test_somebody_who_is_erased_while_they_ask_for_much(
     number: int, alice: Client, upstream: FakeUpstream
 ) -> None:
     turn = lived(alice)
-    told = race(alice, turn, lambda: alice.delete("me"))
+    told = race(alice, turn, lambda: alice.erase(confirm="alice"))
     assert strange(told) == {}
     assert sum(counts[401] for counts in told.values()) > 0
     sweep()

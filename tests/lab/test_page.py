@@ -17,7 +17,7 @@ PARTS = re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end of \1 -->", PAGE, re.DOTALL)
 
 
 def test_it_has_all_its_parts() -> None:
-    assert [name for name, _ in PARTS] == ["columns", "long", "short", "orders", "own"]
+    assert [name for name, _ in PARTS] == ["columns", "long", "recall", "short", "orders", "own"]
 
 
 @pytest.mark.parametrize("sheet", sheets_of(outcome_of(run_of(turn()))), ids=lambda sheet: sheet.title)
@@ -28,5 +28,11 @@ def test_every_column_is_explained_as_it_is_now(sheet: object) -> None:
 @pytest.mark.parametrize(("name", "text"), PARTS[1:], ids=[name for name, _ in PARTS[1:]])
 def test_every_collection_shows_every_policy_and_a_plot(name: str, text: str) -> None:
     assert {policy for policy in POLICIES if f"\n| {policy} | " in text} == set(POLICIES)
-    (plot,) = re.findall(r"!\[[^]]+\]\((\S+)\)", text)
-    assert (Path(DOCS) / plot).exists()
+    plots = re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+    assert [(Path(DOCS) / plot).exists() for plot in plots] == [True] * (name != "recall")
+
+
+def test_recall_is_shown_in_every_mode() -> None:
+    text = dict(PARTS)["recall"]
+    for policy in POLICIES:
+        assert re.findall(rf"\| {policy} \| (\w+) \|", text) == ["off", "auto", "always"]

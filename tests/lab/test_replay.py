@@ -65,6 +65,16 @@ def refusal(*args: object) -> str:
 # --- what it does
 
 
+def test_its_turns_count_against_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are nobody's: a user's limits are for those who ask over the API."""
+    for name in ("LIMIT_REQUESTS_PER_MINUTE", "LIMIT_TOKENS_PER_DAY", "LIMIT_STREAMS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("RATE_LIMITS", "on")
+    replay(SAMPLE, "--policy", "interval", "--json", tmp_path / "out.json")
+    (found,) = json.loads((tmp_path / "out.json").read_text())["policies"]
+    assert found["turns"] > 40
+
+
 @pytest.mark.processes
 def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path, scratch: Path) -> None:
     told = replay(SAMPLE, "--json", tmp_path / "out.json", "--plot", tmp_path / "out.svg")
@@ -97,6 +107,35 @@ def test_one_policy_a_budget_and_several_formats(tmp_path: Path, write: Any) -> 
     (policy,) = found["policies"]
     assert {turn["budget"] for run in policy["runs"] for turn in run["turns"]} == {900}
     assert 600 < policy["memory_tokens"]["max"] <= 900
+
+
+@pytest.mark.processes
+def test_options_of_the_chats_go_to_the_policies_that_have_them(tmp_path: Path) -> None:
+    options = ["--option", "every_turns=9", "--option", "budget=700", "--option", "turns_as=text"]
+    policies = ["--policy", "interval", "card"]
+    told = replay(SAMPLE, *policies, *options, "--json", tmp_path / "out.json")
+    assert " interval " in told
+    interval, card = json.loads((tmp_path / "out.json").read_text())["policies"]
+    assert {turn["budget"] for one in (interval, card) for run in one["runs"] for turn in run["turns"]} == {
+        700
+    }
+    replay(SAMPLE, "--policy", "interval", "--budget", 700, "--json", tmp_path / "usual.json")
+    (usual,) = json.loads((tmp_path / "usual.json").read_text())["policies"]
+    assert 0 < interval["summarizer"]["calls"] < usual["summarizer"]["calls"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["every_turns"], "must be of the form NAME=VALUE"),
+        (["every_turns=0"], "every_turns must be a whole number from 1 to 100."),
+        (["turns_as=verse"], "turns_as must be one of messages, text."),
+        (["k_raw_turns=2"], "The policy interval has no option 'k_raw_turns'; it has: "),
+    ],
+)
+def test_an_option_that_does_not_fit(write: Any, options: list[str], told: str) -> None:
+    given = [part for one in options for part in ("--option", one)]
+    assert told in refusal(write(HELLO), "--policy", "interval", "card", *given)
 
 
 @pytest.mark.processes

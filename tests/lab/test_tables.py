@@ -14,7 +14,7 @@ from chatmemory.llm.protocol import Variant
 from memory.lab.keeping import Tally
 from memory.lab.measures import Call
 from memory.lab.outcome import Outcome, outcome_to_json
-from memory.lab.tables import Sheet, as_markdown, as_rich, legend_markdown, note_on, sheets_of
+from memory.lab.tables import Sheet, as_markdown, as_rich, legend_markdown, note_on, recall_sheet, sheets_of
 from tests.lab.makers import MODELS, TALK, nothing_kept, outcome_of, run_of, turn
 
 RUN = run_of(
@@ -78,6 +78,12 @@ def test_it_says_who_summarized() -> None:
     assert "the built-in model summarized" in note_on(
         outcome_of(RUN, models=replace(MODELS, is_offline=True))
     )
+
+
+def test_recall_is_told_by_policy_and_mode() -> None:
+    found = recall_sheet({mode: outcome_of(RUN) for mode in ("off", "auto")})
+    assert [row[:2] for row in found.rows] == [("chunked", "off"), ("chunked", "auto")]
+    assert len(found.header) == len(found.rows[0]) == 8
 
 
 def test_each_column_is_explained_in_both_forms() -> None:

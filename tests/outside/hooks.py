@@ -10,9 +10,15 @@ schemathesis: Any = import_module("schemathesis")
 
 
 def map_case(_context: Any, case: Any) -> Any:
-    """No invented cursor is one of ours, and the schema cannot say so: requests that are to be valid come without."""
-    if case.meta is not None and case.meta.generation.mode.is_positive and case.query:
-        case.query.pop("cursor", None)
+    """What no schema can say, requests that are to be valid come without.
+
+    No invented cursor is one of ours; and which options there are, and go together, is a matter of the policy.
+    """
+    if case.meta is not None and case.meta.generation.mode.is_positive:
+        if case.query:
+            case.query.pop("cursor", None)
+        if isinstance(case.body, dict):
+            case.body.pop("options", None)
     return case
 
 

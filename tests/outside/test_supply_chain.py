@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKS = {
     "requirements.lock": {"", "redis"},
     "requirements-dev.lock": {"", "redis", "lab", "dev"},
-    "requirements-check.lock": {"", "redis", "lab", "dev", "check"},
+    "requirements-check.lock": {"", "redis", "local-embeddings", "lab", "dev", "check"},
 }
 """By file: which extras of pyproject.toml it holds; "" is what the product itself needs."""
 

@@ -1,9 +1,9 @@
 """The product as processes of its own: a server and workers on one database, their logs, and their end.
 
-They run on the database that pytest made (`here()`), so a test can look into the tables directly; or, for what runs
-outside of pytest, on a scratch database that is made and dropped here (`scratch()`). Every process leads a group of
-its own, in which all it starts ends with it. Nothing of the caller's environment that means something to chatmemory
-reaches them. What a test expects of the product is not known here.
+They run on the database that pytest made (`here()`), so a test can look into the tables directly, and on the queue of
+its settings; or, for what runs outside of pytest, on a scratch database that is made and dropped here (`scratch()`).
+Every process leads a group of its own, in which all it starts ends with it. Nothing else of the caller's environment
+that means something to chatmemory reaches them. What a test expects of the product is not known here.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from tests.processes.family import descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
+SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol"]
+"""The server as README starts it, but for its options."""
 """The key that the processes use for the fake upstream: it must never be found in a log."""
 
 _OURS = re.compile(
@@ -48,8 +50,8 @@ _STANDARD = {
     # Set even where empty, so that a `.env` file of the checkout means nothing.
     "OPENAI_API_KEY": "",
     "OPENAI_BASE_URL": "",
-    "REDIS_URL": "",
-    "Q_BROKER": "orm",
+    "REDIS_URL": settings.REDIS_URL,
+    "Q_BROKER": settings.Q_BROKER,
     "RATE_LIMITS": "off",
     "LOG_FORMAT": "json",
     "LOG_LEVEL": "DEBUG",
@@ -101,7 +103,7 @@ class Product:
     def server(self, *options: str, **env: str) -> Child:
         """Start a server and wait until it is ready. `url` is where the newest one answers."""
         port = _free_port()
-        command = ["uvicorn", "chatmemory.asgi:application", "--port", str(port), "--no-access-log"]
+        command = [*SERVER, "--port", str(port), "--no-access-log"]
         child = self._start("server", [sys.executable, "-m", *command, *options], env, patience=20)
         self.urls[child.name] = f"http://127.0.0.1:{port}"
         wait_for(lambda: self._ready(child), "a server that is ready", timeout=START_SECONDS)
@@ -197,13 +199,13 @@ class Product:
         return {**outside, **_STANDARD, **self.env, **env}
 
     def _ready(self, child: Child) -> bool:
-        """Whether all answers that the server itself needs: a worker may come later, or never."""
+        """Whether all answers that the server itself needs. A worker may come later, or never; so may tables."""
         assert child.exit_code is None, f"{child.name} ended:\n{child.log.read_text()[-3000:]}"
         try:
             answer = httpx.get(f"{self.urls[child.name]}/readyz", timeout=5)
         except httpx.TransportError:
             return False
-        return answer.status_code == 200 or set(answer.json()["error"]["details"]) == {"worker"}
+        return answer.status_code == 200 or set(answer.json()["error"]["details"]) <= {"worker", "migrations"}
 
 
 def here() -> str:

@@ -18,9 +18,13 @@ from uuid import UUID
 import httpx
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 from django_q.models import Task
+from django_q.tasks import async_task
 
 from conversations.models import ActiveReply
+from memory.models import ConversationBrief
+from memory.queueing import FOLD_TASK
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
 from tests.live import Client
@@ -85,9 +89,11 @@ def test_no_error_tells_what_was_said(product: Product, fake: FakeUpstream, tall
         with refusing(table, act):
             _upset(client, chat_id)
             if table == "memory_summaryrevision":
-                wait_for(lambda: Task.objects.filter(success=False).exists(), "a task that fails")
+                wait_for(lambda: _is_told(product), "a fold that cannot be stored")
             tally()
         wait_for(lambda: not ActiveReply.objects.exists(), "the end of every reply")
+    _failing_task(chat_id)
+    tally()
     _refusals(client)
     fake.script("complete", "status?code=400")
     _talk(client)
@@ -128,6 +134,22 @@ def _upset(client: Client, chat_id: UUID) -> None:
         with suppress(httpx.ReadTimeout):  # a reply that cannot be stored goes on trying
             answer = client.post(path, json=body, timeout=2)
             assert answer.status_code < 500 or CANARY not in answer.text
+
+
+def _is_told(product: Product) -> bool:
+    """SQLite tells an error of the row, with which the fold deals; PostgreSQL any error, of which its task dies."""
+    is_dealt_with = "memory does not fit the database" in product.log_text()
+    return is_dealt_with or Task.objects.filter(success=False).exists()
+
+
+def _failing_task(chat_id: UUID) -> None:
+    """A task to which the first row is refused that it writes."""
+    failed = Task.objects.filter(success=False)
+    before = failed.count()
+    ConversationBrief.objects.filter(pk=chat_id).update(queued_at=Now())
+    with refusing("memory_conversationbrief", "UPDATE"):
+        async_task(FOLD_TASK, str(chat_id))
+        wait_for(lambda: failed.count() > before, "a task that fails")
 
 
 def _refusals(client: Client) -> None:

@@ -91,7 +91,7 @@ def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> Non
         """One that finds the lease taken, or an attempt that waits, goes away at once: so keep asking."""
         ConversationBrief.objects.filter(pk=chat.pk).update(next_attempt_at=None)
         if waiting_tasks() < RACERS:
-            enqueue_fold(chat.pk)
+            enqueue_fold(chat.pk, lost=True)
         return fake.held("complete") == RACERS
 
     wait_for(all_are_in, "eight folds in the middle of the same call", timeout=40)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from chatmemory.llm.protocol import Price
+from chatmemory.llm.protocol import Price, Variant
 from memory.estimating import Estimate, Span, bites_of, estimate
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
@@ -19,6 +20,7 @@ from tests.pure.memory_makers import turn_of
 BITE = 6000
 LIMITS = MemoryLimits()
 PRICE = Price(input=Decimal(2), cached=Decimal(1), output=Decimal(8))
+PRICED, UNPRICED = Variant("summarizer", "m", price=PRICE), Variant("summarizer", "m")
 
 
 def span_of(turns: Sequence[Turn]) -> Span:
@@ -67,7 +69,7 @@ def test_bites_are_as_many_as_there_will_be(sizes: str, count: int) -> None:
 def estimated(
     turns: Sequence[Turn], policy: str = "chunked", state: State | None = None, **told: Any
 ) -> Estimate:
-    given: dict[str, Any] = {"price": PRICE, "is_free": False, "call_ms": [2000, 90_000, 3000], **told}
+    given: dict[str, Any] = {"summarizer": PRICED, "is_free": False, "call_ms": [2000, 90_000, 3000], **told}
     return estimate(span_of(turns), POLICIES[policy], state or State(), LIMITS, **given)
 
 
@@ -88,13 +90,19 @@ def test_it_counts_what_is_sent_with_each_call() -> None:
     assert (bare.output_tokens, bare.output_most) == (10 * 500, 10 * 2000)
 
 
+def test_the_most_includes_room_to_reason() -> None:
+    turns = some_turns("alike and long", 20)
+    bare, low = estimated(turns), estimated(turns, summarizer=replace(PRICED, reasoning_effort="low"))
+    assert (low.output_tokens, low.output_most) == (bare.output_tokens, bare.output_most + 10 * 4000)
+
+
 def test_the_price() -> None:
     found = estimated(some_turns("spread", 50))
     assert found.cost_usd == (found.input_tokens * 2 + found.output_tokens * 8) / Decimal(1_000_000)
     assert found.cost_most == (found.input_tokens * 2 + found.output_most * 8) / Decimal(1_000_000)
-    unknown = estimated(some_turns("spread", 50), price=None)
+    unknown = estimated(some_turns("spread", 50), summarizer=UNPRICED)
     assert (unknown.cost_usd, unknown.cost_most) == (None, None)
-    free = estimated(some_turns("spread", 50), price=None, is_free=True)
+    free = estimated(some_turns("spread", 50), summarizer=UNPRICED, is_free=True)
     assert [free.cost_usd, free.cost_most] == [0, 0]
 
 

@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.fusing import WEIGHT, Near, fuse
-from memory.ranking import Indexed, Ranked
+from memory.ranking import FURTHER, Indexed, Lengths, Ranked
 
 SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
+ALIKE = Lengths(10.0, 10.0)
+"""Both sides say as much."""
 NEARNESS = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)
 
 
@@ -27,13 +29,13 @@ def seqs(found: list[Ranked]) -> list[int]:
 
 
 def fused(scores: list[float], near: dict[int, float]) -> list[Ranked]:
-    return fuse(ranked(scores), [Near(*one) for one in near.items()])
+    return fuse(ranked(scores), [Near(*one) for one in near.items()], ALIKE)
 
 
 @given(SCORES)
 def test_words_alone_stay_as_they_are(scores: list[float]) -> None:
     before = ranked(scores)
-    after = {one.message.seq: one.score for one in fuse(before, [])}
+    after = {one.message.seq: one.score for one in fuse(before, [], ALIKE)}
     assert all(after[one.message.seq] <= after[better.message.seq] for better, one in pairwise(before))
 
 
@@ -71,3 +73,18 @@ def test_found_by_both_beats_found_by_one() -> None:
 
 def test_meaning_alone_makes_an_order_where_no_word_was_found() -> None:
     assert seqs(fused([0.0, 0.0, 0.0], {1: 0.2, 2: 0.9, 3: 0.4})) == [2, 3, 1]
+
+
+def test_of_two_that_are_as_near_the_side_comes_first_that_says_less() -> None:
+    said = [Ranked(0.0, Indexed(1, True, 10, ("",))), Ranked(0.0, Indexed(2, False, 800, ("",)))]
+    near = [Near(1, 0.8), Near(2, 1.0)]
+    assert seqs(fuse(said, near, Lengths(20.0, 800.0))) == [1, 2]
+    assert seqs(fuse(said, near, Lengths(20.0, 800.0, asks_for_reply=True))) == [2, 1]
+    assert seqs(fuse(said, near, ALIKE)) == [2, 1]
+
+
+def test_further_passages_of_a_message_are_less_near() -> None:
+    message = Indexed(1, True, 300, ("a", "b", "c"))
+    said = [Ranked(0.0, message, passage) for passage in range(3)]
+    scores = [one.score for one in fuse(said, [Near(1, 1.0)], ALIKE)]
+    assert scores == [WEIGHT, WEIGHT * FURTHER, WEIGHT * FURTHER**2]

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.limits import DAY, MINUTE, SOON, Limits, Refusal, Spent, Taken, Window
+from conversations.limits import DAY, HOUR, MINUTE, SOON, Limits, Refusal, Spent, Taken, Window
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 NONE = Limits()
 
 
@@ -59,6 +58,18 @@ def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: Taken, refusal: Ref
 )
 def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) -> None:
     assert Window(NOON, 3).at(NOON + later).count == count
+
+
+@pytest.mark.parametrize(
+    ("later", "count"),
+    [(MINUTE, 3), (timedelta(seconds=3599), 3), (HOUR, 0), (-HOUR, 3), (-HOUR - MINUTE, 0)],
+)
+def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
+    hour = Window(NOON, 3, HOUR).at(NOON + later)
+    assert hour.count == count
+    refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
+    left = round((HOUR - later).total_seconds())
+    assert refusal == (Refusal("resummarize_per_hour", 3, left) if count else None)
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,11 @@ def test_sentences_are_found(text: str, found: list[str]) -> None:
     assert sentences(text) == found
 
 
+def test_no_sentence_of_a_long_paragraph_is_cut() -> None:
+    said = [f"The deposit for hostel number {number} is due on the second of March." for number in range(40)]
+    assert sentences(" ".join(said)) == said
+
+
 def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
     texts = ["The flight is late.", "The flight to Lima is full.", "A flight is a flight.", "Is Lima nice?"]
     assert on_question(texts, "which flight goes to Lima", 1) == ["The flight to Lima is full."]

@@ -38,8 +38,9 @@ def test_what_the_model_says_of_itself_is_no_part_of_a_talk() -> None:
         (NOTHING, "Fine."),
     ]
     talk = read_turns(turns_input("", *pairs))
-    assert talk.texts == ["My code is AB-1.", "Which code?", "- My code is AB-1.", NOTHING, "Fine."]
-    assert [each.turn for each in talk.said] == [0, 1, 1, 2, 2]
+    assert talk.texts == ["My code is AB-1.", "Which code?", NOTHING, "Fine."]
+    assert [each.turn for each in talk.said] == [0, 1, 2, 2]
+    assert [(each.text, each.turn) for each in talk.quoted] == [("- My code is AB-1.", 1)]
 
 
 @given(st.dictionaries(st.text("abc_ ", min_size=1), st.text("ab:1", min_size=1), max_size=3), PAIRS)

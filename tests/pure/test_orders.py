@@ -67,7 +67,7 @@ def test_an_order_that_was_said_vouches_for_no_other(said: str, order: str) -> N
 
 @pytest.mark.parametrize("line", [*MARKERS, *DOUBLES], ids=range(len(MARKERS + DOUBLES)))
 def test_our_own_markers_are_new_but_for_counted_turns(line: str) -> None:
-    assert bool(KnownOrders([TALK]).new_in(line)) == (not line.startswith("Turn 12"))
+    assert bool(KnownOrders([TALK]).new_in(line)) == (not line.startswith("Turn "))
 
 
 @given(

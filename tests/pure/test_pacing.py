@@ -17,6 +17,7 @@ standings = st.builds(
     attempts=st.integers(0, 20),
     waiting=st.booleans(),
     rereads=st.booleans(),
+    delayed=st.booleans(),
 )
 
 
@@ -28,8 +29,9 @@ def standing(
     attempts: int = 0,
     waiting: bool = False,
     rereads: bool = False,
+    delayed: bool = False,
 ) -> Standing:
-    return Standing(due, rebuild, degraded, attempts, waiting, rereads)
+    return Standing(due, rebuild, degraded, attempts, waiting, rereads, delayed)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,11 @@ def standing(
         # It has stood in already: the upstream gets a chance whenever its wait is over.
         (standing(due=True, attempts=5, degraded=True, waiting=True), Step(Work.FOLD, BUILTIN)),
         (standing(due=True, attempts=5, degraded=True), Step(Work.FOLD, UPSTREAM)),
+        # Its owner caused too much: it waits, whoever would do it.
+        (standing(due=True, delayed=True), Step(Work.WAIT)),
+        (standing(rebuild=True, attempts=5, delayed=True), Step(Work.WAIT)),
+        (standing(degraded=True, delayed=True), Step(Work.WAIT)),
+        (standing(delayed=True), Step(Work.NOTHING)),
         (standing(rebuild=True), Step(Work.REBUILD, UPSTREAM)),
         (standing(due=True, rebuild=True), Step(Work.FOLD, UPSTREAM)),
         (standing(rebuild=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
@@ -77,7 +84,7 @@ def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: St
     if now.due:
         work = next_step(now, max_attempts=5).work
         folds = Work.REBUILD if now.rereads else Work.FOLD
-        assert work is folds or (work is Work.WAIT and now.attempts < 5)
+        assert work is folds or (work is Work.WAIT and (now.attempts < 5 or now.delayed))
 
 
 def test_the_wait_doubles_up_to_ten_minutes() -> None:

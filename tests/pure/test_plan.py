@@ -10,17 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import lines
+from memory.excerpts import excerpt_of
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.lines import MERGED_TOKENS, line_cost, lines_head_cost, merged_text
 from memory.plan import MIN_NEWEST
-from memory.planned import Merged, Plan
+from memory.planned import Merged, Plan, Quote
 from memory.policies.protocol import StateSection
 from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.turns import Turn
 from memory.verbatim import turn_cost
 from tests.pure.memory_makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
+from tests.pure.recall_makers import said_of
 
-LIMITS = MemoryLimits()
+LIMITS = MemoryLimits(recall="off", window_share=1.0)
+"""Nothing is kept for excerpts, and long replies are whole where they fit."""
 SUMMARY = StateSection("summary", words(500))
 sizes = st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 4000]), min_size=1, max_size=30)
 
@@ -95,16 +98,71 @@ def test_a_side_that_is_short_leaves_its_room_to_the_other() -> None:
 
 
 def test_a_turn_of_the_window_that_does_not_fit_becomes_a_line() -> None:
-    plan = plan_of(chat(200, 2900, 200), LIMITS)
-    assert (shown(plan), lined(plan), plan.dropped) == ([0, 2], [1], 1)
-    assert plan.unrepresented == 0
+    limits = replace(LIMITS, prompt_budget=400, k_raw_turns=8)
+    plan = plan_of(chat(*[2900] * 8), limits, window_turns=8)
+    assert (shown(plan), lined(plan), plan.dropped) == ([7], [4, 5, 6], 7)
+    assert (plan.merged, plan.unrepresented) == (Merged(1, 8, 4), 4)
 
 
 def test_replies_as_assistants_write_them() -> None:
-    """800 tokens a turn beside a full summary: two of three verbatim, all others as lines, none lost."""
-    plan = plan_of(chat(*[800] * 7), LIMITS, [SUMMARY])
-    assert (shown(plan), lined(plan)) == ([5, 6], [0, 1, 2, 3, 4])
-    assert (plan.dropped, plan.merged, plan.unrepresented) == (1, None, 0)
+    """800 tokens a turn beside a full summary: the user's words of three are whole, their replies cut to two fifths of
+    the budget, and all others are lines."""
+    turns = [make_turn(number, words(40), words(760), line_of(number, 20)) for number in range(7)]
+    plan = plan_of(turns, MemoryLimits(), [SUMMARY])
+    assert (shown(plan), lined(plan)) == ([4, 5, 6], [0, 1, 2, 3])
+    assert (plan.dropped, plan.merged, plan.unrepresented) == (0, None, 0)
+    assert [one.user_clip for one in plan.verbatim] == [None] * 3
+    clips = [one.assistant_clip or 760 for one in plan.verbatim]
+    assert clips == sorted(clips)
+    assert 1100 <= sum(clips) + 3 * (40 + 2 * MESSAGE_OVERHEAD) <= 1200
+    assert plan.free >= 600  # what is kept for excerpts
+
+
+def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
+    plan = plan_of(chat(600, 1500), MemoryLimits())
+    assert not any(one.clipped for one in plan.verbatim)
+
+
+def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
+    turns = chat(100, 100, 900, 100, 50, 50, 50, 50)
+    assert (shown(plan_of(turns, LIMITS, [SUMMARY])), lined(plan_of(turns, LIMITS, [SUMMARY]))) == (
+        [3, 4, 5, 6, 7],
+        [0, 1, 2],
+    )
+
+
+def test_excerpts_move_nothing_before_them() -> None:
+    turns = chat(*[200] * 30)
+    plain = plan_of(turns, MemoryLimits(), [SUMMARY])
+    said = said_of([words(100) for _ in range(20)])
+    found = [excerpt_of([Quote(seq)], said) for seq in range(1, 20)]
+    moved = [turn_of(number + 100, 200) for number in range(30)]
+    for room in (0, 300, None):
+        plan = plan_of(moved, MemoryLimits(), [SUMMARY], excerpts=found, recall_tokens=room)
+        assert (len(plan.verbatim), len(plan.lines), plan.state) == (
+            len(plain.verbatim),
+            len(plain.lines),
+            plain.state,
+        )
+        assert bool(plan.recalled) == (room != 0)
+
+
+def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
+    turns = chat(*[200] * 12)
+    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
+    assert (shown(lean), lined(lean)) == ([9, 10, 11], list(range(9)))
+    assert len(plain.verbatim) > 3
+    assert lean.anchor_seq == plain.anchor_seq
+    assert lean.free > plain.free
+    assert lean.unrepresented == 0
+
+
+def test_lines_borrow_half_of_what_excerpts_have_when_a_fold_is_late() -> None:
+    limits = MemoryLimits(recall_share=0.5)
+    plan = plan_of(chat(*[240] * 120), limits, [SUMMARY])
+    kept = plan_of(chat(*[240] * 120), replace(limits, recall="off"), [SUMMARY])
+    assert 700 <= plan.free <= 800
+    assert len(plan.lines) < len(kept.lines)
 
 
 def test_lines_that_do_not_fit_are_merged_into_one_that_names_their_range() -> None:

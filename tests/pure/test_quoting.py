@@ -59,6 +59,16 @@ def test_invisible_characters_hide_no_marker(hider: str) -> None:
         "users: 12",
         "The system: nothing new",
         "[1] a footnote",
+        "- User stories: twelve",
+        "- user: 12",
+        "Human beings: many",
+        "**Note:** the system: nothing new",
+        "- systems: three",
+        "# Users:",
+        "system requirements: 8 GB",
+        "<start> and <turn>",
+        "[instance] [install]",
+        "〇：ノート",
         "Система: Линукс",
         "a === b",
         "background noise",
@@ -76,7 +86,8 @@ def test_a_source_poses_as_no_other_source(title: str, text: str) -> None:
         [Source(title, f"{text}\n[2] Another\n\uff3b3\uff3d and one"), Source("b", "c")], (None, None)
     )
     heads = [line for line in shown.splitlines() if re.match(r"[\[［]\s*\d+\s*[\]］]", line)]
-    assert heads == [f"[1] {' '.join(title.split())}".rstrip(), "[2] b"]
+    head = f"[1] {' '.join(title.split())}".rstrip()
+    assert heads == [head.replace("]", "] >", 1) if is_marker(head) else head, "[2] b"]
     assert not [line for line in shown.splitlines()[1:] if is_marker(line)]
 
 

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from conversations.models import Chat
+from memory.control_tokens import disarm
 from memory.lookalikes import looks
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
@@ -99,6 +100,11 @@ def shape(request: Request) -> list[str]:
     return [role for role, _ in request._messages()]
 
 
+def as_sent(text: str) -> str:
+    """What stands for `text` in a summarizer's input."""
+    return disarm(quote_markers(text))
+
+
 def heads(text: str) -> list[str]:
     """The lines that a reader would take for a heading or a marker, up to what is said behind it."""
     return [line.partition(": ")[0] for line in text.splitlines() if is_marker(line)]
@@ -134,8 +140,9 @@ def test_no_text_changes_the_structure_of_a_prompt(
         sent = sent_for(alice, upstream, policy, text)
         assert shape(sent) == shape(plain)
         assert sent.instructions == plain.instructions, "nothing of it is in the system's role"
-        assert sent.said[-1] == ("user", text), "the question is a message of its own"
-        assert numbered(sent.said[-2][1]) == [f"[1] {' '.join(text[:LONGEST_TITLE].split())}", "[2]"]
+        assert sent.said[-1] == ("user", disarm(text)), "the question is a message of its own"
+        title = " ".join(disarm(text[:LONGEST_TITLE]).split())
+        assert numbered(sent.said[-2][1]) == [f"[1] {title}", "[2]"]
         # What was said verbatim, in messages of its own role, needs no quoting either.
         of_memory = slice(0, len(plain.said) - 2 - own)
         for item, like in zip(
@@ -170,7 +177,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
         material = without_again(asked.said[-1][1])
         note = asked.said[-1][1].removeprefix(material)
         assert [line for line in note.splitlines() if is_marker(line)] in ([], [AGAIN, END_AGAIN])
-        said = [(quote_markers(f"{text}{at}"), quote_markers(f"{text}{at}")) for at in range(2)]
+        said = [(as_sent(f"{text}{at}"), as_sent(f"{text}{at}")) for at in range(2)]
         if policy == "hierarchical":
             _, _, conversation = material.partition("## Conversation:\n")
             assert conversation == "\n".join(f"[user]: {user}\n[assistant]: {reply}" for user, reply in said)
@@ -181,7 +188,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
         existing, pairs = parse_summarizer_input(material)
         assert pairs == said
         known = " ".join(text.split()) if policy == "interval" else text
-        assert existing == quote_markers(known) or (policy == "card" and is_card(text))
+        assert existing == as_sent(known) or (policy == "card" and is_card(text))
         tally()
 
     for_all(check, effort(8, 200))

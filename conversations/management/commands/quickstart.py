@@ -51,7 +51,7 @@ curl -N http://{host}:{port}/v1/message \\
 Ctrl-C ends all of it."""
 
 PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
-                chat, and see the memory beside it
+                continue as demo: chat, and see the memory beside it
 
 """
 
@@ -121,6 +121,8 @@ def _server(port: int) -> Child:
     command = [
         "uvicorn",
         "chatmemory.asgi:application",
+        "--http",
+        "chatmemory.http_protocol:HttpProtocol",
         "--host",
         HOST,
         "--port",

@@ -26,6 +26,7 @@ from memory.lab.runner import LabError, Tell
 from memory.lab.tables import as_rich, note_on, sheets_of
 from memory.lab.talks import Talk, name_of, talk_of
 from memory.policies import POLICIES
+from memory.policies.options import bounds_for, wrong_in
 
 FILE_WIDTH = 110
 """Characters of a line where nobody's terminal tells."""
@@ -55,6 +56,13 @@ class Command(BaseCommand):
             help="tokens of memory in a prompt, instead of MEMORY_PROMPT_TOKEN_BUDGET",
         )
         parser.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="an option of the chats, under each policy that has it; may be given again",
+        )
+        parser.add_argument(
             "--format", choices=FORMATS, default="auto", help="default: told from each conversation"
         )
         parser.add_argument("--json", type=Path, metavar="F", help="write everything that was measured to F")
@@ -63,18 +71,21 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = _policies(options["policy"])
         _check_budget(options["budget"])
+        chosen = _options(options["option"], policies)
         _check_outputs(options["json"], options["plot"])
         talks = _talks(options["files"], options["format"])
         with _ended_by_signals():
-            outcome = self._run(talks, policies, options["budget"])
+            outcome = self._run(talks, policies, options["budget"], chosen)
             self._print(outcome)
             self._write(outcome, options)
 
-    def _run(self, talks: Sequence[Talk], policies: Sequence[str], budget: int | None) -> Outcome:
+    def _run(
+        self, talks: Sequence[Talk], policies: Sequence[str], budget: int | None, options: dict[str, Any]
+    ) -> Outcome:
         turns = sum(len(talk.exchanges) for talk in talks)
         try:
             with _bars(policies, turns, hidden=not self.stderr.isatty()) as tell:
-                runs = runner.run(talks, policies, budget=budget, tell=tell)
+                runs = runner.run(talks, policies, budget=budget, tell=tell, options=options)
         except LabError as exc:
             raise CommandError(str(exc)) from exc
         models = Models(
@@ -108,6 +119,30 @@ def _policies(named: list[str] | None) -> list[str]:
         if name not in POLICIES:
             raise CommandError(f"There is no policy {name!r}; there is: {', '.join(sorted(POLICIES))}.")
     return list(dict.fromkeys(named or POLICIES))
+
+
+def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
+    """The options of the chats. Raises `CommandError` for one that no policy has, or that does not fit one."""
+    options: dict[str, Any] = {}
+    for text in given:
+        name, is_given, value = text.partition("=")
+        if not is_given:
+            raise CommandError(f"--option {plain(text)} must be of the form NAME=VALUE.")
+        options[name] = _value(value)
+    had = {name for policy in policies for name in bounds_for(POLICIES[policy])}
+    elsewhere = {name: value for name, value in options.items() if name in had}
+    for policy in policies:
+        if wrong := wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
+            raise CommandError(f"{plain(wrong[0])}.")
+    return options
+
+
+def _value(text: str) -> Any:
+    """A value as JSON has it, or a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _check_budget(budget: int | None) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from chatmemory import migration_state
+from chatmemory.llm import local_embeddings
 from chatmemory.observability import tell_of_crashes
 from memory.broker import AWAY
 from memory.models import Watch
 from memory.watchdog import Watchdog
+
+logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
@@ -20,6 +28,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         require_tables()
+        require_embeddings()
         tell_of_crashes()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -27,13 +36,32 @@ class Command(BaseCommand):
         Watchdog().run(stopped)
 
 
+def require_embeddings() -> None:
+    """Raise `CommandError` where the folder's model for embeddings cannot be loaded.
+
+    Tried in a process of its own: what is loaded takes 150 MB, and the watchdog has no use for it.
+    """
+    if not settings.MEMORY_EMBEDDINGS_FOLDER:
+        return
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        problem = apart.submit(local_embeddings.problem, settings.MEMORY_EMBEDDINGS_FOLDER).result()
+    if problem:
+        raise CommandError(f"MEMORY_EMBEDDINGS_FOLDER {problem}.")
+
+
 def require_tables() -> None:
-    """Raise `CommandError` where the database answers and was never migrated. One that is away may come back."""
+    """Raise `CommandError` where the database answers and was never migrated. One that is away may come back.
+
+    Where only some migrations are missing, as in the middle of a deploy, it says so and goes on.
+    """
     try:
-        is_there = Watch._meta.db_table in connection.introspection.table_names()
+        problem = migration_state.problem()
+        is_there = not problem or Watch._meta.db_table in connection.introspection.table_names()
     except AWAY:
         return
     finally:
         connection.close()
     if not is_there:
-        raise CommandError("The database has no tables for this yet. Run `manage.py migrate` first.")
+        raise CommandError(problem)
+    if problem:
+        logger.error("database not migrated", extra={"reason": problem})

@@ -26,7 +26,7 @@ let onUnknown = () => {};
 export const whenUnknown = (told) => (onUnknown = told);
 
 /** A response that is fine. `path` is below `/v1/`. Raises ApiError. */
-export async function request(method, path, { body, headers = {}, signal } = {}) {
+export async function request(method, path, { body, headers = {}, signal, keepalive = false } = {}) {
   const json = body === undefined ? {} : { "Content-Type": "application/json" };
   let response;
   try {
@@ -34,9 +34,10 @@ export async function request(method, path, { body, headers = {}, signal } = {})
       method,
       headers: { ...json, ...session.credentials(), ...headers },
       body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: session.byToken() ? "omit" : "same-origin",
+      credentials: session.byToken() || headers.Authorization ? "omit" : "same-origin",
       cache: "no-store",
       signal,
+      keepalive,
     });
   } catch (error) {
     throw signal?.aborted ? error : new ApiError(navigator.onLine ? AWAY : "You are offline.");

@@ -10,6 +10,7 @@ import { door } from "./door.js";
 import { look } from "./look.js";
 import { Memory } from "./memory.js";
 import { Note } from "./note.js";
+import { Pins } from "./pins.js";
 import * as session from "./session.js";
 import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
@@ -23,8 +24,9 @@ let opened = Promise.resolve(true); // whether the chat that was asked for last 
 
 const note = new Note(id("note"));
 const memory = new Memory({ verbatim: (message) => conversation.verbatimFrom(message), failed });
+const pins = new Pins({ changed: () => memory.afterChange(), failed });
 const composer = new Composer({ send, stop: () => talk.stop() });
-const acts = { edit: changing(edit), forget: changing(forget), regenerate: (message) => talk.regenerate(message), saw, failed };
+const acts = { edit: changing(edit), forget: changing(forget), pin: (message) => pins.pin(message), regenerate: (message) => talk.regenerate(message), saw, failed };
 const conversation = new Conversation(id("scroller"), id("messages"), acts, (atEnd) => (id("newest").hidden = atEnd));
 const chats = new Chats(open, failed);
 const desk = { chat: () => chat, began, open, replied, failed };
@@ -35,7 +37,7 @@ async function entered() {
     const [models] = await Promise.all([call("GET", "models"), chats.load()]);
     id("variant").replaceChildren(...models.results.map((one) => el("option", { value: one.name, selected: one.default }, one.name)));
     id("offline").hidden = !models.offline;
-    const wanted = session.fromAddress();
+    const { chat: wanted } = session.fromAddress();
     if (wanted) await open(wanted);
     else fresh();
     composer.giveBack(unsent.onItsWay());
@@ -113,6 +115,7 @@ function show(opened) {
   chat = opened;
   if (!chat) conversation.clear();
   memory.open(chat);
+  pins.open(chat?.id ?? null);
   chats.mark(chat?.id ?? null);
   head();
 }
@@ -127,16 +130,23 @@ function head() {
   id("guide").hidden = !chat?.metadata?.sample || Boolean(localStorage.getItem(WELCOMED));
 }
 
-/** A chat that was made by its first message: it gets the message's first words as its title. */
-async function began(chatId, message) {
+/** A chat that was made by its first message, which the server titles it by. */
+function began(chatId) {
   history.replaceState(null, "", `#chat=${chatId}`);
   show({ id: chatId, title: "", policy: id("policy").value, options: {}, metadata: {} });
-  await change({ title: [...message.trim().split("\n")[0]].slice(0, 60).join("") });
+  renewed(chatId);
 }
 
-/** The list tells how much is said in each chat. */
-function replied(chatId) {
-  tried(async () => chats.put(await call("GET", `chats/${chatId}`)));
+/** Shows a chat as the server has it: how much is said in it, and its title, which is made from its messages. */
+function renewed(chatId) {
+  return tried(async () => {
+    const before = chat;
+    const found = await call("GET", `chats/${chatId}`);
+    chats.put(found);
+    if (chat?.id !== chatId || chat !== before) return; // it was changed meanwhile
+    chat = found;
+    head();
+  });
 }
 
 /** A chat that is no more leaves nothing behind, here either. */
@@ -189,7 +199,14 @@ function changing(work) {
       if (!changed || changed.chat_id !== chat?.id) return;
       conversation.put(changed);
       memory.afterChange();
+      pins.refresh();
+      await renewed(changed.chat_id);
     });
+}
+
+function replied(chatId) {
+  pins.refresh(); // the question may have stated something
+  return renewed(chatId);
 }
 
 function saw(message) {
@@ -224,10 +241,10 @@ async function tried(work) {
 }
 
 addEventListener("hashchange", () => {
-  const wanted = session.fromAddress();
+  const wanted = moved();
   if (wanted && wanted !== chat?.id) open(wanted);
 });
 addEventListener("offline", () => note.fail(OFFLINE, { about: "network" }));
 addEventListener("online", () => note.clear("network"));
 
-door({ entered, left, ended });
+const moved = door({ entered, left, ended, told: (sentence) => note.say(sentence) });

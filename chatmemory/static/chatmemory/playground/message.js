@@ -70,6 +70,7 @@ function tools(message, acts, isLast) {
     "div",
     { class: "cm-tools" },
     gone ? null : copying,
+    gone || !message.content.trim() ? null : button("Pin", () => acts.pin(message), { sign: "pin" }),
     gone ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
     gone ? null : button("Forget", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,

@@ -3,6 +3,7 @@
 import { counted, el, id, number } from "./dom.js";
 
 const KINDS = {
+  pins: ["Pins", "what holds until it is taken back"],
   summary: ["Summary", "older turns, folded into a few sentences"],
   data: ["Important data", "what must not be lost, kept apart"],
   narrative: ["Narrative", "how the conversation went"],

@@ -1,26 +1,41 @@
 // Who speaks to the API: a token of this tab, or the session of a signed-in member of staff.
 
 const KEY = "cm-token";
+const ISSUED = "cm-token-issued";
 const csrf = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 
-/** Takes token and chat out of the address (`#token=…&chat=…`), where neither history nor a copied link keeps them. */
+/** What the address gives (`#token=…&chat=…`). The token is taken out of it, so that neither history nor a copied link keeps it. */
 export function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
-  const token = given.get("token");
-  if (token) {
-    sessionStorage.setItem(KEY, token);
-    history.replaceState(null, "", location.pathname + (given.get("chat") ? `#chat=${given.get("chat")}` : ""));
-  }
-  return given.get("chat");
+  const chat = given.get("chat");
+  if (given.has("token")) history.replaceState(null, "", location.pathname + (chat ? `#${new URLSearchParams({ chat })}` : ""));
+  return { token: given.get("token") ?? "", chat };
 }
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";
-export const keep = (given) => sessionStorage.setItem(KEY, given);
-export const forget = () => sessionStorage.removeItem(KEY);
 export const isKnown = () => Boolean(token() || csrf);
 export const byToken = () => Boolean(token());
 
+/** `issued`: the server made the token for this page, so it is to be revoked at signing out. */
+export function keep(given, { issued = false } = {}) {
+  sessionStorage.setItem(KEY, given);
+  if (issued) sessionStorage.setItem(ISSUED, "yes");
+  else sessionStorage.removeItem(ISSUED);
+}
+
+export const isIssued = () => sessionStorage.getItem(ISSUED) === "yes";
+
+export function forget() {
+  sessionStorage.removeItem(KEY);
+  sessionStorage.removeItem(ISSUED);
+}
+
 /** Headers that say who calls. */
 export function credentials() {
-  return token() ? { Authorization: `Bearer ${token()}` } : csrf ? { "X-CSRFToken": csrf } : {};
+  return token() ? bearer(token()) : csrf ? { "X-CSRFToken": csrf } : {};
 }
+
+export const bearer = (given) => ({ Authorization: `Bearer ${given}` });
+
+/** Ends the session of a member of staff, in the admin too. */
+export const endSession = () => fetch("/admin/logout/", { method: "POST", headers: { "X-CSRFToken": csrf }, redirect: "manual" });

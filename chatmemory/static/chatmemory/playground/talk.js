@@ -17,7 +17,7 @@ export class Talk {
 
   /**
    * `parts` are the page's conversation, memory, note and composer. `desk` has what is not of one reply: chat() is the
-   * open one, began(chatId, message) is told of a new one, open(chatId), replied(chatId), failed(error).
+   * open one, began(chatId) is told of a new one, open(chatId), replied(chatId), failed(error).
    */
   constructor(parts, desk) {
     Object.assign(this, parts, { desk });
@@ -119,7 +119,7 @@ export class Talk {
     if (again?.role === "assistant") this.conversation.put({ ...again, superseded_by: data.message_id });
     if (!this.conversation.find(data.message_id))
       this.conversation.put({ ...now, id: data.message_id, seq: this.#nextSeq(), role: "assistant", content: "", status: "streaming", model_variant: data.model_variant });
-    if (!this.desk.chat()) this.desk.began(data.chat_id, message);
+    if (!this.desk.chat()) this.desk.began(data.chat_id);
     if (data.context) this.memory.sent(data.context);
   }
 

@@ -2,10 +2,10 @@
 
 const inTurns = (threshold) => ({ measure: "turns", threshold, has: ({ turns }) => turns });
 
-// By `limits`, the server's numbers for all chats, and `own`, those of the policy in this chat.
+// By the numbers of the policy in this chat.
 const RULES = {
-  chunked: ({ limits: { threshold } }) => ({ measure: "tokens", threshold, has: ({ tokens, state }) => state + tokens }),
-  progressive: ({ own: { threshold } }) => ({
+  chunked: ({ threshold }) => ({ measure: "tokens", threshold, has: ({ tokens, state }) => state + tokens }),
+  progressive: ({ threshold }) => ({
     measure: "tokens",
     threshold,
     withInstructions: true,
@@ -14,20 +14,19 @@ const RULES = {
       return Math.min(told + state, Math.floor((threshold * 2) / 3)) + tokens;
     },
   }),
-  interval: ({ own }) => inTurns(own.window_turns + own.every_turns),
-  hierarchical: ({ own }) => inTurns(Math.max(Math.floor(own.trigger_messages / 2), Math.ceil(own.recent_messages / 2)) + 1),
+  interval: (numbers) => inTurns(numbers.window_turns + numbers.every_turns),
+  hierarchical: (numbers) => inTurns(Math.max(Math.floor(numbers.trigger_messages / 2), Math.ceil(numbers.recent_messages / 2)) + 1),
 };
 
 /**
  * What the next fold waits for, as {measure, threshold, has}; null where no number starts one.
  *
  * `measure` is "turns", of which `threshold` are enough, or "tokens", of which there must be more. `has` counts them, of
- * {turns, tokens} not folded yet, and the tokens of {state, instructions}. `numbers` are {limits, own} as the page was
- * given them for this policy; without limits nothing is ever folded. Of `options`, the chat's, those count that the
- * policy knows.
+ * {turns, tokens} not folded yet, and the tokens of {state, instructions}. `numbers` are what the page was given for this
+ * policy; without any nothing is ever folded. Of `options`, the chat's, those count that the policy knows.
  */
 export function nextFold(policy, numbers, options = {}) {
-  if (!numbers.limits || !RULES[policy]) return null;
-  const known = Object.entries(options).filter(([name]) => name in numbers.own);
-  return RULES[policy]({ ...numbers, own: { ...numbers.own, ...Object.fromEntries(known) } });
+  if (!numbers || !RULES[policy]) return null;
+  const known = Object.entries(options).filter(([name]) => name in numbers);
+  return RULES[policy]({ ...numbers, ...Object.fromEntries(known) });
 }

@@ -1,0 +1,76 @@
+"""Plain BM25 over a chat, as what a prompt shows is held against: the user's messages, or pieces of all messages.
+
+Words are those of memory's own analysis, so that languages and numbers are read alike on both sides. Each text costs
+its tokens and four more, as a message of its own would; marks and headings cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+
+from benchmarks.recall_sets import Message
+
+OVERHEAD = 4
+K1, B = 1.2, 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A text that is shown whole or not at all."""
+
+    text: str
+    tokens: int
+    terms: Counter[str]
+
+
+class Ranking:
+    """Texts in the order of BM25."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = units
+        self._length = [sum(unit.terms.values()) for unit in units]
+        self._usual = (sum(self._length) / len(units) or 1.0) if units else 1.0
+        self._having: dict[str, list[int]] = {}
+        for at, unit in enumerate(units):
+            for term in unit.terms:
+                self._having.setdefault(term, []).append(at)
+
+    def shown(self, terms: Iterable[str], room: int) -> list[str]:
+        """The best texts for these terms that fit into `room` tokens; of equals the newest."""
+        scores: dict[int, float] = {}
+        for term in set(terms):
+            having = self._having.get(term, [])
+            rarity = log(1 + (len(self.units) - len(having) + 0.5) / (len(having) + 0.5))
+            for at in having:
+                times = self.units[at].terms[term]
+                length = 1 - B + B * self._length[at] / self._usual
+                scores[at] = scores.get(at, 0.0) + rarity * times * (K1 + 1) / (times + K1 * length)
+        return list(self._fitting(sorted(scores, key=lambda at: (-scores[at], -at)), room))
+
+    def _fitting(self, best: Iterable[int], room: int) -> Iterable[str]:
+        for at in best:
+            if (cost := self.units[at].tokens + OVERHEAD) <= room:
+                room -= cost
+                yield self.units[at].text
+
+
+def users_messages(messages: Sequence[Message]) -> Ranking:
+    """What the user said, each message whole."""
+    return Ranking([_unit(one.text) for one in messages if one.role == "user"])
+
+
+def chunks(messages: Sequence[Message]) -> Ranking:
+    """All messages, in pieces of about 100 tokens."""
+    from memory.analysis import passages
+
+    return Ranking([_unit(one.text[start:end]) for one in messages for start, end in passages(one.text)])
+
+
+def _unit(text: str) -> Unit:
+    from memory.analysis import terms
+    from memory.tokens import count_tokens
+
+    return Unit(text, count_tokens(text), Counter(terms(text)))

@@ -1,0 +1,41 @@
+"""A chat and what is asked of it, as values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from benchmarks.evidence.matching import Piece
+from benchmarks.recall_sets import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and what it needs."""
+
+    kind: str
+    text: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A chat of a set, and its questions. Numbers begin with 1."""
+
+    set: str
+    number: int
+    name: str
+    messages: tuple[Message, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def is_odd(self) -> bool:
+        """True in the half by which numbers may be chosen; the other half is only measured."""
+        return self.number % 2 == 1
+
+    @property
+    def key(self) -> str:
+        """The set, the number and a hash of all that was said."""
+        said = json.dumps([[one.role, one.text, str(one.at)] for one in self.messages])
+        return f"{self.set}/{self.number}/{hashlib.sha256(said.encode()).hexdigest()[:12]}"

@@ -1,0 +1,99 @@
+"""Rows → tables for a terminal, and for pages as Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from statistics import fmean
+
+from benchmarks.evidence.measure import Row
+
+COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
+    ("questions", lambda rows: f"{len(rows):,}"),
+    ("prompt %", lambda rows: _percent(row.share for row in rows)),
+    ("BM25 user %", lambda rows: _percent(row.by_users_messages for row in rows)),
+    ("BM25 chunks %", lambda rows: _percent(row.by_chunks for row in rows)),
+    ("beside: user %", lambda rows: _percent(row.beside_by_users_messages for row in rows)),
+    ("chunks %", lambda rows: _percent(row.beside_by_chunks for row in rows)),
+    ("memory", lambda rows: f"{fmean(row.memory_tokens for row in rows):,.0f}"),
+    ("window", lambda rows: _section(rows, "window")),
+    ("lines", lambda rows: _section(rows, "lines")),
+    ("recall", lambda rows: _section(rows, "recall")),
+    ("other", lambda rows: _others(rows)),
+    ("prompt", lambda rows: f"{fmean(row.prompt_tokens for row in rows):,.0f}"),
+    ("stable %", lambda rows: _stable(rows)),
+)
+"""Heads, and what is under each for the rows of a line."""
+
+
+ON_PAGE = ("questions", "prompt %", "BM25 user %", "BM25 chunks %", "memory", "recall", "stable %")
+NAMES = {
+    "beam": "An assistant's chats (BEAM 1–10)",
+    "locomo": "People's chats (LoCoMo)",
+    "longmemeval": "An assistant's chats (LongMemEval)",
+    "tau": "Service chats (tau-bench, airline)",
+    "tm4": "Small orders (TM-4)",
+    "languages": "Eleven languages",
+}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The tables of all sets, fewer columns of each, as `docs/prompt.md` shows them."""
+    sets = dict.fromkeys(row.set for row in rows)
+    return "\n\n".join(
+        f"**{NAMES[name]}**\n\n{table('', [row for row in rows if row.set == name], ON_PAGE)}"
+        for name in sets
+    )
+
+
+def table(name: str, rows: Sequence[Row], columns: Collection[str] = ()) -> str:
+    """A Markdown table of one set: all of it, both halves, and each kind of question. `columns`: () for all."""
+    kinds = sorted({row.kind for row in rows})
+    lines: list[tuple[str, Sequence[Row]]] = [
+        ("all", rows),
+        ("odd half", [row for row in rows if row.is_odd]),
+        ("even half", [row for row in rows if not row.is_odd]),
+        *(
+            (kind.replace("_", " "), [row for row in rows if row.kind == kind])
+            for kind in kinds
+            if len(kinds) > 1
+        ),
+    ]
+    shown = [one for one in COLUMNS if not columns or one[0] in columns]
+    cells = [[name, *(head for head, _ in shown)]]
+    cells += [[label, *(cell(some) for _, cell in shown)] for label, some in lines if some]
+    return aligned(cells)
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns are as wide as what is in them; the first line is its head."""
+    widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in [cells[0], rule, *cells[1:]])
+
+
+def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    first, *others = line
+    return [
+        first.ljust(widths[0]),
+        *(one.rjust(width) for one, width in zip(others, widths[1:], strict=True)),
+    ]
+
+
+def _percent(shares: Iterable[float]) -> str:
+    return f"{100 * fmean(shares):.1f}"
+
+
+def _section(rows: Sequence[Row], kind: str) -> str:
+    return f"{fmean(row.sections.get(kind, 0) for row in rows):,.0f}"
+
+
+def _others(rows: Sequence[Row]) -> str:
+    named = {"window", "lines", "recall"}
+    tokens = (sum(one for kind, one in row.sections.items() if kind not in named) for row in rows)
+    return f"{fmean(tokens):,.0f}"
+
+
+def _stable(rows: Sequence[Row]) -> str:
+    later = [row for row in rows if row.stable_tokens]
+    tokens = sum(row.prompt_tokens for row in later)
+    return f"{100 * sum(row.stable_tokens for row in later) / tokens:.1f}" if tokens else "–"

@@ -1,0 +1,63 @@
+"""The sets of chats that can be measured, by name, as far as the environment says where their files lie.
+
+`BEAM` names the folder of its chats (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file each, `SAMPLES` the folder of
+the service chats (`tau`) and small orders (`tm4`). Our own languages are always there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import recall_public, recall_sets
+from benchmarks.evidence.beam import beam
+from benchmarks.evidence.matching import Piece
+from benchmarks.evidence.questions import Question, Sample
+from benchmarks.recall_sets import Asked, Chat
+
+BEAM_NUMBERS = range(1, 11)
+"""BEAM's chats by which something may be chosen or reported; the others are for whoever judges the result."""
+
+
+def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable[[], list[Sample]]]:
+    """By name: a function that reads the set."""
+    found: dict[str, Callable[[], list[Sample]]] = {}
+    if folder := environment.get("BEAM"):
+        found["beam"] = lambda: list(beam(Path(folder), BEAM_NUMBERS))
+    if people := environment.get("LOCOMO"):
+        found["locomo"] = lambda: list(_samples("locomo", recall_public.locomo(Path(people))))
+    if assistant := environment.get("LONGMEMEVAL"):
+        found["longmemeval"] = lambda: list(
+            _samples("longmemeval", recall_public.longmemeval(Path(assistant)))
+        )
+    if samples := environment.get("SAMPLES"):
+        found["tau"] = lambda: list(
+            _samples("tau", recall_sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)
+        )
+        found["tm4"] = lambda: list(
+            _samples("tm4", recall_sets.recorded(Path(samples) / "tm4_long.json"), are_values=True)
+        )
+    found["languages"] = lambda: list(_samples("languages", recall_sets.own(), are_values=True))
+    return found
+
+
+def _samples(name: str, chats: Iterable[Chat], *, are_values: bool = False) -> Iterator[Sample]:
+    for number, chat in enumerate(chats, start=1):
+        questions = [_question(form, one, are_values) for form, asked in chat.asked.items() for one in asked]
+        yield Sample(name, number, chat.name, chat.messages, tuple(questions))
+
+
+def _question(form: str, asked: Asked, are_values: bool) -> Question:
+    """A value is needed once, wherever it was said; of messages each."""
+    kind = asked.kind or form
+    return Question(kind, asked.question, (_value(asked),) if are_values else _texts(asked))
+
+
+def _value(asked: Asked) -> Piece:
+    return Piece(asked.values, is_value=True)
+
+
+def _texts(asked: Asked) -> tuple[Piece, ...]:
+    forms: Sequence[tuple[str, ...]] = tuple(asked.evidence.values())
+    return tuple(Piece(one) for one in forms)

@@ -1,0 +1,89 @@
+"""The chats of the sets as the product holds them: imported and folded once, in a SQLite file that is kept.
+
+The summarizer that folds them keeps nothing, so that only the window, lines and what is recalled count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.evidence.questions import Sample
+from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Variant
+
+if TYPE_CHECKING:
+    from conversations.models import Chat
+
+OWNER = "evidence"
+NOTHING = "Nothing."
+FOLD_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Forgetful:
+    """Summaries that say nothing at all, in whatever form they are asked for."""
+
+    behind: ChatModel
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        text = NOTHING if prompt.schema is None else json.dumps(_empty(prompt.schema.schema))
+        return Completion(text, variant.model)
+
+    def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
+        return self.behind.stream(prompt, variant, deadlines)
+
+
+def stored(sample: Sample) -> Chat:
+    """The chat of `sample`, imported and folded now if it was not there yet."""
+    from conversations.models import Chat
+
+    title = sample.key
+    row = Chat.objects.filter(title=title).first()
+    if row is None:
+        row = imported(sample, f"{title}/unfolded")
+        fold(row)
+        Chat.objects.filter(pk=row.pk).update(title=title)
+    return Chat.objects.get(pk=row.pk)
+
+
+def fold(row: Chat) -> None:
+    """Fold all that is due. Raises `RuntimeError` where that fails."""
+    from chatmemory.llm import registry
+    from memory.folding import fold as fold_chat
+
+    with registry.watched_by(_Forgetful):
+        report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
+        while report.outcome == "more":
+            report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
+    if report.outcome not in ("done", "nothing", "idle"):
+        raise RuntimeError(f"{row.title} was not folded: {report.outcome} {report.error}")
+
+
+def imported(sample: Sample, title: str) -> Chat:
+    """A new chat with what was said in `sample`, not folded yet."""
+    from django.contrib.auth.models import User
+
+    from chatmemory.llm import registry
+    from conversations.importing import import_chat
+    from conversations.interchange import ImportedChat, ImportedMessage
+    from memory import embedding_work
+
+    owner, _ = User.objects.get_or_create(username=OWNER)
+    messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)
+    row = import_chat(owner, ImportedChat(messages=messages, title=title))
+    if registry.embeds():
+        embedding_work.catch_up(row.pk, until=inf)
+    return row
+
+
+def _empty(schema: Mapping[str, Any]) -> Any:
+    """The shortest value of a JSON Schema that still is an answer."""
+    kind = schema.get("type")
+    kind = kind[0] if isinstance(kind, list) else kind
+    if kind == "object":
+        return {name: _empty(inner) for name, inner in schema.get("properties", {}).items()}
+    return {"array": [], "string": NOTHING, "boolean": False, "number": 0, "integer": 0}.get(str(kind))

@@ -1,0 +1,71 @@
+"""What the prompts of turns that follow each other cost: the last turns of each chat, played through the services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from benchmarks.evidence.questions import Sample
+from benchmarks.evidence.stored import fold, imported
+
+if TYPE_CHECKING:
+    from memory.lab.measures import TurnMeasure
+
+
+@dataclass(frozen=True, slots=True)
+class Sequel:
+    """The prompts of some turns of a set."""
+
+    turns: int
+    prompt_tokens: float
+    memory_tokens: float
+    cached: float
+    """The share of all tokens that the prompt before began with, too."""
+    folds: int
+    unrepresented: int
+    """The most turns that one of the prompts stood for in no way."""
+
+
+def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
+    """The last `turns` turns of `sample`, after the rest was imported and folded. The chat is removed again.
+
+    The rest is folded by the summarizer that keeps nothing, what comes due later by the built-in one.
+    """
+    from conversations.interchange import ImportedChat, ImportedMessage
+    from conversations.services import delete_chat
+    from memory.lab.playing import Player
+    from memory.lab.talks import talk_of
+
+    start = max(0, len(sample.messages) - 2 * turns)
+    start -= start > 0 and sample.messages[start].role != "user"
+    said = tuple(
+        ImportedMessage(one.role, one.text, number=at + 1) for at, one in enumerate(sample.messages[start:])
+    )
+    talk = talk_of(ImportedChat(messages=said), sample.name)
+    head = replace(sample, messages=sample.messages[:start])
+    chat = imported(head, f"{sample.key}/played")
+    try:
+        fold(chat)
+        player = Player(talk, chat.policy, chat)
+        for _ in talk.exchanges:
+            player.turn()
+        yield from player.run().turns
+    finally:
+        delete_chat(chat)
+
+
+def summed(chats: Iterable[Sequence[TurnMeasure]]) -> Sequel:
+    """All turns together; a chat's first prompt has none before it to be held against."""
+    some = [turns for turns in chats if turns]
+    every = [turn for turns in some for turn in turns]
+    later = [turn for turns in some for turn in turns[1:]]
+    return Sequel(
+        turns=len(every),
+        prompt_tokens=fmean(turn.prompt for turn in every),
+        memory_tokens=fmean(turn.memory for turn in every),
+        cached=sum(turn.prefix for turn in later) / max(1, sum(turn.prompt for turn in later)),
+        folds=sum(turn.folds for turn in every),
+        unrepresented=max(turn.unrepresented for turn in every),
+    )

@@ -1,0 +1,194 @@
+"""uvicorn's HTTP protocol, bounded: `uvicorn --http chatmemory.http_protocol:HttpProtocol …`.
+
+httptools joins a header, or a URL, that arrives in pieces anew with each piece, and neither it nor uvicorn has a limit:
+one connection could fill a process's memory and keep its loop busy. The application is asked only once headers are
+whole, so this bound is here. So is the loop's share of a connection: 256 KiB of a body in chunks of a byte take a tenth
+of a second to parse, in which nobody else is served, and the next 256 KiB are there already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import cast
+
+from django.conf import settings
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from chatmemory import asgi  # also sets Django up: uvicorn imports this module before the application
+
+SLICE_BYTES = 4096
+"""What is parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
+TURN_SECONDS = 0.001
+"""After which a connection lets others go first. Nothing that an ordinary client sends takes as long to parse."""
+REST_SECONDS = 0.004
+"""How long it then waits: no connection has more than a fifth of the loop to parse what it sends."""
+
+
+class Flow(FlowControl):
+    """uvicorn's, which also stands still while something that was received is not yet parsed."""
+
+    is_paused = False
+    """Whether uvicorn wants it to stand still."""
+    is_held = False
+
+    def __init__(self, transport: asyncio.Transport, on_resumed: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._on_resumed = on_resumed
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+        super().pause_reading()
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+        if self.is_held:
+            self._on_resumed()
+        else:
+            super().resume_reading()
+
+    def hold(self) -> None:
+        """Read nothing until released, whatever uvicorn says; it is told when uvicorn wants to go on."""
+        self.is_held = True
+        super().pause_reading()
+
+    def release(self) -> None:
+        self.is_held = False
+        if not self.is_paused:
+            super().resume_reading()
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """Bounds headers, URLs, trailers and chunk extensions in bytes, and the time in which a request has to arrive.
+
+    What is received without completing headers or being a piece of a body is counted. A request that arrives in one
+    piece costs one timer a connection and a few comparisons.
+    """
+
+    flow: Flow
+    url = b""
+    _unused = 0
+    """Bytes since headers were complete, or since the last piece of a body."""
+    _expects_head = True
+    """Whether what comes next belongs to a head, or is between two requests."""
+    _has_moved = False
+    """Whether a piece of the body has come since the timer was set."""
+    _timer: asyncio.TimerHandle | None = None
+    _left = b""
+    """What was received and is not yet parsed."""
+    _turn: asyncio.Handle | None = None
+    """When that is gone on with."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        self.flow = Flow(self.transport, self._go_on_soon)
+        self._set_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel_timer()
+        self._left = b""
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) <= SLICE_BYTES and not self.pipeline:
+            self._parse(data)
+        else:
+            self._left = data
+            self.flow.hold()
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Parse what is left, until it is somebody else's turn, or nobody wants more of it."""
+        self._turn = None
+        left, self._left = self._left, b""
+        until = time.perf_counter() + TURN_SECONDS
+        for start in range(0, len(left), SLICE_BYTES):
+            is_over = time.perf_counter() > until
+            # A request waits for the one before it, or a body is not read as quickly as it comes. After each answer
+            # uvicorn wants to go on, however many requests still wait.
+            if is_over or self.flow.is_paused or self.pipeline:
+                self._left = left[start:]
+                self._turn = self.loop.call_later(REST_SECONDS, self._take_turn) if is_over else None
+                return
+            self._parse(left[start : start + SLICE_BYTES])
+            if self.transport.is_closing():
+                return
+        self.flow.release()
+
+    def _go_on_soon(self) -> None:
+        if self._turn is None:
+            self._turn = self.loop.call_soon(self._take_turn)
+
+    def _parse(self, data: bytes) -> None:
+        self._unused += len(data)
+        super().data_received(data)
+        if self._unused > settings.REQUEST_HEAD_MAX_BYTES:
+            is_long = self._expects_head and len(self.url) > settings.REQUEST_HEAD_MAX_BYTES // 2
+            self._refuse(414 if is_long else 431)
+        elif self._timer is None and (self._unused or not self._expects_head):
+            self._set_timer()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400)
+
+    # Parser callbacks
+
+    def on_headers_complete(self) -> None:
+        self._unused, self._expects_head = 0, False
+        self._cancel_timer()
+        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            self.headers = []  # of the trailers: those that came late are no headers of the request
+
+    def on_body(self, body: bytes) -> None:
+        self._unused, self._has_moved = 0, True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unused, self._expects_head = 0, True
+        self._cancel_timer()
+        super().on_message_complete()
+
+    # Time
+
+    def _set_timer(self) -> None:
+        self._has_moved = False
+        self._timer = self.loop.call_later(settings.REQUEST_RECEIVE_SECONDS, self._is_late)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _is_late(self) -> None:
+        self._timer = None
+        if self._has_moved or self.flow.read_paused or (self._expects_head and self._is_answering()):
+            self._set_timer()
+        elif self._expects_head and not self._unused:
+            self.transport.close()
+        else:
+            self._refuse(408)
+
+    # Refusals
+
+    def _is_answering(self) -> bool:
+        """Whether an answer to an earlier request of this connection is under way, or waits for its turn."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _refuse(self, status: int) -> None:
+        """End the connection, with an answer if none is under way."""
+        if self.transport.is_closing():
+            return
+        is_free = not self._is_answering() if self._expects_head else not self.cycle.response_started
+        if is_free and not self.pipeline:
+            self.transport.write(self._answer(status))
+        self.transport.close()
+
+    def _answer(self, status: int) -> bytes:
+        method = "" if self._expects_head else self.scope["method"]
+        path = self.url.partition(b"?")[0].decode("latin-1")
+        headers, body = asgi.refusal(status, method, path)
+        lines = [name + b": " + value + b"\r\n" for name, value in headers]
+        return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])

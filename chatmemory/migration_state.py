@@ -1,0 +1,28 @@
+"""Whether the database has all migrations of this version, and the one sentence that says so where it has not."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+
+def problem() -> str | None:
+    """The sentence, None where nothing is missing. One query as a rule. Raises what the database raises."""
+    if _wanted() <= MigrationRecorder(connection).applied_migrations().keys():
+        return None
+    executor = MigrationExecutor(connection)
+    missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    if not missing:
+        return None
+    are = "1 migration is" if missing == 1 else f"{missing} migrations are"
+    return f"The database is not migrated ({are} missing): run `manage.py migrate`."
+
+
+@cache
+def _wanted() -> set[tuple[str, str]]:
+    """The migrations of this version. What replaces others counts as itself."""
+    return set(MigrationLoader(None).graph.nodes)

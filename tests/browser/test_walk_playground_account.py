@@ -1,0 +1,243 @@
+"""Whose account the playground is open to: it always says so, no link decides it alone, and signing out ends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.browser.first_look import FirstLook, Person, person
+from tests.browser.playground import ask, enter
+
+pytestmark = pytest.mark.browser
+STORED = "sessionStorage.getItem('cm-token')"
+DOOR = "Try the memory"
+
+
+def link(look: FirstLook, *, chat: bool = True, token: str = "") -> str:
+    return f"#token={token or look.demo_token}" + (f"&chat={look.chat_id}" if chat else "")
+
+
+def sign_in(visitor: Person, password: str = "") -> None:
+    """By name and password, at the page's own door."""
+    visitor.page.fill("#username", "admin")
+    visitor.page.fill("#password", password or visitor.look.admin_password)
+    visitor.page.locator("#by-name button").click()
+
+
+def name_shown(page: Any) -> str:
+    page.locator("#who-name:visible").wait_for()
+    return str(page.locator("#who-name").inner_text())
+
+
+def status_with(look: FirstLook, token: str) -> int:
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{look.url}/v1/me", headers=headers, trust_env=False).status_code
+
+
+@pytest.fixture
+def admin(visitor: Person) -> Person:
+    """A visitor who signed in as the admin, by name and password."""
+    visitor.go("/playground/")
+    sign_in(visitor)
+    assert name_shown(visitor.page) == "admin"
+    return visitor
+
+
+# Links
+
+
+def test_a_link_signs_in_after_a_click_that_names_the_account(visitor: Person, first_look: FirstLook) -> None:
+    page = visitor.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(first_look.url)))
+    visitor.go(f"/playground/{link(first_look)}")
+    page.get_by_role("heading", name="This link is for the account demo").wait_for()
+    assert first_look.demo_token not in page.url
+    assert page.evaluate("sessionStorage.length") == 0
+    assert [path for path in asked if path.startswith("/v1/")] == ["/v1/me"]
+    assert not page.locator("#token").is_visible()
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Continue as demo").click()
+    page.get_by_role("heading", name="A journey to Ljubljana").wait_for()
+    assert name_shown(page) == "demo"
+    assert page.url.endswith(f"#chat={first_look.chat_id}")
+    page.reload()
+    assert name_shown(page) == "demo"
+    assert visitor.axe() == []
+    assert visitor.troubles() == []
+
+
+def test_a_link_can_be_declined(visitor: Person, first_look: FirstLook) -> None:
+    page = visitor.page
+    visitor.go(f"/playground/{link(first_look, chat=False)}")
+    page.get_by_role("button", name="Use another account").click()
+    assert page.locator("#token").is_visible()
+    assert not page.locator("#offer").is_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+    sign_in(visitor)
+    assert name_shown(page) == "admin"
+    assert visitor.troubles() == []
+
+
+def test_a_link_changes_nothing_for_who_is_in(admin: Person, first_look: FirstLook) -> None:
+    page = admin.page
+    mine = page.evaluate(STORED)
+    ask(page, "Is this mine?")
+    page.evaluate("hash => { location.hash = hash }", link(first_look))
+    page.get_by_text("You are signed in as admin. The link that you opened has another token").wait_for()
+    assert first_look.demo_token not in page.url
+    admin.go(f"/playground/?again{link(first_look)}")
+    page.get_by_text("You are signed in as admin. The link that you opened has another token").wait_for()
+    assert (name_shown(page), page.evaluate(STORED)) == ("admin", mine)
+    assert first_look.demo_token not in page.url
+    assert admin.axe() == []
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Continue as demo").click()
+    page.get_by_role("heading", name="A journey to Ljubljana").wait_for()
+    assert name_shown(page) == "demo"
+    assert admin.troubles() == []
+
+
+def test_a_link_changes_nothing_for_staff_who_signed_in_to_the_admin(
+    keeper: Person, first_look: FirstLook
+) -> None:
+    page = keeper.page
+    keeper.go(f"/playground/{link(first_look)}")
+    page.get_by_text("You are signed in as admin. The link that you opened has another token").wait_for()
+    assert name_shown(page) == "admin"
+    assert page.evaluate("sessionStorage.length") == 0
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name=DOOR).wait_for()
+    keeper.go("/admin/")
+    assert "/admin/login/" in page.url
+    assert keeper.troubles() == []
+
+
+def test_a_link_at_the_door_asks_too(visitor: Person, first_look: FirstLook) -> None:
+    page = visitor.page
+    visitor.go("/playground/")
+    page.evaluate("hash => { location.hash = hash }", link(first_look))
+    page.get_by_role("button", name="Continue as demo").click()
+    page.get_by_role("heading", name="A journey to Ljubljana").wait_for()
+    assert visitor.troubles() == []
+
+
+def test_a_link_in_a_tab_whose_token_is_void_is_offered(admin: Person, first_look: FirstLook) -> None:
+    page = admin.page
+    headers = {"Authorization": f"Bearer {page.evaluate(STORED)}"}
+    httpx.delete(f"{first_look.url}/v1/auth/token", headers=headers, trust_env=False).raise_for_status()
+    admin.go(f"/playground/?again{link(first_look)}")
+    page.get_by_role("button", name="Continue as demo").click()
+    page.get_by_role("heading", name="A journey to Ljubljana").wait_for()
+    assert name_shown(page) == "demo"
+
+
+def test_a_link_whose_token_is_void_says_so(visitor: Person, first_look: FirstLook) -> None:
+    page = visitor.page
+    visitor.go(f"/playground/{link(first_look, token='0' * 64)}")
+    page.get_by_text("The server does not know the token of this link.").wait_for()
+    assert page.locator("#token").is_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+    assert visitor.axe() == []
+
+
+def test_a_link_while_the_server_is_away_says_so(visitor: Person, first_look: FirstLook) -> None:
+    page = visitor.page
+    page.route("**/v1/me", lambda route: route.abort())
+    visitor.go(f"/playground/{link(first_look)}")
+    page.get_by_text("The server cannot be reached. Open the link again in a moment.").wait_for()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+# Whose it is
+
+
+def test_somebody_else_who_signs_in_to_the_admin_is_noticed(keeper: Person, first_look: FirstLook) -> None:
+    page = keeper.page
+    keeper.go("/playground/")
+    assert name_shown(page) == "admin"
+    other = {"json": {"username": "olga", "is_staff": True, "has_password": True, "token": None}}
+    page.route("**/v1/me", lambda route: route.fulfill(**other))
+    with page.expect_navigation():
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.locator("#who-name", has_text="olga").wait_for()
+
+
+@pytest.mark.parametrize("name", ["demo", "x" * 150, "نام کاربری"])
+def test_the_name_has_its_place_on_a_phone(walking: Any, first_look: FirstLook, name: str) -> None:
+    with person(walking, first_look, phone=True) as somebody:
+        page = somebody.page
+        other = {"json": {"username": name, "is_staff": False, "has_password": False, "token": None}}
+        page.route("**/v1/me", lambda route: route.fulfill(**other))
+        somebody.go(f"/playground/{link(first_look)}")
+        page.get_by_role("button", name="Continue as").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        page.click("#offer-yes")
+        assert name_shown(page) == name
+        for width in (375, 700, 1024, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("#who-name").is_visible()
+            assert page.locator("#leave").is_visible()
+        assert somebody.axe() == []
+
+
+# Out
+
+
+def test_signing_out_revokes_the_token_that_the_page_got(admin: Person, first_look: FirstLook) -> None:
+    page = admin.page
+    mine = page.evaluate(STORED)
+    assert status_with(first_look, mine) == 200
+    page.reload()
+    assert name_shown(page) == "admin"
+    with page.expect_response("**/v1/auth/token") as answer:
+        page.get_by_role("button", name="Sign out").click()
+    assert answer.value.status == 204
+    assert status_with(first_look, mine) == 401
+    assert page.evaluate("sessionStorage.length") == 0
+    assert not page.locator("#who").is_visible()
+    assert admin.troubles() == []
+
+
+def test_signing_out_leaves_a_token_that_was_given(visitor: Person, first_look: FirstLook) -> None:
+    page = enter(visitor)
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name=DOOR).wait_for()
+    assert page.evaluate("sessionStorage.length") == 0
+    assert status_with(first_look, first_look.demo_token) == 200
+
+
+def test_a_token_that_could_not_be_revoked_is_told(admin: Person) -> None:
+    page = admin.page
+    page.route("**/v1/auth/token", lambda route: route.abort())
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_text("the token that this page had stays valid until it expires").wait_for()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_wrong_password_is_told_in_words(visitor: Person) -> None:
+    visitor.go("/playground/")
+    sign_in(visitor, "not the password")
+    visitor.page.get_by_text("Wrong user name or password.").wait_for()
+    assert visitor.axe() == []
+
+
+# Titles
+
+
+def test_a_title_goes_with_the_message_that_it_was_made_from(visitor: Person) -> None:
+    page = enter(visitor)
+    ask(page, "My locker is number 17.\nWhat was it?")
+    page.locator("#title", has_text="My locker is number 17.").wait_for()
+    ask(page, "My bike is green.")
+    first = page.locator(".cm-user").first
+    first.hover()
+    first.get_by_role("button", name="Forget").click()
+    page.get_by_role("button", name="Forget it").click()
+    page.locator("#title", has_text="My bike is green.").wait_for()
+    page.locator(".cm-chat[aria-current] .cm-chat-title", has_text="My bike is green.").wait_for()
+    assert page.locator("#title, .cm-chat-title", has_text="My locker is number 17.").count() == 0
+    assert visitor.troubles() == []

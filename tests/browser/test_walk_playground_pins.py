@@ -1,0 +1,45 @@
+"""Pins in the playground: what is said to hold shows up, a message is pinned with one click, and a pin is removed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.browser.first_look import FirstLook, Person
+from tests.browser.playground import ask, enter
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_message_is_pinned_with_one_click_and_a_pin_removed(visitor: Person) -> None:
+    page = enter(visitor)
+    ask(page, "Hello. Always answer in metric units.")
+    pins = page.locator("#pins li")
+    pins.get_by_text("Always answer in metric units.").wait_for()
+    pins.get_by_text("found in what you said").wait_for()
+
+    ask(page, "The code word is heron.")
+    said = page.locator(".cm-user", has_text="The code word is heron.")
+    said.hover()
+    said.get_by_role("button", name="Pin", exact=True).click()
+    pins.get_by_text("The code word is heron.").wait_for()
+    pins.get_by_text("pinned by you").wait_for()
+    assert pins.count() == 2
+    page.locator(".cm-piece.cm-kind-pins").wait_for()
+    assert visitor.axe() == []
+    if folder := os.environ.get("PIN_PICTURES"):
+        page.screenshot(path=f"{folder}/pins.png")
+
+    page.reload()
+    pins.get_by_text("The code word is heron.").wait_for()
+    pins.get_by_role("button", name="Remove the pin: Always answer in metric units.").click()
+    page.wait_for_function("document.querySelectorAll('#pins li').length === 1")
+    assert page.locator("#announced").inner_text() == "The pin was removed."
+    assert visitor.troubles() == []
+
+
+def test_the_sample_chat_shows_one(visitor: Person, first_look: FirstLook) -> None:
+    page = enter(visitor, first_look.chat_id)
+    page.locator("#pins li .cm-pin").first.wait_for()
+    page.locator(".cm-piece.cm-kind-pins").wait_for()

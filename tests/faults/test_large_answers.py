@@ -1,0 +1,181 @@
+"""No call of one user makes a server hold more than 64 MB: everything of theirs as large as it can be, call by call."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from conversations.models import Chat, Message
+from memory import services as memory
+from memory.models import ConversationBrief, SummaryRevision
+from memory.stored_terms import stored_terms
+from memory.tokens import count_tokens
+from tests.faults.table import Tally
+from tests.live import Client
+from tests.processes.harness import Product, here
+
+MB = 1024 * 1024
+MOST = 64 * MB
+ROWS = 200
+ROUNDS = 3
+WORD_LETTERS = "".join(map(chr, range(0x10330, 0x10340)))
+"""Letters that take four bytes each, in UTF-8 and in Python."""
+
+
+def long_text(chars: int) -> str:
+    """Different words of four-byte letters: as many terms, and bytes, as so many characters can hold."""
+    dice = random.Random(1)
+    words = (f"{''.join(dice.choices(WORD_LETTERS, k=7))} " for _ in range(chars // 8))
+    return "heron " + "".join(words)[: chars - 6]
+
+
+def tiny_objects(size: int) -> dict[str, Any]:
+    """JSON of about `size` bytes that takes many times as much memory when it is read."""
+    return {"list": [{"": 0}] * (size // 8)}
+
+
+def resident(pid: int, field: str = "VmRSS") -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+def message_rows(chat: Chat, text: str, terms: str, tokens: int, metadata: dict[str, Any]) -> list[Message]:
+    now = timezone.now()
+    return [
+        Message(
+            chat=chat,
+            seq=seq,
+            role="user" if seq % 2 else "assistant",
+            content=text,
+            status="complete",
+            token_count=tokens,
+            terms=terms,
+            metadata=metadata,
+            created_at=now,
+            completed_at=now,
+        )
+        for seq in range(1, ROWS + 1)
+    ]
+
+
+def make_messages(owner: User) -> Chat:
+    """A chat of the longest messages there can be."""
+    chat = Chat.objects.create(owner=owner, policy="chunked", last_seq=ROWS, title="long")
+    text = long_text(200_000)
+    rows = message_rows(chat, text, stored_terms(text, owner.pk), count_tokens(text), tiny_objects(16_000))
+    for question, reply in zip(rows[::2], rows[1::2], strict=True):
+        reply.reply_to = question
+    with transaction.atomic():
+        Message.objects.bulk_create(rows, batch_size=20)
+        memory.messages_changed(chat.pk, from_seq=1)
+    return chat
+
+
+def make_revisions(chat: Chat) -> None:
+    """As many versions of a large memory as a page shows."""
+    summary, state = long_text(25_000), tiny_objects(200_000)
+    rows = [
+        SummaryRevision(
+            chat=chat, version=version, parent=version - 1 or None, kind="fold", policy="chunked",
+            global_summary=summary, state=state, from_seq=version, through_seq=version, turns=1,
+            tokens_before=1, tokens_after=1, model="m", retained={"kept": [], "lost": [], "share": 1},
+        )
+        for version in range(1, 101)
+    ]  # fmt: skip
+    SummaryRevision.objects.bulk_create(rows, batch_size=20)
+    ConversationBrief.objects.filter(chat=chat).update(
+        version=100, head=100, global_summary=summary, state=state
+    )
+
+
+def make_chats(owner: User, metadata: dict[str, Any], title: str, count: int = ROWS) -> None:
+    instructions = long_text(20_000)
+    rows = [
+        Chat(owner=owner, policy="chunked", title=title, instructions=instructions, metadata=metadata)
+        for _ in range(count)
+    ]
+    Chat.objects.bulk_create(rows, batch_size=20)
+
+
+@pytest.fixture
+def hoard(transactional_db: None) -> Chat:
+    owner = User.objects.create(username="alice")
+    make_chats(owner, tiny_objects(16_000), "now")
+    make_chats(owner, {"text": "x" * 1_900_000}, "before", 30)
+    make_chats(owner, tiny_objects(1_900_000), "worst", 3)
+    chat = make_messages(owner)
+    make_revisions(chat)
+    return chat
+
+
+def calls(chat: Chat) -> Iterator[tuple[str, str, int, dict[str, Any]]]:
+    """Method, path, status and what else is sent."""
+    at = f"chats/{chat.pk}"
+    reply = Message.objects.get(chat=chat, seq=ROWS).pk
+    yield "GET", "chats?limit=200&search=now", 200, {}
+    yield "GET", "chats?limit=200&search=before", 200, {}
+    yield "GET", "chats?limit=200&search=worst", 200, {}
+    yield "GET", f"{at}/messages?limit=200", 200, {}
+    yield "GET", f"{at}/messages?limit=200&order=desc", 200, {}
+    yield "GET", f"{at}/messages/{reply}", 200, {}
+    yield "GET", f"{at}/messages/{reply}/stream", 200, {}
+    yield "GET", f"{at}/revisions?limit=100", 200, {}
+    yield "GET", f"{at}/revisions/2/diff", 200, {}
+    yield "GET", f"{at}/brief", 200, {}
+    yield "GET", "search?q=heron&limit=50", 200, {}
+    yield "GET", f"{at}/context?message=heron", 200, {}
+    yield "POST", f"{at}/context", 200, {"json": {"message": long_text(100_000)}}
+    yield "POST", f"{at}/context", 200, {"json": {"message": "x", "budget": 1_000_000}}
+    sources = [{"text": "x" * 190_000}] * 10
+    yield "POST", f"{at}/context", 200, {"json": {"message": "heron", "sources": sources}}
+    hostile = json.dumps({"title": "x", "metadata": tiny_objects(2_300_000)}, separators=(",", ":")).encode()
+    yield "POST", "chats", 400, {"content": hostile, "headers": {"Content-Type": "application/json"}}
+    yield "GET", "me/export", 200, {}
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="reads the memory of a process from /proc"
+)
+@pytest.mark.promise(
+    "P29", injected="every read of a user whose rows are as large as they can be, thrice over"
+)
+def test_no_call_holds_more_than_64_mb(hoard: Chat, tmp_path: Path, tally: Tally) -> None:
+    with Product(tmp_path, here(), LIMIT_EXPORT_SECONDS="0") as product:
+        pid = product.server().process.pid
+        client = product.client("alice")
+        client.http.timeout = httpx.Timeout(120)
+        client.get("chats?search=none")
+        before, worst, after = resident(pid), (0, ""), list[int]()
+        for _ in range(ROUNDS):
+            for call in calls(hoard):
+                worst = max(worst, (growth(pid, client, *call), call[1]))
+                tally()
+            after.append(resident(pid))
+        assert product.errors() == []
+    assert worst[0] < MOST, f"{worst[1]} takes {worst[0] / MB:.0f} MB"
+    assert after[-1] - after[-2] < MOST, f"it goes on growing: {[round(one / MB) for one in after]}"
+    tally.note(
+        f"{before / MB:.0f} MB before, {worst[0] / MB:.0f} MB more at most, {after[-1] / MB:.0f} MB after"
+    )
+
+
+def growth(pid: int, client: Client, method: str, path: str, status: int, options: dict[str, Any]) -> int:
+    """By how many bytes a call lets the server grow while it lasts."""
+    before = resident(pid)
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # sets what was the most so far to what it is
+    with client.http.stream(method, f"/v1/{path}", **options) as answer:
+        for _ in answer.iter_raw():
+            pass
+    assert answer.status_code == status, path
+    return resident(pid, "VmHWM") - before

@@ -1,0 +1,93 @@
+"""Connections without a login that do their worst: somebody else's calls to the same process are as quick as before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.faults.nuisance import KINDS
+from tests.faults.table import Tally
+from tests.faults.test_large_answers import MOST, resident
+from tests.live import Client
+from tests.processes.harness import ROOT, Product
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+SLICES = 8
+SLICE_SECONDS = 0.8
+"""With it and without it by turns, so that what the machine does besides meets both alike."""
+SLOWER = 0.050
+"""Seconds by which others may wait longer at the 95th percentile (P30); as long again, where all wait longer anyway."""
+TRIES = 3
+"""The quickest counts: what a machine with other work to do adds is not the connection's."""
+
+
+@pytest.mark.promise(
+    "P30",
+    injected="connections without a login: endless heads, trailers, bodies, chunks of a byte, heaps, half a request",
+)
+@pytest.mark.parametrize("what", KINDS)
+def test_others_are_served_as_quickly(offline_product: Product, what: str, tally: Tally) -> None:
+    server = offline_product.server(LOG_LEVEL="WARNING")
+    bob = offline_product.client("bob")
+    measure(bob)
+    held = resident(server.process.pid)
+    for _ in range(TRIES):
+        alone, beside = by_turns(bob, offline_product.url, what)
+        if beside <= most(alone):
+            break
+    tally()
+    tally.note(f"{what}: others' p95 {alone * 1000:.0f} → {beside * 1000:.0f} ms")
+    assert beside <= most(alone)
+    assert resident(server.process.pid) < held + MOST
+
+
+def most(alone: float) -> float:
+    """Seconds that a call may take beside it, if it takes so many without."""
+    return alone + max(SLOWER, alone)
+
+
+def by_turns(client: Client, url: str, what: str) -> tuple[float, float]:
+    """The 95th percentile of what a call took, in seconds, without it and beside it."""
+    alone, beside = list[float](), list[float]()
+    for _ in range(SLICES // 2):
+        alone += measure(client)
+        with nuisance(url, what):
+            beside += measure(client)
+    return p95(alone), p95(beside)
+
+
+@contextmanager
+def nuisance(url: str, what: str) -> Iterator[None]:
+    """It is at work."""
+    where = urlsplit(url)
+    command = [sys.executable, "-m", "tests.faults.nuisance", str(where.hostname), str(where.port), what]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        try:
+            assert running.stdout.readline() == "begun\n"
+            yield
+            assert running.poll() is None, "it gave up"
+        finally:
+            running.kill()
+
+
+def measure(client: Client) -> list[float]:
+    """What calls took, in seconds, one after the other."""
+    taken: list[float] = []
+    until = time.monotonic() + SLICE_SECONDS
+    while time.monotonic() < until:
+        began = time.perf_counter()
+        assert client.get("chats").status_code == 200
+        taken.append(time.perf_counter() - began)
+    return taken
+
+
+def p95(taken: list[float]) -> float:
+    return sorted(taken)[int(len(taken) * 0.95)]

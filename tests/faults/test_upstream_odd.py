@@ -1,0 +1,139 @@
+"""Odd values in every place of an upstream's answer: an honest answer within seconds, and nothing stored that is odd.
+
+`tests/http/test_odd_answers.py` has what an upstream only tells of its answer; here are all places, of streams, of
+whole answers, and of the objects that a summarizer is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import retrying
+from chatmemory.llm.wire import Style
+from conversations.models import Chat
+from memory.models import SummaryRevision
+from memory.requesting import request_resummarize
+from tests.factories import add_turns, brief_of, make_chat
+from tests.fakes import objects
+from tests.fakes.behaviours import Behaviour, lorem
+from tests.fakes.odd import odd_answers, odd_objects, odd_streams
+from tests.fakes.upstream import FakeUpstream
+from tests.faults.table import Tally
+from tests.folding.folds import run, wait_over
+from tests.http.test_odd_answers import answered
+from tests.invariants import check_all
+from tests.live import Client
+from tests.llm.talking import STYLES
+
+pytestmark = pytest.mark.slow
+
+Effort = Callable[[int, int], int]
+
+TURNS_A_CHAT = 15
+TURN = (lorem(200), lorem(200))
+STRIDE = 37
+"""Of the short run: a prime, so that every place and every value has its turn."""
+CODES = ["AB-1234", "CD-5678"]
+POLICY_OBJECTS = {
+    "progressive": "important_data",
+    "hierarchical": "facts_and_narrative",
+    "card": "memory_card",
+}
+
+
+def some(items: Iterator[Any], effort: Effort) -> Iterator[Any]:
+    """All of them, or in the short run one in many."""
+    return islice(items, 0, None, effort(STRIDE, 1))
+
+
+@pytest.mark.promise("P9", injected="a stream with something odd in one place, each place in 20 ways")
+@pytest.mark.usefixtures("house")
+@pytest.mark.parametrize("style", STYLES)
+def test_a_stream_with_something_odd_is_answered_honestly_and_soon(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: Style, effort: Effort, tally: Tally
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    settings.RATE_LIMITS = False
+    chat = None
+    for odd in some(odd_streams(style), effort):
+        tally()
+        message = answered(alice, upstream, odd, chat if tally.times % TURNS_A_CHAT else None)
+        chat = message["chat_id"]
+        assert bool(message["content"]) == (message["status"] != "failed"), odd
+        assert (message["error"] is None) == (message["status"] == "complete"), odd
+        assert "\0" not in str(message)
+
+
+@pytest.mark.promise("P9", injected="the same in place of the summarizer's answer")
+@pytest.mark.django_db
+@pytest.mark.parametrize("style", STYLES)
+def test_a_summary_with_something_odd_is_published_or_refused(
+    upstream: FakeUpstream,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    style: Style,
+    effort: Effort,
+    tally: Tally,
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    monkeypatch.setattr(retrying, "TRIES", 1)
+    chat = waiting_chat("chunked")
+    for odd in some(odd_answers(style, "They spoke of lamps and boats."), effort):
+        tally()
+        upstream.behave(odd.behaviour, lane="complete")
+        folded_soundly(chat, odd)
+    check_all()
+
+
+@pytest.mark.promise("P9", injected="the same in every place of the object that a summarizer is asked for")
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", POLICY_OBJECTS)
+def test_an_object_with_something_odd_is_published_or_refused(
+    upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str, effort: Effort, tally: Tally
+) -> None:
+    monkeypatch.setattr(retrying, "TRIES", 1)
+    chat = waiting_chat(policy)
+    for what, text in some(odd_objects(right_object(policy)), effort):
+        tally()
+        upstream.behave(Behaviour(text=text), lane="complete")
+        folded_soundly(chat, what)
+    check_all()
+
+
+def waiting_chat(policy: str) -> Chat:
+    """A chat with more turns than any policy's window."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, [TURN] * 12)
+    return chat
+
+
+def right_object(policy: str) -> dict[str, Any]:
+    """What a good summarizer would answer."""
+    if policy == "card":
+        return objects.card(CODES)
+    if policy == "hierarchical":
+        fact = {"key": "code", "value": CODES[0], "category": "ENTITY"}
+        return {"facts": [fact], "removed": ["gone"], "narrative": "They spoke of lamps."}
+    data = {"user_preferences": {"notes": "in order"}, "important_facts": CODES, "entities": ["Ada"]}
+    return {"important_data": data, "summary": "They spoke of lamps."}
+
+
+def folded_soundly(chat: Chat, what: object) -> None:
+    """Two turns more are folded, or that failed and says so; either way what is remembered is fit to store."""
+    add_turns(chat, [TURN] * 2)
+    request_resummarize(chat, "update")
+    wait_over(chat)
+    report = run(chat)
+    assert report.outcome in ("done", "failed"), (what, report)
+    assert report.error != "not_stored", what
+    brief = brief_of(chat)
+    assert (report.outcome == "failed") == (brief.last_error is not None), what
+    last = SummaryRevision.objects.filter(chat=chat).order_by("-version").first()
+    for stored in (brief, last):
+        text = f"{stored.global_summary} {stored.state}" if stored else ""
+        assert "\0" not in text, what
+        assert text.encode().decode() == text, what

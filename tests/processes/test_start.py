@@ -1,0 +1,204 @@
+"""What a wrong or unmigrated database makes of commands and servers: one sentence that names the reason."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from django.conf import settings
+
+from tests.processes.harness import ROOT, SERVER, Product, here, scratch
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+SECONDS = 2.0
+"""In which a command is to end."""
+TRIES = 3
+"""The quickest counts: what a busy machine adds is not the command's."""
+PASSWORD = "geheim-7261"
+COMMANDS = {
+    "migrate": ["manage.py", "migrate"],
+    "sweep": ["manage.py", "sweep"],
+    "create_token": ["manage.py", "create_token", "alice"],
+    "worker": ["manage.py", "worker"],
+    "createsuperuser": [
+        "manage.py",
+        "createsuperuser",
+        "--noinput",
+        "--username",
+        "a",
+        "--email",
+        "a@b.example",
+    ],
+    "server": ["-m", *SERVER, "--port", "0"],
+}
+
+
+def run(command: list[str], url: str, **env: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    """What the command says, and how many seconds it took beyond what Python and the settings take to load."""
+    outside = {**os.environ, "DATABASE_URL": url, "DJANGO_SECRET_KEY": "x" * 50, **env}
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=outside, capture_output=True, text=True, timeout=120
+    )
+    return done, time.monotonic() - began
+
+
+def loading() -> float:
+    """Seconds that the settings alone take to load here and now, over what they take on a machine that is free."""
+    code = "from django.conf import settings; settings.DATABASES; import psycopg"
+    _, took = run(["-c", code], "", DJANGO_SETTINGS_MODULE="chatmemory.settings")
+    return max(0.0, took - 0.4)
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port whose connections are never taken: its queue is full, so that what comes is dropped."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
+        port: int = server.getsockname()[1]
+        for _ in range(4):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        yield port
+
+
+def wrong(what: str, port: int) -> str:
+    """The URL of the database, with one thing about it wrong."""
+    at = urlsplit(here())
+    user, host = at.username or "postgres", f"{at.hostname}:{at.port or 5432}"
+    return {
+        "name": f"postgres://{user}:{PASSWORD}@{host}/no_such_database",
+        "user": f"postgres://no_such_user:{PASSWORD}@{host}/postgres",
+        "port": f"postgres://{user}:{PASSWORD}@127.0.0.1:9/postgres",
+        "host": f"postgres://{user}:{PASSWORD}@no-such-host.invalid/postgres",
+        "silent host": f"postgres://{user}:{PASSWORD}@127.0.0.1:{port}/postgres",
+    }[what]
+
+
+REASONS = {
+    "name": 'database "no_such_database" does not exist',
+    "user": "no_such_user",
+    "port": "port 9 failed: Connection refused",
+    "host": "no-such-host.invalid",
+    "silent host": 'the host "127.0.0.1" does not answer on port',
+}
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no host")
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("what", REASONS)
+def test_a_wrong_database_url_is_one_sentence(what: str, command: str) -> None:
+    best = float("inf")
+    with silent_port() as port:
+        for _ in range(TRIES):
+            done, took = run(COMMANDS[command], wrong(what, port))
+            best = min(best, took - loading())
+            if best < SECONDS:
+                break
+    said = done.stderr.strip()
+    assert done.returncode != 0
+    assert said.startswith("The database that DATABASE_URL names cannot be used: "), said
+    assert REASONS[what] in said
+    assert len(said.splitlines()) == 1
+    assert PASSWORD not in done.stdout + done.stderr
+    assert best < SECONDS
+
+
+@pytest.mark.skipif(settings.IS_SQLITE, reason="a file has no port")
+def test_a_server_with_workers_ends(tmp_path: Path) -> None:
+    command = ["-m", *SERVER, "--port", "0", "--workers", "2"]
+    done, _ = run(command, wrong("port", 0))
+    assert done.returncode is not None, "its supervisor does not start it for ever"
+    assert "Connection refused." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "makemigrations", "help"])
+def test_what_needs_no_database_asks_for_none(command: str) -> None:
+    options = ["--check", "--dry-run"] if command == "makemigrations" else []
+    done, _ = run(["manage.py", command, *options], "postgres://nobody@127.0.0.1:9/nothing")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[str]:
+    """A database without tables."""
+    with scratch(tmp_path, "" if settings.IS_SQLITE else settings.DATABASE_URL) as url:
+        yield url
+
+
+SENTENCE = "migrations are missing): run `manage.py migrate`."
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["sweep"],
+        ["create_token", "alice"],
+        ["resummarize", "--all"],
+        ["import_chat", "conversations/samples/trip.json", "--user", "alice"],
+        ["export_chat", "01a20261-fec9-7487-a31e-ac996fb5f1fe"],
+        ["forget_user", "alice", "--yes"],
+        ["createsuperuser", "--noinput", "--username", "a", "--email", "a@b.example"],
+        ["worker"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_an_unmigrated_database_is_one_sentence(empty: str, command: list[str]) -> None:
+    done, _ = run(["manage.py", *command], empty, DJANGO_SUPERUSER_PASSWORD="x" * 20)
+    assert done.returncode != 0
+    said = done.stderr.strip().removeprefix("CommandError: ")
+    assert len(said.splitlines()) == 1, said
+    assert said.startswith("The database is not migrated ("), said
+    assert said.endswith(SENTENCE)
+
+
+def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
+    """It starts, says so in its log, and answers 503 until somebody migrates: then all is well without a restart."""
+    with Product(tmp_path, empty) as product:
+        product.expected |= {"database not migrated", *(f"Service Unavailable: {path}" for path in PATHS)}
+        product.server()
+        ready = httpx.get(f"{product.url}/readyz")
+        assert ready.status_code == 503
+        assert list(ready.json()["error"]["details"]) == ["migrations"]
+        assert ready.json()["error"]["message"] == "Not ready: migrations."
+        for path in PATHS:
+            answer = httpx.get(f"{product.url}{path}", headers=KNOWN)
+            assert answer.status_code == 503, path
+            assert answer.json()["error"]["code"] == "unavailable"
+            assert int(answer.headers["retry-after"]) >= 1
+        assert "Traceback" not in product.log_text()
+        assert product.errors() == []
+        at_start = product.logged("database not migrated")[0]
+        assert at_start["reason"].endswith(SENTENCE)
+        product.manage("migrate")
+        details = httpx.get(f"{product.url}/readyz").json()["error"]["details"]
+        assert set(details) == {"worker"}
+
+
+PATHS = ("/v1/chats", "/v1/me/export", "/admin/login/", "/admin/")
+KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}"}
+
+
+def test_migrations_after_a_deploy(empty: str, tmp_path: Path) -> None:
+    """One that came with this version is missing: `readyz` names it, and what stands on it says so."""
+    with Product(tmp_path, empty) as product:
+        product.manage("migrate")
+        product.manage("migrate", "conversations", "0005")
+        product.server()
+        (reason,) = httpx.get(f"{product.url}/readyz").json()["error"]["details"]["migrations"]
+        assert reason.endswith("missing): run `manage.py migrate`.")
+        product.expected |= {"database not migrated"}
+        assert product.errors() == []
+        product.manage("migrate")
+        assert set(httpx.get(f"{product.url}/readyz").json()["error"]["details"]) == {"worker"}

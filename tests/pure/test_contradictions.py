@@ -1,0 +1,87 @@
+"""Which later statement takes an earlier one's place, and which two both hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.contradictions import Stated, replaces, taken_back
+from memory.standing_instructions import Kind, statements
+
+
+def stated(text: str) -> Stated:
+    """The one thing that `text` states to hold."""
+    (one,) = [one for one in statements(text) if one.kind is not Kind.TAKE_BACK]
+    return Stated(one.kind, one.text)
+
+
+REPLACED = [
+    ("Always answer in metric units.", "Always answer in imperial units."),
+    ("Always answer in metric units.", "From now on use miles and pounds."),
+    ("Always answer in German.", "From now on answer in French."),
+    ("Antworte immer auf Deutsch.", "Ab jetzt antworte bitte auf Englisch."),
+    ("Réponds toujours en français.", "Désormais, réponds en anglais."),
+    ("Responde siempre en español.", "A partir de ahora responde en inglés."),
+    ("Rispondi sempre in italiano.", "D'ora in poi rispondi in inglese."),
+    ("Responda sempre em português.", "A partir de agora responda em inglês."),
+    ("Antwoord altijd in het Nederlands.", "Antwoord voortaan altijd in het Engels."),
+    ("Zawsze odpowiadaj po polsku.", "Od teraz odpowiadaj po angielsku."),
+    ("Всегда отвечай по-русски.", "С этого момента отвечай по-английски."),
+    ("Keep your answers short.", "From now on give detailed answers."),
+    ("Always use emojis in your answers.", "Never use emojis in your answers."),
+    (
+        "Always format dates as Month Day, Year when I ask about deadlines.",
+        "Always format dates as Day.Month.Year when I ask about deadlines.",
+    ),
+    ("My name is Noor.", "Please call me Nour."),
+    ("Ich heiße Jürgen.", "Nenn mich Jojo."),
+    ("My pronouns are she/her.", "My pronouns are they/them."),
+    ("I prefer tea over coffee.", "I prefer coffee over tea."),
+    ("I prefer window seats on trains.", "I now prefer aisle seats on trains."),
+    ("Always answer in metric units.", "always answer in METRIC units."),
+]
+BOTH = [
+    ("Always answer in metric units.", "Always answer in German."),
+    ("Always use APA style when I ask about references.", "Always use ISO dates when I ask about deadlines."),
+    (
+        "Always include visual aids like tree diagrams when I ask about dependent events.",
+        "Always provide step-by-step explanations when I ask about probability concepts.",
+    ),
+    ("I prefer tea over coffee.", "I prefer trains over planes."),
+    ("I prefer window seats.", "I prefer short meetings."),
+    ("My name is Noor.", "I'm allergic to peanuts."),
+    ("My name is Noor.", "Always call the API by its full name when I ask about it."),
+    ("Answer in German when I ask about law.", "Answer in French when I ask about wine."),
+    ("Always use metric units when I ask about recipes.", "Always use imperial units when I ask about cars."),
+    ("Remember that I have two children.", "Remember that I live in Leeds."),
+]
+
+
+@pytest.mark.parametrize(("earlier", "later"), REPLACED)
+def test_the_same_subject_with_another_value_takes_its_place(earlier: str, later: str) -> None:
+    assert replaces(stated(later), stated(earlier))
+
+
+@pytest.mark.parametrize(("one", "other"), BOTH)
+def test_of_two_that_may_both_hold_both_stay(one: str, other: str) -> None:
+    assert not replaces(stated(one), stated(other))
+    assert not replaces(stated(other), stated(one))
+
+
+@pytest.mark.parametrize(
+    ("said", "held", "gone"),
+    [
+        ("Never mind the metric units.", ["Always answer in metric units.", "Always answer in German."], [0]),
+        ("You don't need to cite sources any more.", ["Always cite your sources."], [0]),
+        ("Stop using emojis.", ["Always use emojis in your answers.", "Keep your answers short."], [0]),
+        ("Vergiss das mit den metrischen Einheiten.", ["Ab jetzt nutze immer metrische Einheiten."], []),
+        ("Oublie le système métrique.", ["À partir de maintenant, utilise le système métrique."], [0]),
+        ("Забудь про метрические единицы.", ["С этого момента используй метрические единицы."], [0]),
+        ("Forget it.", ["Always answer in metric units."], []),
+        ("Never mind that.", ["Remember that I have two children."], []),
+        ("Stop the server.", ["Always answer in metric units."], []),
+        ("Ignore the error in line 7.", ["Always list every error when I ask about a log."], []),
+    ],
+)
+def test_what_is_taken_back_is_what_its_words_say(said: str, held: list[str], gone: list[int]) -> None:
+    about = next((one.about for one in statements(said)), "")
+    assert taken_back(about, [stated(one) for one in held]) == gone

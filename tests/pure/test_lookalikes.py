@@ -1,0 +1,39 @@
+"""What looks like an ASCII letter or sign is taken for it, and nothing else is."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from memory.confusables import CONFUSABLES
+from memory.lookalikes import looks
+
+
+@pytest.mark.parametrize("plain", CONFUSABLES)
+def test_each_double_looks_like_its_plain_sign(plain: str) -> None:
+    assert {looks(double) for double in CONFUSABLES[plain]} == {plain}
+
+
+def test_no_double_is_in_two_places_or_ascii() -> None:
+    doubles = "".join(CONFUSABLES.values())
+    assert len(set(doubles)) == len(doubles) > 350
+    assert not [double for double in doubles if double.isascii()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\uabaa\u1d8c\uabaat\uab32m:",  # Cherokee and others
+        "\ua4e2Y\ua4e2\ua4d4\ua4f0\ua4df:",  # Lisu
+        "\U000118c1YSTEM:",  # Warang Citi
+        "s\u0443st\u22ffm:",  # Cyrillic, and a sign of mathematics
+    ],
+)
+def test_words_of_several_scripts(text: str) -> None:
+    assert looks(text) == "system:"
+
+
+def test_digits_of_numbers_stay_digits() -> None:
+    assert looks("\U0001d7ce\U0001d7cf \uff10\u06f1") == "01 0\u06f1"
+    assert unicodedata.digit("\u06f1") == 1

@@ -1,0 +1,93 @@
+"""Whether a question calls for earlier turns: by its form, and by what its words are worth that the prompt has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.finds import Finds, weigh
+from memory.limits import MemoryLimits
+from memory.planned import Recall
+from memory.question_forms import form_of
+from memory.questions import read_question
+from memory.relevance import decide, is_lean, known_words, room_for
+
+RARE, COMMON = (7,), tuple(range(1, 200, 2))
+
+
+def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -> Recall:
+    """Where each word of `text` stands in the messages `found` of 200, and the prompt shows all of these or none."""
+    question = read_question(text, 1)
+    finds = weigh(question, [found] * len(question.words), 200, 200)
+    return decide("auto", question, finds, known_words(question, finds, found if known else (), ()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the name of my dog?",
+        "By the way, where did I leave the keys?",
+        "Did Caroline ever go to Zanzibar?",
+        "How many cards are in my gallery with Bootstrap 5.3.0?",
+        "Wie heißt meine Schwester?",
+        "Quand est mon rendez-vous ?",
+        "¿Dónde vive mi tía?",
+        "Quando parte il mio treno?",
+        "Где живёт моя сестра?",
+        "我妹妹叫什么名字？",
+        "私の犬の名前はどの紙に書きましたか。",
+    ],
+)
+def test_a_question_calls_for_all_there_is(text: str) -> None:
+    assert form_of(text).asks
+    assert decision(text) == Recall("all", "question")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks again, that is all.",
+        "Yes, please go ahead.",
+        "Can we make a note of that?",
+        "Is there a later flight?",
+        "Can anything be done without it?",
+        "I went where the wind blows.",
+        "Danke, das war alles.",
+        "Oui, merci beaucoup.",
+    ],
+)
+def test_small_talk_and_orders_are_no_questions(text: str) -> None:
+    assert not form_of(text).asks
+    assert not form_of(text).refers_back
+
+
+def test_a_reference_to_the_past_calls_for_all_unless_the_prompt_has_it() -> None:
+    text = "Take the zeppelin tour, as we discussed."
+    assert decision(text) == Recall("all", "refers_back")
+    assert decision(text, known=True) == Recall("none", "nothing_new")
+
+
+def test_a_request_calls_for_some_where_its_words_are_rare_and_not_shown() -> None:
+    text = "Please book the zeppelin tour to Zanzibar."
+    assert decision(text) == Recall("some", "new_words")
+    assert decision(text, known=True) == Recall("none", "nothing_new")
+    assert decision(text, found=COMMON) == Recall("none", "nothing_new")
+
+
+def test_what_memory_says_anyhow_is_known() -> None:
+    question = read_question("Please book the zeppelin tour to Zanzibar.", 1)
+    finds = weigh(question, [RARE] * len(question.words), 200, 200)
+    remembered = {word.term for word in question.words}
+    known = known_words(question, finds, (), remembered)
+    assert decide("auto", question, finds, known) == Recall("none", "nothing_new")
+
+
+def test_always_means_every_question() -> None:
+    question = read_question("Yes, the blue one.", 1)
+    assert decide("always", question, Finds({}, (0.0,) * len(question.words)), 0) == Recall("all", "chosen")
+
+
+def test_the_room_of_each() -> None:
+    limits = MemoryLimits()
+    recalls = [Recall("all", "question"), Recall("some", "new_words"), Recall("none", "nothing_new")]
+    assert [room_for(one, limits, 900) for one in recalls] == [900, 300, 0]
+    assert [is_lean(one) for one in recalls] == [True, False, False]

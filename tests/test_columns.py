@@ -1,0 +1,62 @@
+"""What bounds an upstream's answers fits the columns that hold them, on every database."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db.models import DecimalField, Model
+
+from chatmemory import environment
+from chatmemory.llm import answers
+from chatmemory.llm.protocol import MAX_COST_USD
+from conversations.models import ActiveReply, Message
+from memory.asking import MOST_CALLS
+from memory.models import ChatEmbeddings, SummaryRevision, UsageDay
+from memory.publishing import MAX_STORED_TOKENS
+
+POSITIVE_INTEGER = 2**31 - 1
+"""What PostgreSQL's `integer` holds."""
+
+
+def field(model: type[Model], name: str) -> Any:
+    return model._meta.get_field(name)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "most"),
+    [
+        (Message, "model", answers.MAX_MODEL_CHARS),
+        (SummaryRevision, "model", answers.MAX_MODEL_CHARS),
+        (Message, "response_id", answers.MAX_ID_CHARS),
+        (Message, "model", environment.MAX_MODEL_CHARS),
+        (ActiveReply, "model", environment.MAX_MODEL_CHARS),
+        (SummaryRevision, "model", environment.MAX_MODEL_CHARS),
+        (ChatEmbeddings, "model", environment.MAX_MODEL_CHARS),
+        (Message, "model_variant", environment.MAX_VARIANT_CHARS),
+        (ActiveReply, "model_variant", environment.MAX_VARIANT_CHARS),
+        (UsageDay, "model_variant", environment.MAX_VARIANT_CHARS),
+    ],
+)
+def test_texts_fit(model: type[Model], name: str, most: int) -> None:
+    assert most <= field(model, name).max_length
+
+
+def test_token_counts_fit() -> None:
+    assert answers.MAX_TOKENS * MOST_CALLS <= POSITIVE_INTEGER
+    assert MAX_STORED_TOKENS == POSITIVE_INTEGER
+    for model, names in (
+        (Message, "input_tokens cached_tokens output_tokens"),
+        (SummaryRevision, "input_tokens output_tokens"),
+    ):
+        for name in names.split():
+            assert field(model, name).get_internal_type() == "PositiveIntegerField"
+
+
+@pytest.mark.parametrize("model", [Message, SummaryRevision])
+def test_costs_fit(model: type[Model]) -> None:
+    column = field(model, "cost_usd")
+    assert isinstance(column, DecimalField)
+    assert Decimal(10) ** (column.max_digits - column.decimal_places) > MAX_COST_USD
+    assert MAX_COST_USD.quantize(Decimal(1).scaleb(-column.decimal_places)) == MAX_COST_USD
