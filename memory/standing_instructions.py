@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from memory.standing_cues import Words
 from memory.standing_language import Language
 from memory.standing_wordings import LANGUAGES
 
@@ -52,7 +53,8 @@ def statements(text: str) -> list[Statement]:
     """What `text` states, in its order. Its cost is bounded, however long it is."""
     found: list[Statement] = []
     for start, piece in _ends(text):
-        if any(language.cue.search(piece) for language in LANGUAGES):
+        words = Words.of(piece)
+        if any(language.has_cue(piece, words) for language in LANGUAGES):
             for at, sentence, is_item in _sentences(_blanked(piece)):
                 found += _stated(sentence, piece[at : at + len(sentence)], start + at, is_item)
     if (
@@ -126,8 +128,9 @@ def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[Statement]:
     """What one sentence states. `blanked` is what is looked at, `sentence` what was said."""
+    words = Words.of(blanked)
     for language in LANGUAGES:
-        if not language.cue.search(blanked):
+        if not language.has_cue(blanked, words):
             continue
         taken = _taken_back(language, blanked)
         held = _held(language, blanked, is_item)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from memory.standing_cues import Openings, Words, openings
+
 _LABELS = (
     r"note|notes|reminder|rules?|instructions?|preferences?|p\.?s\.?|fyi|important|attention|remember|request|"
     r"language|"
@@ -26,6 +28,8 @@ class Language:
     code: str
     cue: re.Pattern[str]
     """What a text has in which any other pattern could find something: a quick look."""
+    openings: Openings
+    """How such a cue begins: a look that is quicker still."""
     always: re.Pattern[str]
     """An instruction that says itself that it always holds."""
     lasting: re.Pattern[str]
@@ -45,6 +49,10 @@ class Language:
     """Before a clause: that somebody else says it, or only supposes it."""
     label: re.Pattern[str] = re.compile(_LABELS, re.IGNORECASE)
 
+    def has_cue(self, text: str, words: Words) -> bool:
+        """Whether anything could be found in `text`, whose words are given."""
+        return self.openings.may_be_among(words) and self.cue.search(text) is not None
+
 
 def any_of(*ways: str) -> str:
     """A pattern that is one of several."""
@@ -60,7 +68,8 @@ def language(code: str, *, fillers: str, links: str, leads: str, **parts: str) -
     places = {"always": strict, "directs": clause, "polite": first, "remember": first}
     places |= {"prefer": clause, "identity": clause}
     parts["lasting"] = rf"\b(?:{leads})\b|{parts['lasting']}"
-    parts["cue"] = rf"\b(?:{leads}|{parts['cue']})\b"
+    cues = f"{leads}|{parts['cue']}"
+    parts["cue"] = rf"\b(?:{cues})\b"
     parts["says"] = rf"\b(?:{parts['says']})\b[^,;]*[,:;]?\s*$"
     patterns = {
         name: rf"{places[name]}({part})"
@@ -70,7 +79,8 @@ def language(code: str, *, fillers: str, links: str, leads: str, **parts: str) -
         else part
         for name, part in parts.items()
     }
-    return Language(code, **{name: re.compile(part, re.IGNORECASE) for name, part in patterns.items()})
+    compiled = {name: re.compile(part, re.IGNORECASE) for name, part in patterns.items()}
+    return Language(code, openings=openings(cues), **compiled)
 
 
 _FIRST = ("take_back", "asks")

@@ -97,20 +97,29 @@ def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
 
 
 def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
-    users = [row for row in rows if row.role == "user" and _has_text(row)]
-    replies = [row for row in rows if row.role != "user" and _has_text(row)]
-    alive = [row.id for row in rows if row.role != "user" and _is_live(row)]
+    # One pass: a prompt makes two hundred turns of rows whose texts were not loaded.
+    users: list[StoredMessage] = []
+    replies: list[StoredMessage] = []
+    last_alive, line = None, ""
+    for row in rows:
+        has_text, is_user = _has_text(row), row.role == "user"
+        if has_text:
+            (users if is_user else replies).append(row)
+        if not is_user and (has_text or _is_live(row)):
+            last_alive = row.id
+        if row.line and not row.superseded:
+            line = row.line
     return Turn(
         from_seq=rows[0].seq,
         through_seq=through_seq,
-        user="\n\n".join(row.content for row in users if row.content),
-        assistant="\n\n".join(row.content for row in replies if row.content),
+        user="\n\n".join([row.content for row in users if row.content]),
+        assistant="\n\n".join([row.content for row in replies if row.content]),
         cut_off=any(row.status in _CUT_SHORT for row in replies),
-        user_tokens=sum(row.token_count for row in users),
-        assistant_tokens=sum(row.token_count for row in replies),
-        message_ids=tuple(row.id for row in (*users, *replies)),
-        last_assistant_id=alive[-1] if alive else None,
-        line=next((row.line for row in reversed(rows) if row.line and not row.superseded), ""),
+        user_tokens=sum([row.token_count for row in users]),
+        assistant_tokens=sum([row.token_count for row in replies]),
+        message_ids=tuple([row.id for row in (*users, *replies)]),
+        last_assistant_id=last_alive,
+        line=line,
     )
 
 
