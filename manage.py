@@ -36,7 +36,7 @@ def _run(command: str) -> None:
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError, InterfaceError
 
-    from chatmemory import preflight
+    from chatmemory.database import preflight
 
     asks_for_help = {"-h", "--help"} & set(sys.argv)
     if command.startswith("-") or command in WITHOUT_DATABASE or asks_for_help:
@@ -56,7 +56,7 @@ def _run(command: str) -> None:
 
 
 def _migrations_problem() -> str | None:
-    from chatmemory import migration_state
+    from chatmemory.database import migration_state
 
     return migration_state.problem()
 

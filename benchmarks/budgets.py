@@ -8,7 +8,7 @@ from django.conf import settings
 
 from benchmarks.figures import Figure
 from chatmemory.llm.protocol import Prompt
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 
 
 @dataclass(slots=True)

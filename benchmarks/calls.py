@@ -16,17 +16,17 @@ from django.contrib.auth.models import User
 
 from benchmarks.figures import Figure, Group
 from benchmarks.talks import SAMPLES
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from conversations.interchange import read_chats
-from memory.lab.finding import Haystack
-from memory.lab.talks import Talk, talk_of
+from chatmemory.text.salience import make_line
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from conversations.interchange.read import read_chats
+from memory.history.turns import Turn, take_bite
+from memory.lab.conversation import Talk, talk_of
+from memory.lab.retention import Haystack
 from memory.limits import MemoryLimits
 from memory.policies import State, counts_of, get_policy, is_due, turns_beyond
-from memory.policies.progressive import ProgressiveNumbers
-from memory.salience import make_line
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn, take_bite
+from memory.policies.progressive.policy import ProgressiveNumbers
 
 CALLS = (1, 2)
 

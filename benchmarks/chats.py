@@ -17,13 +17,13 @@ from django.utils import timezone
 
 from benchmarks import bulk
 from benchmarks.speech import Exchange, exchanges, summary
-from chatmemory.ids import new_id
+from chatmemory.database.ids import new_id
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Chat, Message, Role, Status
-from memory.lines import line_cost
+from memory.context.lines import line_cost
+from memory.context.plan import Plan, Shown
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from memory.planned import Plan, Shown
-from memory.stored_terms import stored_terms
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.recall.analysis.terms import stored_terms
 
 TAIL = 10
 """Turns that are not folded: what a chat of 240-token turns holds on average between two folds."""

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.points import FEW_WORDS, is_fragment, plain_words
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline.points import FEW_WORDS, is_fragment, plain_words
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
-from memory.quoting import summarizer_input
-from memory.tokens import count_tokens
-from memory.turns import StoredMessage, Turn, take_bite, to_turns
+from chatmemory.text.markers import summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 
 BITE, CAP = 6000, 500
 """Tokens, as the settings' defaults have them."""

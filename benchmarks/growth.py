@@ -14,8 +14,8 @@ from django.contrib.auth.models import User
 
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import WORDS
-from memory.lab.playing import Player
-from memory.lab.talks import Exchange, Talk
+from memory.lab.conversation import Exchange, Talk
+from memory.lab.replay import Player
 from memory.policies import POLICIES
 
 SHORT, LONG = 500, 5_000

@@ -10,9 +10,9 @@ from benchmarks.budgets import Prompts
 from benchmarks.chats import make_chat
 from benchmarks.figures import Group
 from benchmarks.speech import Exchange, exchanges
+from chatmemory.text.salience import make_line, outline
+from chatmemory.text.tokens import count_tokens
 from memory import services
-from memory.salience import make_line, outline
-from memory.tokens import count_tokens
 
 TEXTS = {
     "emoji": "\U0001f469\u200d\U0001f680\U0001f3fd " * 300,

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 if TYPE_CHECKING:
+    from memory.lab.conversation import Talk
     from memory.lab.outcome import Outcome
-    from memory.lab.talks import Talk
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -140,8 +140,8 @@ def _played(collections: Sequence[Collection]) -> Iterator[Outcome]:
 
 
 def _talks(collection: Collection) -> Iterator[Talk]:
-    from conversations.interchange import read_chats
-    from memory.lab.talks import name_of, talk_of
+    from conversations.interchange.read import read_chats
+    from memory.lab.conversation import name_of, talk_of
 
     for path in collection.files:
         for number, chat in enumerate(read_chats(path.read_text(encoding="utf-8")), start=1):

@@ -16,10 +16,10 @@ from django.db.models import F
 
 from benchmarks import chats
 from benchmarks.figures import Figure, Group
-from conversations.forgetting import forget_message
+from conversations.editing import forget_message
 from conversations.models import Chat, Message
 from memory.models import ConversationBrief
-from memory.restoring import restore
+from memory.revisions.restore import restore
 
 SHORT, LONG = 200, 20_000
 ROUNDS = 30

@@ -27,11 +27,11 @@ from benchmarks.chats import make_chat
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply, Usage
-from conversations import finishing, services
+from chatmemory.text.salience import make_line
 from conversations.models import Chat, Message
-from memory import daily
+from conversations.replies import begin, finish
 from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
-from memory.salience import make_line
+from memory.usage import daily
 
 MANY = 1000
 """Chats beside the long one, and the turns of each."""
@@ -128,11 +128,11 @@ def _exchange(number: int) -> Exchange:
 
 def _say(chat: Chat) -> None:
     """A turn as the message door makes it, so that the newest record is one of the product's own."""
-    request = services.TurnRequest(message=f"Is the {WORD} open?", variant=services.default_variant())
-    begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
-    assert isinstance(begun, services.Begun)
+    request = begin.TurnRequest(message=f"Is the {WORD} open?", variant=begin.default_variant())
+    begun = begin.begin_turn(chat.owner, request, chat_id=chat.pk)
+    assert isinstance(begun, begin.Begun)
     reply = Reply("complete", None, Usage(1500, 500, 20), "gpt-5-mini", "")
-    finishing.finish(begun.pending, "It is.", finishing.Ending.of(reply))
+    finish.finish(begun.pending, "It is.", finish.Ending.of(reply))
     chat.refresh_from_db()
 
 

@@ -106,7 +106,7 @@ def _budgets(title: str) -> tuple[int, ...]:
 
 
 def _size(chats: Sequence[Chat]) -> str:
-    from memory.tokens import count_tokens
+    from chatmemory.text.tokens import count_tokens
 
     tokens = sum(count_tokens(message.text) for chat in chats for message in chat.messages) / len(chats)
     questions = sum(len(asked) for chat in chats for asked in chat.asked.values())

@@ -108,7 +108,7 @@ def _evidence(
     answer: str, there: Mapping[int, bool], messages: Sequence[Message]
 ) -> dict[int, tuple[str, ...]]:
     """What of the messages `there` (marked or not) answers, by number."""
-    from memory.analysis import terms
+    from memory.recall.analysis.terms import terms
 
     wanted = set(terms(answer))
     if marked := [at for at, is_one in there.items() if is_one]:
@@ -122,7 +122,7 @@ def _evidence(
 
 def _best_passage(text: str, wanted: set[str]) -> str:
     """The passage with the most of these terms; all of a text that has none of them."""
-    from memory.analysis import passages, terms
+    from memory.recall.analysis.terms import passages, terms
 
     pieces = [text[start:end].strip() for start, end in passages(text)]
     found = [len(wanted & set(terms(piece))) for piece in pieces]

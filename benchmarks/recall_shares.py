@@ -41,9 +41,9 @@ def measure(chats: Sequence[Chat]) -> dict[str, float]:
 def _folded(chat: Chat) -> Row:
     from django.contrib.auth.models import User
 
-    from conversations.importing import import_chat
-    from conversations.interchange import ImportedChat, ImportedMessage
-    from memory.folding import fold
+    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.interchange.to_rows import import_chat
+    from memory.folding.fold import fold
 
     owner, _ = User.objects.get_or_create(username="recall")
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)

@@ -21,11 +21,12 @@ from django.db import connection, transaction
 from benchmarks import chats
 from benchmarks.figures import Figure, Group, percentile
 from benchmarks.speech import Exchange
+from chatmemory.text.salience import make_line
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat
-from memory import recall_schema, services
-from memory.recall import Search
-from memory.salience import make_line
-from memory.tokens import count_tokens
+from memory import services
+from memory.recall import schema
+from memory.recall.retrieve import Search
 
 TURNS = 50_000
 OTHER_TURNS = 5_000
@@ -134,6 +135,6 @@ def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int
 def _settle() -> None:
     """What the sweeps of some minutes and the database itself do after so many rows."""
     for _ in range(SWEEPS):
-        recall_schema.merge()
+        schema.merge()
     with connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")

@@ -8,7 +8,7 @@ from itertools import chain
 from math import inf, log
 
 from benchmarks.recall_sets import Chat
-from memory.fusing import Near
+from memory.recall.ranking import Near
 
 WITH_EMBEDDINGS = "recall with embeddings"
 
@@ -20,13 +20,13 @@ class Stored:
         from django.contrib.auth.models import User
 
         from chatmemory.llm import registry
-        from conversations.importing import import_chat
-        from conversations.interchange import ImportedChat, ImportedMessage
-        from memory import embedding_work
-        from memory.analysis import terms
-        from memory.embeddings import near_now
+        from chatmemory.text.tokens import count_tokens
+        from conversations.interchange.read import ImportedChat, ImportedMessage
+        from conversations.interchange.to_rows import import_chat
         from memory.models import ChatEmbeddings
-        from memory.tokens import count_tokens
+        from memory.recall import embedding_job
+        from memory.recall.analysis.terms import terms
+        from memory.recall.embeddings import near_now
 
         owner, _ = User.objects.get_or_create(username="recall")
         messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in chat.messages)
@@ -39,7 +39,7 @@ class Stored:
         self.embeds = registry.embeds()
         self.near = cache(partial(near_now, self.row.pk))
         if self.embeds:
-            embedding_work.catch_up(self.row.pk, until=inf)
+            embedding_job.catch_up(self.row.pk, until=inf)
             if ChatEmbeddings.objects.get(pk=self.row.pk).attempts:
                 raise RuntimeError("The endpoint did not make all vectors; the log says why.")
 
@@ -55,8 +55,8 @@ class Stored:
         return shown
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
-        from memory.picking import Picking
-        from memory.recall import Search
+        from memory.context.fit_excerpts import Picking
+        from memory.recall.retrieve import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
         picking = Picking(found.excerpts)
@@ -68,7 +68,7 @@ class Stored:
         return self._filled(shown, budget - picking.cost)
 
     def _bm25(self, question: str, budget: int) -> dict[int, str]:
-        from memory.analysis import terms
+        from memory.recall.analysis.terms import terms
 
         scores: dict[int, float] = {}
         for term in set(terms(question)):

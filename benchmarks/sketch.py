@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.ids import new_id
+from chatmemory.database.ids import new_id
 from conversations.models import ActiveReply, Chat, Message
 from memory.models import ContextRecord, ConversationBrief
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 from functools import cache
 
-from memory.salience import make_line, outline
-from memory.tokens import count_tokens
+from chatmemory.text.salience import make_line, outline
+from chatmemory.text.tokens import count_tokens
 
 USER_TOKENS = 60
 ASSISTANT_TOKENS = 180

@@ -19,16 +19,16 @@ from django.contrib.auth.models import User
 from benchmarks.budgets import Prompts
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import SUMMARY_TOKENS, TURN_TOKENS, exchanges, summary
-from chatmemory import process
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, Prompt, Reply, Usage, Variant
-from conversations import finishing, services
-from conversations.finishing import Ending
-from conversations.interchange import read_chats
-from conversations.services import Begun, TurnRequest
-from memory import folding
+from chatmemory.runtime import process_id
+from chatmemory.text.tokens import count_tokens
+from conversations.interchange.read import read_chats
+from conversations.replies import begin, finish
+from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.finish import Ending
+from memory.folding import fold
 from memory.models import ConversationBrief
-from memory.tokens import count_tokens
 
 TURNS = 1_000
 INPUT_BAR = 1.2
@@ -61,17 +61,17 @@ class Talk:
 
     def say(self, question: str, reply: str) -> None:
         """One turn, and the folds that it makes due."""
-        request = TurnRequest(message=question, variant=services.default_variant())
-        begun = services.begin_turn(self.owner, request, chat_id=self.chat_id)
+        request = TurnRequest(message=question, variant=begin.default_variant())
+        begun = begin.begin_turn(self.owner, request, chat_id=self.chat_id)
         assert isinstance(begun, Begun)
         self.chat_id = begun.pending.chat_id
         self.prompts.add(begun.prompt)
-        finished = finishing.finish(begun.pending, reply, Ending.of(Reply("complete")), owner=process.name())
+        finished = finish.finish(begun.pending, reply, Ending.of(Reply("complete")), owner=process_id.name())
         assert finished is not None
         self.tokens += begun.pending.user_message.token_count + finished.token_count
         if ConversationBrief.objects.filter(pk=self.chat_id, due=True).exists():
             with patch.object(registry, "chat_model", lambda: self.summarizer):
-                folding.fold(self.chat_id, until=time.monotonic() + 60)
+                fold.fold(self.chat_id, until=time.monotonic() + 60)
 
 
 def run(owner: User, *, turns: int = TURNS) -> Group:

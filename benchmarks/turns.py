@@ -26,12 +26,12 @@ from benchmarks.chats import make_chat
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.sketch import Given, sketch_turn
 from benchmarks.speech import exchanges
-from chatmemory import process
 from chatmemory.llm.protocol import Reply, Usage
-from conversations import finishing, services
-from conversations.finishing import Ending
+from chatmemory.runtime import process_id
 from conversations.models import ActiveReply, Chat, Message
-from conversations.services import Begun, TurnRequest
+from conversations.replies import begin, finish
+from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.finish import Ending
 from memory.models import ContextRecord, ConversationBrief
 
 LENGTHS = (10, 100, 1_000, 10_000, 50_000)
@@ -101,8 +101,8 @@ class Bench:
         self._finish(self._begin())
 
     def _begin(self) -> Begun:
-        request = TurnRequest(message=exchanges()[0].user, variant=services.default_variant())
-        begun = services.begin_turn(self.owner, request, chat_id=self.chat.pk)
+        request = TurnRequest(message=exchanges()[0].user, variant=begin.default_variant())
+        begun = begin.begin_turn(self.owner, request, chat_id=self.chat.pk)
         assert isinstance(begun, Begun)
         self._begun = begun
         return begun
@@ -110,7 +110,7 @@ class Bench:
     def _finish(self, begun: Begun) -> Message:
         reply = Reply("complete", usage=Usage(1500, 0, 180), model="gpt-5-mini", response_id="resp_benchmark")
         said = exchanges()[0].assistant
-        message = finishing.finish(begun.pending, said, Ending.of(reply), owner=process.name())
+        message = finish.finish(begun.pending, said, Ending.of(reply), owner=process_id.name())
         assert message is not None
         return message
 

@@ -18,10 +18,11 @@ from django.db import connection
 from benchmarks import bulk
 from benchmarks.figures import Figure, Group, percentile
 from benchmarks.speech import WORDS
+from chatmemory.database import vector_field
 from chatmemory.llm import registry
 from conversations.models import Chat
-from memory import nearest, vector_field
 from memory.models import MessageEmbedding
+from memory.recall import nearest
 
 MESSAGES = 10_000
 ROUNDS = 30

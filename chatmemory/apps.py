@@ -6,7 +6,8 @@ from django.apps import AppConfig, apps
 from django.contrib import admin
 from django.contrib.admin.exceptions import NotRegistered
 
-from chatmemory import checks, forking
+from chatmemory import checks
+from chatmemory.database import fork_safety
 
 UNWANTED = (
     # A schedule names any function to call: whoever may edit one runs code as the worker. The others show pickled
@@ -25,7 +26,7 @@ class ChatmemoryConfig(AppConfig):
     name = "chatmemory"
 
     def ready(self) -> None:
-        forking.install()
+        fork_safety.install()
         checks.install()
         admin.site.site_header = admin.site.site_title = "chatmemory"
         admin.site.index_title = "What was said, and what is remembered"

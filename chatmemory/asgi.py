@@ -24,7 +24,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
 
-from chatmemory import preflight
+from chatmemory.database import preflight
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
@@ -39,11 +39,14 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
 
-from chatmemory import errors, garbage, migration_state
+from chatmemory import errors
+from chatmemory.database import migration_state
 from chatmemory.llm import registry
-from chatmemory.observability import request_context, request_id, request_id_for, tell_of_crashes
-from conversations import abandoned, generation, passing
-from memory import tokens
+from chatmemory.runtime import garbage
+from chatmemory.runtime.logging_config import request_context, request_id, request_id_for, tell_of_crashes
+from chatmemory.text import tokens
+from conversations.accounts import stateless_calls
+from conversations.replies import generation, reaper
 
 logger = logging.getLogger(__name__)
 
@@ -177,13 +180,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             if threading.current_thread() is threading.main_thread():  # else it is somebody else's process
                 _chain_sigterm(asyncio.get_running_loop())
                 tell_of_crashes()
-            abandoned.watch()
+            reaper.watch()
             garbage.begin()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
-            await abandoned.leave()
-            await passing.all_ended()
+            await reaper.leave()
+            await stateless_calls.all_ended()
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})
             return

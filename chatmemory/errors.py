@@ -27,7 +27,7 @@ from rest_framework import exceptions as drf
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
-from chatmemory import migration_state
+from chatmemory.database import migration_state
 
 logger = logging.getLogger(__name__)
 

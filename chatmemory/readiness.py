@@ -13,10 +13,11 @@ from functools import cache
 
 from django.db import connection
 
-from chatmemory import migration_state
-from chatmemory.bounded import OneAtATime
-from memory import queueing, watches
-from memory.broker import AWAY
+from chatmemory.database import migration_state
+from chatmemory.runtime.threads import OneAtATime
+from memory import queue
+from memory.worker import watches
+from memory.worker.broker import AWAY
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ def _database() -> str | None:
 
 
 def _queue() -> str | None:
-    queueing.waiting_tasks()
+    queue.waiting_tasks()
     return None
 
 

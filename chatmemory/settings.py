@@ -11,12 +11,12 @@ from typing import cast
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import environment as env
+from chatmemory import env
+from chatmemory.llm.openai.stream_parser import Style, Terminal
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
-from chatmemory.llm.wire import Style, Terminal
-from chatmemory.observability import logging_config
-from conversations.limits import Limits
+from chatmemory.runtime.logging_config import logging_config
+from conversations.accounts.limits import Limits
 from memory.limits import RECALL_MODES, MemoryLimits, RecallMode
 from memory.policies import PER_POLICY, POLICIES
 
@@ -95,16 +95,16 @@ INSTALLED_APPS = [
     "chatmemory",
 ]
 MIDDLEWARE = [
-    "chatmemory.middleware.RequestMiddleware",
-    "chatmemory.middleware.SecurityMiddleware",
-    "chatmemory.middleware.ContentSecurityPolicyMiddleware",
-    "chatmemory.middleware.XFrameOptionsMiddleware",
-    "chatmemory.middleware.StaticFilesMiddleware",
-    "chatmemory.middleware.SessionMiddleware",
-    "chatmemory.middleware.CommonMiddleware",
-    "chatmemory.middleware.CsrfViewMiddleware",
-    "chatmemory.middleware.AuthenticationMiddleware",
-    "chatmemory.middleware.MessageMiddleware",
+    "chatmemory.api.middleware.RequestMiddleware",
+    "chatmemory.api.middleware.SecurityMiddleware",
+    "chatmemory.api.middleware.ContentSecurityPolicyMiddleware",
+    "chatmemory.api.middleware.XFrameOptionsMiddleware",
+    "chatmemory.api.middleware.StaticFilesMiddleware",
+    "chatmemory.api.middleware.SessionMiddleware",
+    "chatmemory.api.middleware.CommonMiddleware",
+    "chatmemory.api.middleware.CsrfViewMiddleware",
+    "chatmemory.api.middleware.AuthenticationMiddleware",
+    "chatmemory.api.middleware.MessageMiddleware",
 ]
 ROOT_URLCONF = "chatmemory.urls"
 ASGI_APPLICATION = "chatmemory.asgi.application"
@@ -207,9 +207,9 @@ Q_CLUSTER = {
     "save_limit": 100,
     "recycle": 200,
     **(
-        {"orm": "default", "broker_class": "memory.broker.OrmBroker"}
+        {"orm": "default", "broker_class": "memory.worker.broker.OrmBroker"}
         if Q_BROKER == "orm"
-        else {"redis": REDIS_URL, "broker_class": "memory.redis_broker.RedisBroker"}
+        else {"redis": REDIS_URL, "broker_class": "memory.worker.redis_broker.RedisBroker"}
     ),
 }
 WORKER_CANARY_SECONDS = env.seconds("WORKER_CANARY_SECONDS", 5, at_least=0.1)
@@ -243,13 +243,13 @@ LIMIT_SIGN_INS = env.integer("LIMIT_SIGN_INS", 10)
 PLAYGROUND = env.choice("PLAYGROUND", "staff", ("staff", "open", "off"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "chatmemory.http.TokenAuthentication",
+        "chatmemory.api.http.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["chatmemory.http.JSONBody"],
-    "DEFAULT_SCHEMA_CLASS": "chatmemory.schema.OperationSchema",
+    "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
+    "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.hooks.OperationSchema",
     "EXCEPTION_HANDLER": "chatmemory.errors.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -268,7 +268,7 @@ SPECTACULAR_SETTINGS = {
     "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "stateless", "account", "health")],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "chatmemory.schema.completed",
+        "chatmemory.api.openapi.hooks.completed",
     ],
 }
 

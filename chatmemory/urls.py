@@ -3,11 +3,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-import chatmemory.schema  # noqa: F401  # registers how tokens are described
+import chatmemory.api.openapi.hooks  # noqa: F401  # registers how tokens are described
 from chatmemory.errors import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import playground
-from memory.admin.overview import overview
+from memory.admin.overview.page import overview
 
 urlpatterns = [
     path("", RedirectView.as_view(url="/v1/docs")),
@@ -22,8 +22,8 @@ urlpatterns = [
         SpectacularSwaggerSplitView.as_view(url_name="schema", template_name="docs.html"),
         name="docs",
     ),
-    path("v1/", include("conversations.urls")),
-    path("v1/", include("memory.urls")),
+    path("v1/", include("conversations.api.urls")),
+    path("v1/", include("memory.api.urls")),
 ]
 
 handler400 = page_error(400, "invalid_request")

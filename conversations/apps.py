@@ -8,7 +8,7 @@ class ConversationsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from conversations import api_tokens
+        from conversations.accounts import api_tokens
 
         user = settings.AUTH_USER_MODEL
         pre_save.connect(

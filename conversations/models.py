@@ -14,7 +14,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from chatmemory.ids import new_id
+from chatmemory.database.ids import new_id
 
 
 class Chat(models.Model):
@@ -84,7 +84,7 @@ class Message(models.Model):
     outline = models.CharField(max_length=400, blank=True, default="")
     line = models.TextField(blank=True, default="")
     terms = models.TextField(null=True, editable=False)
-    """What recall finds it by (`memory.stored_terms`); None until it is analysed."""
+    """What recall finds it by (`memory.recall.analysis.terms`); None until it is analysed."""
     response_id = models.CharField(max_length=200, blank=True, default="")
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(null=True, blank=True)

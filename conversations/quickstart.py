@@ -20,8 +20,8 @@ from knox.crypto import hash_token
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
-from conversations.importing import import_chat
-from conversations.interchange import read_chats
+from conversations.interchange.read import read_chats
+from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat
 
 SAMPLE = Path(__file__).parent / "samples" / "trip.json"

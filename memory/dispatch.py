@@ -1,9 +1,10 @@
 """Which chats get a task now: what turns made due at once, what a chat's owner caused otherwise one after the other.
 
 Such work on demand (a resummarize, another policy, a restored revision, an edit of what was folded) is counted by
-`conversations.quotas`. It makes way for everybody's due folds: of one user's chats, one at a time is in the queue or
-with a worker, and that one goes back to the end of the queue after each bite while others wait. So whoever asks for
-much waits for it, and nobody else does. Two that race may both be let in: this is about fairness, and needs no lock.
+`conversations.accounts.quotas`. It makes way for everybody's due folds: of one user's chats, one at a time is in the
+queue or with a worker, and that one goes back to the end of the queue after each bite while others wait. So whoever
+asks for much waits for it, and nobody else does. Two that race may both be let in: this is about fairness, and needs
+no lock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from memory import leasing, queueing
+from memory import queue
+from memory.folding import lease
 from memory.models import ConversationBrief
 
 
@@ -25,9 +27,9 @@ def hint(brief: ConversationBrief) -> None:
     if not (brief.due or brief.requested) or not _can_begin(brief, timezone.now()):
         return
     if brief.on_demand_at is None:
-        queueing.enqueue_fold(brief.chat_id)
+        queue.enqueue_fold(brief.chat_id)
     elif not _busy(brief.chat.owner_id).exclude(pk=brief.chat_id).exists():
-        brief.task_name = queueing.enqueue_fold(brief.chat_id, brief.task_name)
+        brief.task_name = queue.enqueue_fold(brief.chat_id, brief.task_name)
 
 
 def demand(brief: ConversationBrief, delay_seconds: int = 0) -> None:
@@ -40,7 +42,7 @@ def demand(brief: ConversationBrief, delay_seconds: int = 0) -> None:
 def hint_next(chat_id: UUID) -> None:
     """The task of a chat has ended: queue what its owner demanded and is next, if anything."""
     owners = ConversationBrief.objects.filter(pk=chat_id).values("chat__owner")
-    waiting = leasing.ready().filter(leasing.FLAGGED, on_demand_at__isnull=False, chat__owner__in=owners)
+    waiting = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False, chat__owner__in=owners)
     first = waiting.select_related("chat").order_by("on_demand_at").first()
     if first is not None:
         hint(first)
@@ -48,16 +50,16 @@ def hint_next(chat_id: UUID) -> None:
 
 def others_wait(chat_id: UUID) -> bool:
     """Whether a task of another chat waits for a worker; those that a cluster has fetched already do, too."""
-    return ConversationBrief.objects.filter(queueing.RECENT).exclude(pk=chat_id).exists()
+    return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
 
 
 def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
     """The chats whose demanded work is to be queued, one a user: for the sweep, which knows what is really `queued`."""
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
-    at_it = demanded.filter(Q(chat_id__in=list(queued)) | leasing.HELD)
+    at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.HELD)
     taken = set(at_it.values_list("chat__owner", flat=True))
     chosen = list[UUID]()
-    rows = leasing.ready().filter(leasing.FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
+    rows = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
     for chat_id, owner in rows.values_list("chat_id", "chat__owner").iterator(chunk_size=500):
         if len(chosen) < at_most and owner not in taken:
             taken.add(owner)
@@ -79,4 +81,4 @@ def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
 def _busy(owner_id: int) -> QuerySet[ConversationBrief]:
     """Chats of a user whose demanded work is in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(chat__owner=owner_id, on_demand_at__isnull=False)
-    return demanded.filter(queueing.RECENT | leasing.HELD)
+    return demanded.filter(queue.RECENT | lease.HELD)

@@ -29,7 +29,7 @@ class MemoryLimits:
     prompt_budget: int = 3000
     """For memory alone, as rendered: not instructions, sources and the question."""
     budget_for: BudgetFor = "memory"
-    """`prompt`: the budget is for all that the model is sent (`memory.whole_prompt`)."""
+    """`prompt`: the budget is for all that the model is sent (`memory.context.prompt_budget`)."""
     threshold: int = 6000
     """State and unfolded turns above this are due."""
     line_tokens: int = 40

@@ -14,37 +14,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from chatmemory.database.compiled import Select
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from chatmemory.prepared import Select
-from conversations import quotas
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
-from memory import (
-    carding,
-    daily,
-    dispatch,
-    embedding_work,
-    loading,
-    pins,
-    recall,
-    shown,
-    stepping,
-)
-from memory.changing import options_changed as options_changed
-from memory.changing import policy_changed as policy_changed
-from memory.chat_limits import limits_beside_pins, limits_of, new_brief
-from memory.context import Asked, Context, assemble
-from memory.embeddings import knows_meanings as knows_meanings
-from memory.embeddings import last_question as last_question
-from memory.embeddings import near_in_meaning as near_in_meaning
-from memory.embeddings import near_now
-from memory.freshening import StaleMemory as StaleMemory
-from memory.freshening import freshen as freshen
-from memory.freshening import require_fresh
-from memory.fusing import Near as Near
+from memory import dispatch
+from memory.briefs import limits_beside_pins, limits_of, new_brief
+from memory.context import load
+from memory.context.fit import Asked, Context, assemble
+from memory.context.lines import line_cost, outline_sections
+from memory.context.planner import choose
+from memory.context.prompt_budget import beside
+from memory.context.record import RECORDED, record_of
+from memory.context.record import card_of as card_of
+from memory.context.record import material_of as material_of
+from memory.context.record import outline_of as outline_of
+from memory.context.record import past_context as past_context
+from memory.context.sources import Source
+from memory.folding import card as carding
+from memory.folding.request import StaleMemory as StaleMemory
+from memory.folding.request import freshen as freshen
+from memory.folding.request import require_fresh
+from memory.history import rows
+from memory.history.rows import Tally as Tally
 from memory.limits import MemoryLimits
-from memory.lines import line_cost
-from memory.loading import Tally as Tally
 from memory.models import (
     Card,
     ChatEmbeddings,
@@ -56,14 +51,13 @@ from memory.models import (
     Pin,
     SummaryRevision,
 )
-from memory.outlines import outline_sections
-from memory.pin_section import NO_PINS, PinSection, fit_pins, room_for_pins
-from memory.pins import exported_pins as exported_pins
-from memory.pins import message_changed as message_changed
-from memory.pins import pin_imported as pin_imported
-from memory.pins import restore_pins as restore_pins
-from memory.pins import stated_in as stated_in
-from memory.plan import choose
+from memory.pins import detected
+from memory.pins.detected import exported_pins as exported_pins
+from memory.pins.detected import message_changed as message_changed
+from memory.pins.detected import pin_imported as pin_imported
+from memory.pins.detected import restore_pins as restore_pins
+from memory.pins.detected import stated_in as stated_in
+from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
 from memory.policies import (
     Counts,
     StateSection,
@@ -73,15 +67,17 @@ from memory.policies import (
     window_of,
     with_window,
 )
-from memory.policies.card import CardRequest, request_of
-from memory.records import RECORDED, record_of
-from memory.records import card_of as card_of
-from memory.records import material_of as material_of
-from memory.records import outline_of as outline_of
-from memory.records import past_context as past_context
-from memory.sources import Source
-from memory.tokens import MESSAGE_OVERHEAD
-from memory.whole_prompt import beside
+from memory.policies.card.policy import CardRequest, request_of
+from memory.recall import embedding_job, retrieve
+from memory.recall.embeddings import knows_meanings as knows_meanings
+from memory.recall.embeddings import last_question as last_question
+from memory.recall.embeddings import near_in_meaning as near_in_meaning
+from memory.recall.embeddings import near_now
+from memory.recall.ranking import Near as Near
+from memory.revisions import step_back
+from memory.revisions.policy_change import options_changed as options_changed
+from memory.revisions.policy_change import policy_changed as policy_changed
+from memory.usage import daily
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +92,7 @@ class Prepared:
     prompt: Prompt
     record: dict[str, Any]
     brings_card: bool = False
-    """The reply is to carry a block that its reader must not see (`memory.policies.card_stream`)."""
+    """The reply is to carry a block that its reader must not see (`memory.policies.card.stream`)."""
 
 
 def context_for(
@@ -114,7 +110,7 @@ def context_for(
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
     what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
-    `StaleMemory` where the chat wants a fold first. `near`: what `memory.embeddings` knows of the question.
+    `StaleMemory` where the chat wants a fold first. `near`: what `memory.recall.embeddings` knows of the question.
     """
     brief = (
         _BRIEF.first(chat.pk)
@@ -123,9 +119,9 @@ def context_for(
     brief.chat = chat  # at hand, where its instructions count
     if may_wait:
         require_fresh(brief)
-    said = None if again else loading.said_tokens(brief)
+    said = None if again else rows.said_tokens(brief)
     if again and before_seq <= brief.seen_seq:
-        stepping.step_back(brief, before_seq)
+        step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
     request = request_of(get_policy(brief.policy), limits)
     asked = _asked(chat, question, request, turn_instructions, sources)
@@ -191,7 +187,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     recorded = {name: record[name] for name in RECORDED}
     ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
     if reply.reply_to is not None:
-        pins.find(reply.reply_to)
+        detected.find(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:
@@ -223,9 +219,9 @@ def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
         return None
     after = brief.folded_through_seq
     if seq <= brief.seen_seq:
-        older = stepping.newest_before(chat_id, seq)
+        older = step_back.newest_before(chat_id, seq)
         after = older.through_seq if older else 0
-    return loading.tally(chat_id, after, besides=seq)
+    return rows.tally(chat_id, after, besides=seq)
 
 
 def messages_changed(
@@ -244,16 +240,16 @@ def messages_changed(
     still = beforehand if beforehand and beforehand.epoch == brief.epoch else None
     delay = _demanded(brief, from_seq) if forgets else 0
     brief.epoch += 1
-    embedding_work.step_back(chat_id, from_seq)
+    embedding_job.step_back(chat_id, from_seq)
     if forgets:
-        stepping.retract(brief, from_seq)
+        step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
-        stepping.step_back(brief, from_seq)
-    loading.recount(brief, still)
+        step_back.step_back(brief, from_seq)
+    rows.recount(brief, still)
     brief.save()
     dispatch.hint(brief)
     if not delay:  # else the sweep has it done
-        embedding_work.has_been_said(chat_id)
+        embedding_job.has_been_said(chat_id)
     return brief
 
 
@@ -296,7 +292,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 
     One that failed leaves the answer before it in the count.
     """
-    said = loading.said_tokens(brief)
+    said = rows.said_tokens(brief)
     if said is None or reply.reply_to is None or reply.status == Status.FAILED:
         return None
     return max(0, said - _tokens_of(reply.reply_to, reply))
@@ -305,7 +301,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
-    state = loading.stored_state(brief)
+    state = rows.stored_state(brief)
     alone = Counts(
         brief.unfolded_turns,
         brief.unfolded_tokens,
@@ -316,7 +312,7 @@ def _is_due(brief: ConversationBrief) -> bool:
     small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2
     if small and not is_due(policy, state, alone, limits):
         return False
-    newest = shown.newest(brief, turns=policy.window_reach(limits) + 2).turns
+    newest = load.newest(brief, turns=policy.window_reach(limits) + 2).turns
     return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits)
 
 
@@ -327,13 +323,13 @@ def _assemble(
     limits: MemoryLimits,
     near: Sequence[Near],
 ) -> Context:
-    policy, remembered = get_policy(brief.policy), loading.stored_state(brief)
+    policy, remembered = get_policy(brief.policy), rows.stored_state(brief)
     pinned = _pinned(brief, limits, disarms=asked.disarms)
     limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
-    span = shown.newest(brief, before_seq)
-    last = shown.last_reply(span) if limits.enabled and policy.shows_outline else None
-    outline = outline_sections(shown.outline(brief.chat_id, last)) if last else []
+    span = load.newest(brief, before_seq)
+    last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
+    outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
     state = [*state, *outline]
     shape: dict[str, Any] = {
         "older_turns": span.older_turns,
@@ -343,11 +339,11 @@ def _assemble(
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
-    beside = recall.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
+    beside = retrieve.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
     if beside.found.excerpts:
         shape |= beside.shape
         plan = choose(state, span.turns, **shape)
-    turns = shown.with_text(brief.chat_id, span.rows, span.turns, plan)
+    turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
     context = assemble(plan, state, turns, asked, said=beside.found.said, pinned=pinned, **shape)
     plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
@@ -358,7 +354,7 @@ def _pinned(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) ->
     if not (brief.pin_tokens and limits.enabled):
         return NO_PINS
     room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
-    return fit_pins(pins.holding(brief.chat_id), room, disarms=disarms)
+    return fit_pins(detected.holding(brief.chat_id), room, disarms=disarms)
 
 
 def _asked(

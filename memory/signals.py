@@ -12,17 +12,10 @@ from typing import Any
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS
 
+from chatmemory.database import pg_functions, vector_field
 from conversations.models import Message, Role
-from memory import (
-    embedding_work,
-    pg_functions,
-    recall_filling,
-    recall_index,
-    recall_rows,
-    recall_schema,
-    services,
-    vector_field,
-)
+from memory import services
+from memory.recall import embedding_job, index, schema
 
 SWEEP = "memory.tasks.sweep_task"
 
@@ -33,15 +26,15 @@ def message_saved(
     """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
-        embedding_work.has_been_said(instance.chat_id)
+        embedding_job.has_been_said(instance.chat_id)
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     """Analyse what never was, make what a migration may have dropped of the recall index, use pgvector if there."""
-    if using == DEFAULT_DB_ALIAS and recall_schema.has_terms():
-        recall_filling.fill()
-        recall_schema.ensure()
-        pg_functions.ensure([recall_index.FIND, recall_rows.SIZES, recall_rows.LOOK])
+    if using == DEFAULT_DB_ALIAS and schema.has_terms():
+        schema.fill()
+        schema.ensure()
+        pg_functions.ensure([index.FIND, index.SIZES, index.LOOK])
         vector_field.ensure()
 
 

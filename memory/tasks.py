@@ -12,9 +12,13 @@ from uuid import UUID
 
 from django.conf import settings
 
-from chatmemory.observability import request_context
-from chatmemory.tracebacks import told
-from memory import comparing, dispatch, embedding_work, folding, queueing, sweeping, watched
+from chatmemory.runtime.logging_config import request_context
+from chatmemory.runtime.tracebacks import told
+from memory import dispatch, queue
+from memory.folding import fold
+from memory.lab import comparison
+from memory.recall import embedding_job
+from memory.worker import heartbeat, sweep
 
 
 class TaskFailed(Exception):
@@ -33,10 +37,10 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for `MEMORY_FOLD_SECONDS` at most, and queue itself again if that was not enough."""
     with _task(request_id):
-        queueing.taken(UUID(chat_id))
-        report = folding.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        queue.taken(UUID(chat_id))
+        report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
-            queueing.enqueue_fold(report.chat_id)
+            queue.enqueue_fold(report.chat_id)
         else:
             dispatch.hint_next(report.chat_id)
 
@@ -44,24 +48,24 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Give the messages of a chat their vectors, and queue itself again if the time of a task was not enough."""
     with _task(request_id):
-        queueing.embedding_taken(UUID(chat_id))
-        if embedding_work.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
-            queueing.enqueue_embedding(UUID(chat_id))
+        queue.embedding_taken(UUID(chat_id))
+        if embedding_job.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
+            queue.enqueue_embedding(UUID(chat_id))
 
 
 def compare_task(comparison_id: str, request_id: str = "") -> None:
     """Run a comparison of policies."""
     with _task(request_id):
-        comparing.compare(UUID(comparison_id))
+        comparison.compare(UUID(comparison_id))
 
 
 def sweep_task() -> None:
     """Find and repair what a crash or a lost queue left behind."""
     with _task():
-        sweeping.sweep()
+        sweep.sweep()
 
 
 def canary_task(watch: str, number: int) -> None:
     """Show a watchdog that its cluster runs tasks."""
     with _task():
-        watched.sing(watch, number)
+        heartbeat.sing(watch, number)

@@ -16,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
-from conversations import abandoned
+from conversations.replies import reaper
 from tests import emptying
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, LiveServer
@@ -46,7 +46,7 @@ def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterat
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
         # Tests leave replies behind on purpose, and say themselves who finishes them.
-        server.run(abandoned.leave())
+        server.run(reaper.leave())
         yield server
 
 

@@ -10,12 +10,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from chatmemory.text.salience import make_line, outline
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message, Role, Status
 from memory import services
 from memory.models import ConversationBrief
-from memory.salience import make_line, outline
-from memory.stored_terms import stored_terms
-from memory.tokens import count_tokens
+from memory.recall.analysis.terms import stored_terms
 
 CUT_OFF = (Status.INCOMPLETE, Status.CANCELLED)
 

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Min
 from django.db.models.functions import Now
 
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import (
     ActiveReply,
     Allowance,
@@ -25,15 +26,16 @@ from conversations.models import (
     Role,
     Status,
 )
-from memory import loading, pins, services, usage
-from memory.context import Context
-from memory.models import ConversationBrief, Kind, Pin, SummaryRevision
-from memory.pin_models import MOST_PINS
-from memory.pin_section import head_cost, pin_cost
+from memory import services
+from memory.context.fit import Context
+from memory.folding.provenance import source_hash
+from memory.history import rows as loading
+from memory.history.turns import Turn
+from memory.models import MOST_PINS, ConversationBrief, Kind, Pin, SummaryRevision
+from memory.pins import detected
+from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
-from memory.provenance import source_hash
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn
+from memory.usage import report
 
 
 def check_all() -> None:
@@ -105,7 +107,7 @@ def _unpinned_since(context: Context) -> bool:
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """What the pins that hold cost is known; no two that were found contradict each other or say the same."""
-    held = pins.holding(brief.chat_id)
+    held = detected.holding(brief.chat_id)
     tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"
@@ -226,7 +228,7 @@ def bill(user: User) -> Iterator[str]:
     """The usage rows add up to what messages and revisions say."""
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user)
-    rows = usage.days(user)
+    rows = report.days(user)
     spends: list[Message | SummaryRevision] = [*replies, *folds]
     for name in ("input_tokens", "output_tokens"):
         spent = sum(getattr(one, name) or 0 for one in spends)

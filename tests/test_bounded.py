@@ -7,7 +7,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from chatmemory.bounded import OneAtATime
+from chatmemory.runtime.threads import OneAtATime
 
 
 class Work:

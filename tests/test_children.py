@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chatmemory import children
+from chatmemory.runtime import processes
 from tests.conftest import wait_for
 from tests.processes.family import descendants_of, is_alive
 
@@ -29,13 +29,13 @@ time.sleep(60)
 """
 
 
-def start(script: str, tmp_path: Path, patience: float) -> children.Child:
+def start(script: str, tmp_path: Path, patience: float) -> processes.Child:
     command = [sys.executable, "-c", script]
     log = tmp_path / "log" / "child.log"
-    return children.start("child", command, log=log, cwd=tmp_path, env=dict(os.environ), patience=patience)
+    return processes.start("child", command, log=log, cwd=tmp_path, env=dict(os.environ), patience=patience)
 
 
-def said(child: children.Child) -> str:
+def said(child: processes.Child) -> str:
     return wait_for(child.log.read_text)  # type: ignore[no-any-return]  # what the condition gave
 
 
@@ -53,14 +53,14 @@ def test_a_child_that_can_end_ends_by_itself(tmp_path: Path) -> None:
     child = start(POLITE, tmp_path, patience=30)
     assert said(child) == "ready\n"
     assert child.exit_code is None
-    children.end([child])
+    processes.end([child])
     assert child.exit_code == 7
 
 
 def test_a_child_that_does_not_end_is_killed_with_its_own_children(tmp_path: Path) -> None:
     child = start(STUBBORN, tmp_path, patience=0.1)
     grandchild = int(said(child).split()[1])
-    children.end([child])
+    processes.end([child])
     assert child.exit_code == -9
     assert wait_for(lambda: is_gone(grandchild))
 
@@ -68,8 +68,8 @@ def test_a_child_that_does_not_end_is_killed_with_its_own_children(tmp_path: Pat
 def test_ending_what_has_ended_is_no_error(tmp_path: Path) -> None:
     child = start("raise SystemExit(3)", tmp_path, patience=1)
     assert wait_for(lambda: child.exit_code) == 3
-    children.end([child])
-    children.end([child])
+    processes.end([child])
+    processes.end([child])
     assert child.exit_code == 3
 
 
@@ -82,25 +82,25 @@ def test_a_log_goes_on_where_it_was(tmp_path: Path) -> None:
 
 FORKING = """
 import os, sys, time
-from chatmemory import tied
-tied.tie_forks()
+from chatmemory.runtime import parent_death
+parent_death.tie_forks()
 if os.fork() == 0:
     os.fork()
 time.sleep(60)
 """
 PARENT = """
 import os, subprocess, sys, time
-from chatmemory import tied
-subprocess.Popen(tied.command([sys.executable, "-c", sys.argv[1]]), start_new_session=True)
+from chatmemory.runtime import parent_death
+subprocess.Popen(parent_death.command([sys.executable, "-c", sys.argv[1]]), start_new_session=True)
 time.sleep(60)
 """
 ADOPTING = """
 import os, sys, time
 from pathlib import Path
-from chatmemory import children, tied
-tied.adopt()
+from chatmemory.runtime import parent_death, processes
+parent_death.adopt()
 log = Path(sys.argv[1])
-child = children.start("child", [sys.executable, "-c", sys.argv[2]], log=log, cwd=Path.cwd(), env={}, patience=0)
+child = processes.start("child", [sys.executable, "-c", sys.argv[2]], log=log, cwd=Path.cwd(), env={}, patience=0)
 while not log.read_text(): time.sleep(0.01)
 child.kill_all()
 stats = [path.read_text().rpartition(")")[2].split() for path in Path("/proc").glob("[0-9]*/stat")]

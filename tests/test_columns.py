@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.db.models import DecimalField, Model
 
-from chatmemory import environment
-from chatmemory.llm import answers
+from chatmemory import env
+from chatmemory.llm.openai import responses
 from chatmemory.llm.protocol import MAX_COST_USD
 from conversations.models import ActiveReply, Message
-from memory.asking import MOST_CALLS
+from memory.folding.publish import MAX_STORED_TOKENS
+from memory.folding.summarizer import MOST_CALLS
 from memory.models import ChatEmbeddings, SummaryRevision, UsageDay
-from memory.publishing import MAX_STORED_TOKENS
 
 POSITIVE_INTEGER = 2**31 - 1
 """What PostgreSQL's `integer` holds."""
@@ -27,16 +27,16 @@ def field(model: type[Model], name: str) -> Any:
 @pytest.mark.parametrize(
     ("model", "name", "most"),
     [
-        (Message, "model", answers.MAX_MODEL_CHARS),
-        (SummaryRevision, "model", answers.MAX_MODEL_CHARS),
-        (Message, "response_id", answers.MAX_ID_CHARS),
-        (Message, "model", environment.MAX_MODEL_CHARS),
-        (ActiveReply, "model", environment.MAX_MODEL_CHARS),
-        (SummaryRevision, "model", environment.MAX_MODEL_CHARS),
-        (ChatEmbeddings, "model", environment.MAX_MODEL_CHARS),
-        (Message, "model_variant", environment.MAX_VARIANT_CHARS),
-        (ActiveReply, "model_variant", environment.MAX_VARIANT_CHARS),
-        (UsageDay, "model_variant", environment.MAX_VARIANT_CHARS),
+        (Message, "model", responses.MAX_MODEL_CHARS),
+        (SummaryRevision, "model", responses.MAX_MODEL_CHARS),
+        (Message, "response_id", responses.MAX_ID_CHARS),
+        (Message, "model", env.MAX_MODEL_CHARS),
+        (ActiveReply, "model", env.MAX_MODEL_CHARS),
+        (SummaryRevision, "model", env.MAX_MODEL_CHARS),
+        (ChatEmbeddings, "model", env.MAX_MODEL_CHARS),
+        (Message, "model_variant", env.MAX_VARIANT_CHARS),
+        (ActiveReply, "model_variant", env.MAX_VARIANT_CHARS),
+        (UsageDay, "model_variant", env.MAX_VARIANT_CHARS),
     ],
 )
 def test_texts_fit(model: type[Model], name: str, most: int) -> None:
@@ -44,7 +44,7 @@ def test_texts_fit(model: type[Model], name: str, most: int) -> None:
 
 
 def test_token_counts_fit() -> None:
-    assert answers.MAX_TOKENS * MOST_CALLS <= POSITIVE_INTEGER
+    assert responses.MAX_TOKENS * MOST_CALLS <= POSITIVE_INTEGER
     assert MAX_STORED_TOKENS == POSITIVE_INTEGER
     for model, names in (
         (Message, "input_tokens cached_tokens output_tokens"),

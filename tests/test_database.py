@@ -1,4 +1,4 @@
-"""What chatmemory.db adds to Django's databases: reading as of one moment, and an SQLite log without remains."""
+"""What is added to Django's databases: reading as of one moment, and an SQLite log without remains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
-from chatmemory import db
+from chatmemory.database import executors
 from tests.emptying import bytes_of
 from tests.factories import make_chat
 
@@ -38,7 +38,7 @@ def log() -> Path:
 
 def test_what_is_read_in_a_snapshot_is_of_one_moment() -> None:
     make_chat()
-    with db.snapshot():
+    with executors.snapshot():
         assert User.objects.count() == 1
         meanwhile(lambda: User.objects.create(username="late"))
         assert User.objects.count() == 1
@@ -47,7 +47,7 @@ def test_what_is_read_in_a_snapshot_is_of_one_moment() -> None:
 
 def test_a_snapshot_ends_whatever_happens_in_it() -> None:
     def fails() -> None:
-        with db.snapshot():
+        with executors.snapshot():
             User.objects.count()
             raise RuntimeError
 
@@ -60,12 +60,12 @@ def test_a_snapshot_ends_whatever_happens_in_it() -> None:
 @pytest.mark.skipif("connection.vendor != 'sqlite'")
 def test_the_log_is_cut_to_nothing_once_nobody_reads() -> None:
     User.objects.create(username="heron")
-    with db.snapshot():
+    with executors.snapshot():
         User.objects.count()
         meanwhile(lambda: User.objects.create(username="egret"))
-        meanwhile(db.empty_log)
+        meanwhile(executors.empty_log)
         assert log().stat().st_size > 0, "somebody still reads it"
-    db.empty_log()
+    executors.empty_log()
     assert log().stat().st_size == 0
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA busy_timeout")
@@ -77,15 +77,15 @@ def test_what_is_deleted_is_overwritten() -> None:
     word = "heron" * 1000
     user = User.objects.create(username="ada")
     chat = make_chat(user, instructions=word)
-    db.empty_log()
+    executors.empty_log()
     file = Path(str(connection.settings_dict["NAME"]))
     assert word.encode()[:3000] in bytes_of(file)
     chat.instructions = ""
     chat.save()
-    db.empty_log()
+    executors.empty_log()
     assert b"heronheron" not in bytes_of(file)
 
 
 def test_emptying_the_log_does_no_harm_elsewhere() -> None:
-    db.empty_log()
+    executors.empty_log()
     assert User.objects.count() == 0

@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from conversations import erasing
+from conversations import erasure
 from conversations.models import Chat, Message
-from conversations.services import TurnRequest, begin_turn, default_variant
+from conversations.replies.begin import TurnRequest, begin_turn, default_variant
 from tests.factories import add_turns, make_chat
 from tests.invariants import check_all
 
@@ -79,7 +79,7 @@ def test_a_user_is_erased_after_asking(chat: Chat, monkeypatch: pytest.MonkeyPat
 
 
 def test_it_goes_on_where_it_stopped(chat: Chat) -> None:
-    erasing.request_erasure(chat.owner_id)
-    assert not erasing.erase(chat.owner_id, seconds=-1)
+    erasure.request_erasure(chat.owner_id)
+    assert not erasure.erase(chat.owner_id, seconds=-1)
     assert "Erased" in run("forget_user", "alice", yes=True)
     assert not User.objects.exists()

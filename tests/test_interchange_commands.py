@@ -23,10 +23,10 @@ from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed
 
 import conversations
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory import services as memory
 from memory.models import ConversationBrief
-from memory.tokens import count_tokens
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.generation import Log
+from conversations.replies.generation import Log
 
 pieces = st.text(max_size=5)
 

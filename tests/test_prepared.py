@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.chats import make_chat
-from chatmemory.prepared import Select
-from conversations import services
+from chatmemory.database.compiled import Select
 from conversations.models import Chat, Message
+from conversations.replies import begin
 from memory import services as memory
-from memory import shown
+from memory.context import load
 from memory.models import ConversationBrief
 
 pytestmark = pytest.mark.django_db
@@ -40,17 +40,17 @@ def fields(instance: Model | None) -> dict[str, Any] | None:
 
 def test_the_selects_of_a_turn_are_those_of_the_orm(chat: Chat) -> None:
     with transaction.atomic():
-        for prepared in (services._CHAT, services._LOCKED_CHAT):
+        for prepared in (begin._CHAT, begin._LOCKED_CHAT):
             assert fields(prepared.first(chat.pk, chat.owner_id)) == fields(Chat.objects.get(pk=chat.pk))
             assert prepared.first(chat.pk, chat.owner_id + 1) is None
             assert prepared.first(uuid4(), chat.owner_id) is None
         for brief in (memory._BRIEF, memory._LOCKED_BRIEF):
             assert fields(brief.first(chat.pk)) == fields(ConversationBrief.objects.get(pk=chat.pk))
-        assert services._ACTIVE.first(chat.pk) is None
+        assert begin._ACTIVE.first(chat.pk) is None
 
 
 def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
-    found = services._CHAT.first(chat.pk, chat.owner_id)
+    found = begin._CHAT.first(chat.pk, chat.owner_id)
     assert found is not None
     assert found.owner.username == "alice"
     found.title = "another"
@@ -76,7 +76,7 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
 @given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
 def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
     rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content")
-    assert shown._texts(chat.pk, seqs) == dict(rows)
+    assert load._texts(chat.pk, seqs) == dict(rows)
 
 
 def test_a_select_is_compiled_once(chat: Chat) -> None:

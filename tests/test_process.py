@@ -9,33 +9,33 @@ from typing import Any
 
 import pytest
 
-from chatmemory import process
+from chatmemory.runtime import process_id
 
 
 def test_threads_that_ask_at_once_get_the_same_name(monkeypatch: Any) -> None:
     def ask() -> str:
         barrier.wait(10)
-        return process.name()
+        return process_id.name()
 
     with ThreadPoolExecutor(8) as threads:
         for _ in range(200):
-            monkeypatch.setattr(process, "_named", None)
+            monkeypatch.setattr(process_id, "_named", None)
             barrier = threading.Barrier(8)
             assert len({asked.result() for asked in [threads.submit(ask) for _ in range(8)]}) == 1
 
 
 def test_a_name_is_kept_and_names_the_process() -> None:
-    assert process.name() == process.name()
-    assert f":{os.getpid()}:" in process.name()
+    assert process_id.name() == process_id.name()
+    assert f":{os.getpid()}:" in process_id.name()
 
 
 @pytest.mark.filterwarnings(
     "ignore:.*fork:DeprecationWarning"
 )  # from Python 3.12 on: other threads are there
 def test_a_fork_has_a_name_of_its_own() -> None:
-    mine, (reader, writer) = process.name(), os.pipe()
+    mine, (reader, writer) = process_id.name(), os.pipe()
     if (child := os.fork()) == 0:
-        os.write(writer, process.name().encode())
+        os.write(writer, process_id.name().encode())
         os._exit(0)
     os.waitpid(child, 0)
     os.close(writer)

@@ -19,19 +19,21 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 
 from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
-from chatmemory import process
 from chatmemory.llm.protocol import Reply
-from conversations import finishing, pollers, services
-from conversations.finishing import Ending
-from conversations.forgetting import edit_message, forget_message
+from chatmemory.runtime import process_id
+from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
+from conversations.editing import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
-from conversations.services import Begun, Standing, TurnRequest
-from conversations.views import ChatsView, ChatView, MessageView, messages_page
-from memory import folding, sweeping
+from conversations.replies import begin as services
+from conversations.replies import finish, pollers
+from conversations.replies.begin import Begun, Standing, TurnRequest
+from conversations.replies.finish import Ending
 from memory import services as memory
+from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
+from memory.folding import fold as folding
 from memory.models import ConversationBrief
-from memory.restoring import restore
-from memory.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
+from memory.revisions.restore import restore
+from memory.worker import sweep as sweeping
 from tests.factories import brief_of
 
 LONG_TURNS = 25_000
@@ -86,7 +88,7 @@ def begin(world: World, chat: Chat) -> Begun:
 
 def turn(world: World, chat: Chat) -> Message:
     pending = begin(world, chat).pending
-    finished = finishing.finish(pending, "So it is.", Ending.of(Reply("complete")), owner=process.name())
+    finished = finish.finish(pending, "So it is.", Ending.of(Reply("complete")), owner=process_id.name())
     assert finished is not None
     return finished
 
@@ -95,7 +97,7 @@ def again(world: World) -> None:
     """A new answer to the last question."""
     begun = services.begin_regeneration(world.owner, world.long.pk, world.newest().pk, None)
     assert isinstance(begun, Begun)
-    finishing.finish(begun.pending, "Another.", Ending.of(Reply("complete")))
+    finish.finish(begun.pending, "Another.", Ending.of(Reply("complete")))
 
 
 def attach(world: World) -> None:
@@ -106,7 +108,7 @@ def attach(world: World) -> None:
     assert isinstance(first, Begun)
     assert isinstance(second, Standing)
     assert pollers.find(second.chat_id, second.message_id).active is not None
-    finishing.checkpoint([(second.message_id, "So")], renew=[second.message_id])
+    finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
     assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"
     assert services.get_message(world.long, second.message_id) is not None
 

@@ -7,15 +7,13 @@ from django.core import management
 from django.db import connection, models
 from django.db.models.functions import Now
 
+from chatmemory.database.pg_functions import ensure
 from conversations.models import Chat, Message, Status
-from memory import recall_filling, recall_schema
-from memory.analysis import terms
-from memory.pg_functions import ensure
-from memory.recall import Search
-from memory.recall_index import FIND, postings
-from memory.recall_rows import LOOK
-from memory.stored_terms import hashed, stored_terms
-from memory.sweeping import sweep
+from memory.recall import schema
+from memory.recall.analysis.terms import hashed, stored_terms, terms
+from memory.recall.index import FIND, LOOK, postings
+from memory.recall.retrieve import Search
+from memory.worker.sweep import sweep
 from tests.factories import add_turn, add_turns, make_chat, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,7 +88,7 @@ def test_an_altered_table_still_finds_the_right_message() -> None:
         assert found(chat, "word7") == [15]
         add_turn(chat, "a late zeppelin", "yes")
         assert found(chat, "late") == [41]
-        assert not recall_schema.ensure()
+        assert not schema.ensure()
     finally:
         with connection.schema_editor() as editor:
             editor.alter_field(Message, wider, field, strict=True)
@@ -121,7 +119,7 @@ def remembered(chat: Chat, question: str) -> list[str]:
 
 def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
     chat = make_chat()
-    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(recall_filling.BATCH + 1)])
+    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(schema.BATCH + 1)])
     Message.objects.filter(chat=chat).update(terms=None)
     assert found(chat, "word7") == []
     management.call_command("migrate", verbosity=0)
@@ -151,7 +149,7 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
     for number in range(30):
         add_turn(chat, f"zeppelin {number}", f"hangar {number}")
     found_before, before = found(chat, "zeppelin"), _parts()
-    recall_schema.merge()
+    schema.merge()
     assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
     if connection.vendor == "sqlite":
         assert 0 < _parts() < before
@@ -162,5 +160,5 @@ def _parts() -> int:
     if connection.vendor != "sqlite":
         return 0
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(DISTINCT segid) FROM {recall_schema.FTS}_idx")
+        cursor.execute(f"SELECT count(DISTINCT segid) FROM {schema.FTS}_idx")
         return int(cursor.fetchone()[0])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import environment as env
+from chatmemory import env
 from chatmemory.llm.protocol import Price, Usage
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from chatmemory.database import vector_field
+from chatmemory.database.vector_field import numbers_of
 from conversations.models import Chat
-from memory import nearest, vector_field
-from memory.fusing import Near
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.nearest import NEAR, nearest_messages
-from memory.vector_field import numbers_of
+from memory.recall import nearest
+from memory.recall.nearest import NEAR, nearest_messages
+from memory.recall.ranking import Near
 from tests.factories import make_chat
 
 pytestmark = pytest.mark.django_db

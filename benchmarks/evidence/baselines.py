@@ -64,13 +64,13 @@ def users_messages(messages: Sequence[Message]) -> Ranking:
 
 def chunks(messages: Sequence[Message]) -> Ranking:
     """All messages, in pieces of about 100 tokens."""
-    from memory.analysis import passages
+    from memory.recall.analysis.terms import passages
 
     return Ranking([_unit(one.text[start:end]) for one in messages for start, end in passages(one.text)])
 
 
 def _unit(text: str) -> Unit:
-    from memory.analysis import terms
-    from memory.tokens import count_tokens
+    from chatmemory.text.tokens import count_tokens
+    from memory.recall.analysis.terms import terms
 
     return Unit(text, count_tokens(text), Counter(terms(text)))

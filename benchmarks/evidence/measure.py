@@ -16,7 +16,7 @@ from benchmarks.evidence.stored import stored
 
 if TYPE_CHECKING:
     from chatmemory.llm.protocol import Prompt
-    from memory.context import Context
+    from memory.context.fit import Context
 
 RECALL = "recall"
 AROUND = ("instructions", "sources", "question")
@@ -59,7 +59,7 @@ class Rankings:
 def measured(sample: Sample, cache: Path) -> Iterator[Row]:
     """A row for each question of `sample`."""
     from memory import services
-    from memory.lab.prompts import prompt_tokens, shared_prefix
+    from memory.lab.measures import prompt_tokens, shared_prefix
 
     chat, rankings = stored(sample), _rankings(sample, cache)
     before: Prompt | None = None
@@ -109,7 +109,7 @@ def _sections(context: Context) -> dict[str, int]:
 
 def _baselines(question: Question, rankings: Rankings, room: int, rest: str = "") -> tuple[float, float]:
     """What BM25 finds in `room` tokens beside `rest`: over the user's messages, and over pieces of all."""
-    from memory.analysis import terms
+    from memory.recall.analysis.terms import terms
 
     asked = set(terms(question.text))
     users, chunks = (
@@ -121,7 +121,7 @@ def _baselines(question: Question, rankings: Rankings, room: int, rest: str = ""
 
 def _rankings(sample: Sample, cache: Path) -> Rankings:
     """The baselines of `sample`, from `cache` where the same words were read by the same analysis before."""
-    from memory import analysis
+    from memory.recall.analysis import terms as analysis
 
     reads = hashlib.sha256(Path(analysis.__file__).read_bytes() + Path(baselines.__file__).read_bytes())
     file = cache / f"{sample.key.replace('/', '-')}-{reads.hexdigest()[:12]}.pickle"

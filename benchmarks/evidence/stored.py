@@ -53,7 +53,7 @@ def stored(sample: Sample) -> Chat:
 def fold(row: Chat) -> None:
     """Fold all that is due. Raises `RuntimeError` where that fails."""
     from chatmemory.llm import registry
-    from memory.folding import fold as fold_chat
+    from memory.folding.fold import fold as fold_chat
 
     with registry.watched_by(_Forgetful):
         report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
@@ -68,15 +68,15 @@ def imported(sample: Sample, title: str) -> Chat:
     from django.contrib.auth.models import User
 
     from chatmemory.llm import registry
-    from conversations.importing import import_chat
-    from conversations.interchange import ImportedChat, ImportedMessage
-    from memory import embedding_work
+    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.interchange.to_rows import import_chat
+    from memory.recall import embedding_job
 
     owner, _ = User.objects.get_or_create(username=OWNER)
     messages = tuple(ImportedMessage(one.role, one.text, created_at=one.at) for one in sample.messages)
     row = import_chat(owner, ImportedChat(messages=messages, title=title))
     if registry.embeds():
-        embedding_work.catch_up(row.pk, until=inf)
+        embedding_job.catch_up(row.pk, until=inf)
     return row
 
 

@@ -33,10 +33,10 @@ def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
 
     The rest is folded by the summarizer that keeps nothing, what comes due later by the built-in one.
     """
-    from conversations.interchange import ImportedChat, ImportedMessage
-    from conversations.services import delete_chat
-    from memory.lab.playing import Player
-    from memory.lab.talks import talk_of
+    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.replies.begin import delete_chat
+    from memory.lab.conversation import talk_of
+    from memory.lab.replay import Player
 
     start = max(0, len(sample.messages) - 2 * turns)
     start -= start > 0 and sample.messages[start].role != "user"

@@ -1,4 +1,4 @@
-"""Texts → vectors by a model in a folder: what `chatmemory.llm.embeddings` asks of a server, here on the CPU.
+"""Texts → vectors by a model in a folder: what `chatmemory.llm.openai.embeddings` asks of a server, here on the CPU.
 
 Built from a path; reads no settings, and downloads nothing. Needs the packages of the extra `local-embeddings`, which
 are imported where a model is loaded, so that nobody else pays for them.
@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chatmemory.llm import failures
-from chatmemory.llm.embeddings import SHORTEST, Embedded
 from chatmemory.llm.local_files import Files, LocalModelError, files_of, require_packages
-from chatmemory.llm.private_loop import forbid_running_loop
+from chatmemory.llm.openai import failures
+from chatmemory.llm.openai.embeddings import SHORTEST, Embedded
+from chatmemory.llm.openai.sync import forbid_running_loop
 from chatmemory.llm.protocol import ReplyError, UpstreamError
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from django.conf import settings
 
-from chatmemory.llm.embeddings import Embedder, UpstreamEmbedder
 from chatmemory.llm.local_embeddings import LocalEmbedder
 from chatmemory.llm.local_files import LocalModelError
-from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.openai import OpenAIModel, is_openai_host
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.openai.client import OpenAIModel, is_openai_host
+from chatmemory.llm.openai.embeddings import Embedder, UpstreamEmbedder
 from chatmemory.llm.protocol import ChatModel
 
 logger = logging.getLogger(__name__)

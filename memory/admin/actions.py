@@ -17,12 +17,11 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import ngettext
 
-from conversations.admin_content import sees_cost
+from conversations.admin.access import sees_cost
 from conversations.models import Chat
-from memory.estimating import Estimate
-from memory.foreseeing import foresee
+from memory.folding.estimate import Estimate
+from memory.folding.request import Mode, foresee, request_resummarize
 from memory.models import Comparison, ConversationBrief
-from memory.requesting import Mode, request_resummarize
 
 CHATS_NAMED = 20
 """Chats that the confirmation lists by id; the rest is a number."""

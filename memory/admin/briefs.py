@@ -16,21 +16,20 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin_content import OfChatAdmin, Page, sees_cost
-from conversations.admin_html import admin_url, link, moment
-from conversations.admin_messages import code_of
+from conversations.admin.access import OfChatAdmin, Page, sees_cost
+from conversations.admin.html import admin_url, link, moment
+from conversations.admin.messages import code_of
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
-from memory.admin.differing import DiffPage
-from memory.admin.editing import EditPage
-from memory.admin.filters import PARAMETER, MemoryFilter
-from memory.admin.health import health_of
-from memory.admin.progressing import ProgressPage
-from memory.coverage import Coverage, coverage_of
-from memory.holding import folded_turns, versions_of
-from memory.lineage import remembered, text_of
+from memory.admin.diff import DiffPage
+from memory.admin.edit import EditPage
+from memory.admin.progress import ProgressPage
+from memory.admin.states import PARAMETER, MemoryFilter, health_of
+from memory.explain.coverage import Coverage, coverage_of
+from memory.explain.lineage import folded_turns, versions_of
+from memory.folding.rebuild import told
 from memory.models import ConversationBrief, SummaryRevision
-from memory.progress import told
+from memory.revisions.diff import remembered, text_of
 
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""

@@ -22,12 +22,12 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin_content import OfChatAdmin, Page
-from conversations.admin_html import admin_url, link, moment
+from conversations.admin.access import OfChatAdmin, Page
+from conversations.admin.html import admin_url, link, moment
 from conversations.models import Chat
-from memory.comparing import UnderWay, request_comparison
+from memory.lab.comparison import UnderWay, request_comparison
 from memory.lab.runner import MOST_BUDGET, least_budget
-from memory.lab.stored import MOST_TURNS
+from memory.lab.stored_chat import MOST_TURNS
 from memory.models import Comparison, ConversationBrief
 from memory.policies import POLICIES
 

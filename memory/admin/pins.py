@@ -16,11 +16,10 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 
 from chatmemory.errors import NotFound
-from conversations.admin_html import admin_url
+from conversations.admin.html import admin_url
 from conversations.models import Chat
-from memory.models import Pin
-from memory.pin_models import PinnedBy
-from memory.pinning import unpin
+from memory.models import Pin, PinnedBy
+from memory.pins.manual import unpin
 
 REMOVE = "memory.delete_pin"
 """The right to remove one."""

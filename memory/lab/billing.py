@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from chatmemory.llm.protocol import Price, Usage
-from memory.lab.talks import Talk
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.lab.conversation import Talk
 
 CACHE_FROM = 1024
 CACHE_STEP = 128

@@ -28,8 +28,8 @@ def main(folder: Path, policy: str, options: str) -> None:
     django.setup()
     from django.core.management import call_command  # needs the settings
 
-    from memory.lab.playing import play
-    from memory.lab.talks import Talk
+    from memory.lab.conversation import Talk
+    from memory.lab.replay import play
     from memory.policies import POLICIES
     from memory.policies.options import chosen
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from chatmemory.llm.protocol import Price, Usage, Variant
 from memory.lab.billing import Bill, bill_of, chained, everything, with_folds
-from memory.lab.keeping import kept_to_json
+from memory.lab.conversation import Talk
 from memory.lab.measures import Run, Summary, summary_of
 from memory.lab.quality import Quality, quality_of
-from memory.lab.talks import Talk
+from memory.lab.retention import kept_to_json
 
 
 @dataclass(frozen=True, slots=True)

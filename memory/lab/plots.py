@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memory.lab.billing import Bill
-from memory.lab.keeping import DISTANCES, Kept
 from memory.lab.measures import Run
 from memory.lab.outcome import Outcome
+from memory.lab.retention import DISTANCES, Kept
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

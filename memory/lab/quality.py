@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from chatmemory.llm.extract import sentences
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.extract import sentences
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
-from memory.lab.finding import Haystack
-from memory.lab.talks import Fact, Talk
-from memory.quoting import summarizer_input
-from memory.tokens import count_tokens
-from memory.turns import Turn
+from chatmemory.text.markers import summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import Turn
+from memory.lab.conversation import Fact, Talk
+from memory.lab.retention import Haystack
 
 SUMMARY_TOKENS = 500
 SEEDS = 20

@@ -21,11 +21,11 @@ from typing import Any
 
 from django.conf import settings
 
-from chatmemory import children, tied
-from chatmemory.children import Child
+from chatmemory.runtime import parent_death, processes
+from chatmemory.runtime.processes import Child
 from memory.lab.child import TALKS
+from memory.lab.conversation import Talk
 from memory.lab.measures import Run
-from memory.lab.talks import Talk
 
 PATIENCE = 2.0
 """Seconds that a child is given to end by itself."""
@@ -85,7 +85,7 @@ class _Running:
     def end(self) -> None:
         with self.lock:
             self.ended = True
-            children.end(self.children)
+            processes.end(self.children)
 
 
 def run(
@@ -156,7 +156,7 @@ def _start(folder: Path, policy: str, options: str, changes: Mapping[str, str]) 
     with log.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
             # Where a worker is killed, no child of it goes on. The thread that starts it waits for its end.
-            tied.command([sys.executable, "-m", "memory.lab.child", str(folder), policy, options]),
+            parent_death.command([sys.executable, "-m", "memory.lab.child", str(folder), policy, options]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=file,

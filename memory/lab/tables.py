@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory.lab.billing import Bill
-from memory.lab.keeping import Kept, Tally
 from memory.lab.outcome import Outcome, Row
 from memory.lab.quality import SUMMARY_TOKENS, Quality, mean_of
+from memory.lab.retention import Kept, Tally
 
 T = TypeVar("T")
 

@@ -1,15 +1,15 @@
 from django.db import migrations
 
-import memory.vector_field
+import chatmemory.database.vector_field
 
 
 class Migration(migrations.Migration):
-    """Changes no table. Where the database has pgvector, `memory.vector_field` gives the column its type afterwards."""
+    """Changes no table. Where the database has pgvector, `chatmemory.database.vector_field` gives the column its type afterwards."""
 
     dependencies = [("memory", "0010_revision_seen")]
 
     operations = [
         migrations.AlterField(
-            model_name="turnembedding", name="vector", field=memory.vector_field.VectorField()
+            model_name="turnembedding", name="vector", field=chatmemory.database.vector_field.VectorField()
         ),
     ]

@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from memory.context.lines import OUTLINE_COST, lines_head_cost
+from memory.context.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
 from memory.limits import MAX_TURNS, MemoryLimits
-from memory.lines import lines_head_cost
-from memory.outlines import OUTLINE_COST
 from memory.policies.answers import prompt_hash
-from memory.policies.card import CardPolicy
+from memory.policies.card.policy import CardPolicy
 from memory.policies.chunked import Chunked
-from memory.policies.hierarchical import Hierarchical
+from memory.policies.hierarchical.policy import Hierarchical
 from memory.policies.interval import Interval
-from memory.policies.progressive import Progressive
+from memory.policies.progressive.policy import Progressive
 from memory.policies.protocol import Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
 from memory.policies.window import counts_of, turns_beyond, window_of, with_window
-from memory.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
 
 __all__ = [
     "POLICIES",

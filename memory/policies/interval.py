@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from chatmemory.text.markers import NO_SUMMARY, quote_markers, summarizer_input
+from chatmemory.text.tokens import clip_end, count_tokens
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import said
 from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection
-from memory.quoting import NO_SUMMARY, quote_markers, summarizer_input
-from memory.tokens import clip_end, count_tokens
-from memory.turns import Turn
 
 OPENING = "I've summarized our previous exchanges for context:"
 """How the message that carries the paragraph begins, to the letter of seed 004 section 2."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from chatmemory.llm.protocol import Completion, Role, Schema
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
 from memory.policies.numbers import Numbers
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
@@ -132,7 +132,7 @@ class Policy(ABC):
     shows_outline: ClassVar[bool] = False
     """The outline of the last reply stands after the state."""
     asks_for_card: ClassVar[bool] = False
-    """Replies carry what is remembered of their turn (`memory.policies.card`)."""
+    """Replies carry what is remembered of their turn (`memory.policies.card.policy`)."""
 
     @abstractmethod
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:

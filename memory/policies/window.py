@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from memory.context.lines import line_cost, line_text
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.lines import line_cost, line_text
 from memory.policies.protocol import Counts, Policy, State
-from memory.turns import Turn
 
 
 def before_window(turns: Sequence[Turn], window_turns: int) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from django import template
 from django.utils import timezone
 
-from memory import underway
+from memory.admin import progress
 from memory.models import ConversationBrief
 
 register = template.Library()
 
 
 @register.filter
-def under_way(brief: ConversationBrief) -> underway.UnderWay:
+def under_way(brief: ConversationBrief) -> progress.UnderWay:
     """What is going on with this memory now."""
-    return underway.under_way(brief, timezone.now())
+    return progress.under_way(brief, timezone.now())
 
 
 @register.filter

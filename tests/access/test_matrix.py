@@ -22,11 +22,12 @@ from django.urls import get_resolver
 from django.utils import timezone
 from knox.models import AuthToken
 
-from chatmemory.ids import new_id
-from conversations import api_tokens, services
+from chatmemory.database.ids import new_id
+from conversations.accounts import api_tokens
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from memory import pinning
+from conversations.replies import begin
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
+from memory.pins import manual
 from tests.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.access.traces import everything, statements
 from tests.admin.rows import make_chat
@@ -69,7 +70,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     asked = alice.ask(CANARY, str(idle.pk))
     reply, question = asked["message"]["id"], asked["user_message_id"]
     other_token = AuthToken.objects.create(user)[0]
-    pin, _ = pinning.pin(user, idle.pk, text=CANARY)
+    pin, _ = manual.pin(user, idle.pk, text=CANARY)
     mine = {
         "chat_id": str(idle.pk),
         "version": 1,
@@ -86,9 +87,9 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
         created_at=timezone.now(),
     )
     busy = make_chat(user, title=CANARY, said=CANARY)
-    request = services.TurnRequest(message=CANARY, variant=services.default_variant())
-    begun = services.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
-    assert isinstance(begun, services.Begun)
+    request = begin.TurnRequest(message=CANARY, variant=begin.default_variant())
+    begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
+    assert isinstance(begun, begin.Begun)
     return House(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},

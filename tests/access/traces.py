@@ -12,7 +12,7 @@ from django.apps import apps
 from django.core import serializers
 from django.db.backends.utils import CursorWrapper
 
-from chatmemory.observability import request_id
+from chatmemory.runtime.logging_config import request_id
 
 UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType")
 """Tables of no interest: a login writes a session, and the other two are the code's."""

@@ -13,14 +13,15 @@ from django.test import Client
 from django.urls import reverse
 
 from chatmemory.llm.protocol import Reply, Usage
-from conversations import finishing, services
-from conversations.importing import import_chat
-from conversations.interchange import ImportedChat, ImportedMessage
+from conversations.interchange.read import ImportedChat, ImportedMessage
+from conversations.interchange.to_rows import import_chat
 from conversations.models import ActiveReply, Chat, Message
+from conversations.replies import begin as services
+from conversations.replies import finish
+from memory.context.sources import Source
 from memory.lab.outcome import Outcome
 from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
-from memory.sources import Source
 from tests.lab.makers import TALK, outcome_of, run_of, turn
 
 PAGES = [
@@ -107,8 +108,8 @@ def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
     request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
     begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, services.Begun)
-    ending = finishing.Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
-    reply = finishing.finish(begun.pending, answer, ending)
+    ending = finish.Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
+    reply = finish.finish(begun.pending, answer, ending)
     assert reply is not None
     return reply
 

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django_q.models import OrmQ
 
 from chatmemory.apps import UNWANTED
-from chatmemory.ids import new_id
-from conversations import services
+from chatmemory.database.ids import new_id
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.replies import begin as services
 from memory.models import Comparison, ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import PAGES, begin, make_chat, text_of
 

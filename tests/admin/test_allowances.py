@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from conversations import services
 from conversations.models import Allowance
+from conversations.replies import begin as services
 from tests.admin.rows import begin, make_chat, member_of_staff
 from tests.invariants import allowance
 

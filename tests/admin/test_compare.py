@@ -15,10 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django_q.models import OrmQ
 
-from chatmemory.ids import new_id
-from conversations import services
+from chatmemory.database.ids import new_id
 from conversations.models import Chat
-from memory import comparing, tasks
+from conversations.replies import begin
+from memory import tasks
+from memory.lab import comparison
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
 from tests.admin.rows import add_comparison, make_chat, text_of
@@ -149,7 +150,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_an_empty_chat_has_nothing_to_compare(staff: Client, owner: User) -> None:
-    html = staff.get(page_of(services.create_chat(owner))).content.decode()
+    html = staff.get(page_of(begin.create_chat(owner))).content.decode()
     assert "nothing was said in this chat" in html
     assert "<form" not in html.split('id="content-main"')[1]
 
@@ -232,4 +233,4 @@ def test_the_page_of_a_chat_costs_the_same_however_much_was_compared(staff: Clie
         assert not any("result" in query["sql"] for query in captured.captured_queries)
         return len(captured)
 
-    assert cost(50, comparing.KEPT) == cost(2, 1) <= 4
+    assert cost(50, comparison.KEPT) == cost(2, 1) <= 4

@@ -13,12 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from conversations import services
 from conversations.models import Chat, ContentView
-from memory.folding import fold
+from conversations.replies import begin
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.admin.rows import make_chat, member_of_staff, text_of
 from tests.admin.test_history import EVIL
 from tests.invariants import check_all
@@ -32,7 +32,7 @@ HERON = "A heron stood in the reeds on 12 May."
 def folded_by(owner: User, policy: str) -> Chat:
     """A chat whose memory has two versions by `policy`."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
-    services.update_chat(chat, {"policy": policy})
+    begin.update_chat(chat, {"policy": policy})
     for _ in range(2):
         request_resummarize(chat, "rebuild")
         while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from conversations.models import Chat
-from memory.admin import filters
+from memory.admin import states
+from memory.admin.states import STATES
 from memory.models import ConversationBrief
-from memory.waiting import STATES
 from tests.admin.rows import begin, make_chat, member_of_staff
 
 pytestmark = pytest.mark.django_db
@@ -111,7 +111,7 @@ def test_the_list_says_why_and_when_it_goes_on(staff: Client, chats: dict[str, C
 def test_no_more_are_listed_than_a_list_pages_through(
     staff: Client, chats: dict[str, Chat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filters, "LIST_LIMIT", 2)
+    monkeypatch.setattr(states, "LIST_LIMIT", 2)
     assert len(titles(staff, reverse("admin:memory_conversationbrief_changelist"), memory="due")) == 2
 
 

@@ -21,9 +21,9 @@ from django.utils.html import escape
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Price
 from conversations.models import Chat, ContentView
-from memory.folding import fold
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from memory.requesting import request_resummarize
 from tests.admin.rows import add_revision, make_chat, member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db

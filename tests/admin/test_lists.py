@@ -17,8 +17,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from conversations.models import Chat, Message
+from memory.admin.states import STATES
 from memory.models import ConversationBrief
-from memory.waiting import STATES
 from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
 
 pytestmark = pytest.mark.django_db

@@ -17,10 +17,12 @@ from django.utils import timezone
 from django_q.models import OrmQ, Success
 
 from conversations.models import Chat
-from memory import daily, queueing, standing
-from memory.charts import MOST_SERIES, OTHERS, charts_of
+from memory import queue
+from memory.admin.overview import workload
+from memory.admin.overview.charts import MOST_SERIES, OTHERS, charts_of
+from memory.admin.overview.totals import lines_of, totals_of
 from memory.models import ConversationBrief, FoldDay, UsageDay, Watch
-from memory.totals import lines_of, totals_of
+from memory.usage import daily
 from tests.admin.rows import begin, make_chat, member_of_staff, say
 
 pytestmark = pytest.mark.django_db
@@ -140,11 +142,11 @@ def test_chats_that_fail_lead_to_their_briefs_the_latest_first(staff: Client, ow
     chats = [failing_chat(owner, minutes) for minutes in range(1, 24)]
     linked = re.findall(r"conversationbrief/([0-9a-f-]{36})/change", page(staff))
     newest = [str(chat.pk) for chat in reversed(chats)]
-    assert linked == newest[: standing.FAILING_SHOWN]
+    assert linked == newest[: workload.FAILING_SHOWN]
 
 
 def test_of_very_many_it_says_so_many_or_more(staff: Client, owner: User, monkeypatch: Any) -> None:
-    monkeypatch.setattr(standing, "MOST", 5)
+    monkeypatch.setattr(workload, "MOST", 5)
     for minutes in range(7):
         failing_chat(owner, minutes + 1)
     assert facts(staff)["Due to be folded"] == "5 or more"
@@ -163,14 +165,14 @@ def test_replies_being_written_and_not_counted_yet(staff: Client, owner: User) -
 
 def test_the_queue_and_the_worker(staff: Client) -> None:
     OrmQ.objects.all().delete()
-    queueing.enqueue_sweep()
+    queue.enqueue_sweep()
     OrmQ.objects.update(lock=timezone.now() - timedelta(minutes=4))
-    queueing.enqueue_sweep()
+    queue.enqueue_sweep()
     now = timezone.now()
     Watch.objects.create(name="w", alive_at=now - timedelta(seconds=2))
     ended = now - timedelta(seconds=50)
     Success.objects.create(
-        id="1", name="sweep", func=queueing.SWEEP_TASK, started=ended, stopped=ended, success=True
+        id="1", name="sweep", func=queue.SWEEP_TASK, started=ended, stopped=ended, success=True
     )
     told = facts(staff)
     assert (told["Tasks in the queue"], told["The oldest of them"]) == ("2", "waits for 4 min")
@@ -183,7 +185,7 @@ def test_a_queue_that_is_away_does_not_take_the_page_along(staff: Client, monkey
     def away() -> int:
         raise ConnectionError
 
-    monkeypatch.setattr(queueing, "waiting_tasks", away)
+    monkeypatch.setattr(queue, "waiting_tasks", away)
     assert facts(staff)["Tasks in the queue"] == "the queue does not answer"
 
 

@@ -7,8 +7,8 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from conversations.models import Chat
-from memory import pinning, pins
 from memory.models import Pin
+from memory.pins import detected, manual
 from tests.admin.rows import say
 
 pytestmark = pytest.mark.django_db
@@ -20,8 +20,8 @@ METRIC = "Always answer in metric units."
 def pinned(owner: User, remembered: Chat) -> Chat:
     """A chat with a pin that was found, and one by its owner."""
     say(remembered, METRIC, "I will.")
-    pins.find(remembered.messages.get(content=METRIC))
-    pinning.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
+    detected.find(remembered.messages.get(content=METRIC))
+    manual.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
     return remembered
 
 

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from conversations.models import Chat
+from memory.admin.states import STATES
 from memory.models import ConversationBrief
-from memory.waiting import STATES
 from tests.admin.rows import add_revision, make_chat, say
 
 pytestmark = pytest.mark.django_db

@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from conversations.models import Chat
-from memory.folding import fold
+from memory.admin.progress import SIGNS
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
-from memory.requesting import request_resummarize
-from memory.underway import SIGNS
 from tests.admin.rows import make_chat, make_saying, member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db
@@ -51,11 +51,11 @@ def at_work(chat: Chat, **fields: Any) -> None:
 
 def rebuild_kept(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuild of which one bite is done."""
-    from memory import rebuilding
+    from memory.folding import rebuild
 
     request_resummarize(chat, "rebuild")
     with monkeypatch.context() as patched:
-        patched.setattr(rebuilding, "_swap", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(rebuild, "_swap", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             fold(chat.pk, until=time.monotonic() + 60)
 

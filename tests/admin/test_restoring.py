@@ -12,9 +12,9 @@ from django.test import Client
 from django.urls import reverse
 
 from conversations.models import Chat
-from memory.folding import fold
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from memory.requesting import request_resummarize
 from tests.admin.rows import make_chat, member_of_staff, text_of
 from tests.invariants import check_all
 

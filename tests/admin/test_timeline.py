@@ -15,13 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from conversations import services
-from conversations.forgetting import forget_message
+from conversations.editing import forget_message
 from conversations.models import Chat, ContentView, Message
-from memory.bubbles import MOST_CHARS, head_and_rest
+from conversations.replies import begin as services
+from memory.admin.timeline import MOST_CHARS, TURNS, head_and_rest
+from memory.explain.timeline import Place
 from memory.models import ConversationBrief, SummaryRevision
-from memory.timeline import Place
-from memory.timelines import TURNS
 from tests import factories
 from tests.admin.rows import add_revision, begin, make_chat, member_of_staff, say, text_of
 

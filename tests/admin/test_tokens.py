@@ -11,7 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from knox.models import AuthToken
 
-from conversations import admin_tokens, api_tokens
+from conversations.accounts import api_tokens
+from conversations.admin import tokens
 from tests.admin.rows import member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db
@@ -95,7 +96,7 @@ def test_a_new_password_in_the_admin_revokes_all(staff: Client, owner: User) -> 
 def test_of_very_many_the_newest_are_shown_and_all_are_revoked(
     staff: Client, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_tokens, "MAX_SHOWN", 3)
+    monkeypatch.setattr(tokens, "MAX_SHOWN", 3)
     for _ in range(5):
         AuthToken.objects.create(owner)
     html = staff.get(url_of(owner)).content.decode()

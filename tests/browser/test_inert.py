@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.urls import reverse
 
-from chatmemory.ids import new_id
+from chatmemory.database.ids import new_id
 from conversations.models import Chat, ContentView
 from memory.admin import comparisons
 from memory.models import Comparing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chatmemory.playground import ways
-from memory.chat_limits import limits_for
+from memory.briefs import limits_for
 from memory.policies import POLICIES, Counts, State
 from tests.browser.first_look import Person
 

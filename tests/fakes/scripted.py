@@ -8,9 +8,9 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from memory.quoting import parse_summarizer_input
-from memory.shortfall import without_again
-from memory.tokens import count_tokens
+from chatmemory.text.markers import parse_summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.folding.answer_checks import without_again
 from tests.fakes import objects, summarizer
 
 Line = str | Completion | BaseException | Callable[[Prompt], str]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memory.shortfall import without_again
+from memory.folding.answer_checks import without_again
 
 CODE = r"[A-Z]{2}-\d{4}"
 FORM = re.compile(

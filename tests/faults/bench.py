@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from chatmemory import children
-from chatmemory.children import Child
+from chatmemory.runtime import processes
+from chatmemory.runtime.processes import Child
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.inside import Away, Inside
 from tests.faults.journal import Journal
@@ -211,7 +211,7 @@ class Bench(Product):
         self.slots[name] = Slot(name, command, env, self._launch(name, command, env))
 
     def _launch(self, name: str, command: list[str], env: dict[str, str]) -> Child:
-        return children.start(name, command, log=self.folder / f"{name}.log", cwd=ROOT, env=env, patience=5)
+        return processes.start(name, command, log=self.folder / f"{name}.log", cwd=ROOT, env=env, patience=5)
 
     def _restart(self, slot: Slot) -> None:
         slot.child = self._launch(slot.name, slot.command, slot.env)

@@ -12,7 +12,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role
-from memory import leasing
+from memory.folding import lease
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.invariants import bill, violations
 from tests.processes.prompts import codes
@@ -25,7 +25,7 @@ def unsettled(users: list[str]) -> list[str]:
     active = ActiveReply.objects.filter(chat__owner__username__in=users)
     found = [f"a reply in chat {chat}" for chat in active.values_list("chat_id", flat=True)]
     # A lease that a dead worker left on a chat without work is nobody's any more, once it has run out.
-    wanted = leasing.FLAGGED | ~leasing.FREE
+    wanted = lease.FLAGGED | ~lease.FREE
     briefs = ConversationBrief.objects.filter(wanted, chat__owner__username__in=users)
     return found + [
         f"memory of chat {brief.pk}: due {brief.due}, requested {brief.requested!r}, attempts {brief.attempts}, "

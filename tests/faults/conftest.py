@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from conversations import generation
+from conversations.replies import generation
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.bench import Bench

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 
-from chatmemory.llm.cleaning import clean
-from chatmemory.llm.wire import Style
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.text.cleaning import clean
 from tests.fakes.behaviours import Behaviour
 from tests.fakes.speech import End, Speech
 

@@ -85,10 +85,11 @@ def _verbs() -> dict[str, Callable[..., Any]]:
     from django.contrib.auth.models import User
     from knox.models import AuthToken
 
-    from conversations.importing import import_chat
-    from conversations.interchange import ImportedChat, ImportedMessage
-    from memory import queueing, sweeping
+    from conversations.interchange.read import ImportedChat, ImportedMessage
+    from conversations.interchange.to_rows import import_chat
+    from memory import queue
     from memory.models import SummaryRevision
+    from memory.worker import sweep
     from tests.faults import canaries, checks
 
     def token(user: str) -> str:
@@ -104,8 +105,8 @@ def _verbs() -> dict[str, Callable[..., Any]]:
     return {
         "token": token,
         "import": imported,
-        "sweep": lambda: asdict(sweeping.sweep()),
-        "enqueue_sweep": queueing.enqueue_sweep,
+        "sweep": lambda: asdict(sweep.sweep()),
+        "enqueue_sweep": queue.enqueue_sweep,
         "unsettled": checks.unsettled,
         "canaries": canaries.found_in_tables,
         "revisions": SummaryRevision.objects.count,

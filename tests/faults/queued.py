@@ -8,7 +8,7 @@ from django_q.brokers import get_broker
 from django_q.models import OrmQ
 from django_q.signing import SignedPackage
 
-from memory.redis_broker import GuardedRedis
+from memory.worker.redis_broker import GuardedRedis
 
 FOLD = "memory.tasks.fold_task"
 AT_MOST = 10_000

@@ -14,11 +14,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
 from memory import services as memory
 from memory.models import ConversationBrief, SummaryRevision
-from memory.stored_terms import stored_terms
-from memory.tokens import count_tokens
+from memory.recall.analysis.terms import stored_terms
 from tests.faults.table import Tally
 from tests.live import Client
 from tests.processes.harness import Product, here

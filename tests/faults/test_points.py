@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chatmemory.faults import WHAT
+from chatmemory.runtime.fault_points import WHAT
 from tests.faults.bench import SERVERS, WORKER, Bench
 from tests.faults.journal import Journal
 from tests.faults.people import How, Person

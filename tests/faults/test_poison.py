@@ -15,7 +15,7 @@ import pytest
 
 from conversations.models import Chat
 from memory.models import ConversationBrief, SummaryRevision
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 from tests.factories import add_turns, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
 from tests.faults import queued

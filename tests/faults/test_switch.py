@@ -12,31 +12,31 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import faults
-from chatmemory.faults import POINTS, Fault, InjectedFault
+from chatmemory.runtime import fault_points
+from chatmemory.runtime.fault_points import POINTS, Fault, InjectedFault
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("chatmemory", "conversations", "memory")
 
 WHERE = {
-    "begin.stored": ["conversations/services.py", "conversations/services.py"],
-    "begin.committed": ["conversations/doors.py"],
-    "generate.started": ["conversations/generation.py"],
-    "generate.delta": ["conversations/generation.py"],
-    "generate.ended": ["conversations/generation.py"],
-    "checkpoint.written": ["conversations/finishing.py"],
-    "finish.stored": ["conversations/finishing.py"],
-    "finish.committed": ["conversations/finishing.py"],
-    "cancel.requested": ["conversations/reply_views.py"],
-    "queue.enqueued": ["memory/queueing.py"],
-    "fold.leased": ["memory/folding.py"],
-    "fold.loaded": ["memory/folding.py"],
-    "fold.counted": ["memory/attempts.py"],
-    "fold.answered": ["memory/attempts.py"],
-    "publish.stored": ["memory/publishing.py"],
-    "publish.committed": ["memory/publishing.py"],
-    "rebuild.kept": ["memory/rebuilding.py"],
-    "sweep.enqueued": ["memory/sweeping.py"],
+    "begin.stored": ["conversations/replies/begin.py", "conversations/replies/begin.py"],
+    "begin.committed": ["conversations/api/replies.py"],
+    "generate.started": ["conversations/replies/generation.py"],
+    "generate.delta": ["conversations/replies/generation.py"],
+    "generate.ended": ["conversations/replies/generation.py"],
+    "checkpoint.written": ["conversations/replies/finish.py"],
+    "finish.stored": ["conversations/replies/finish.py"],
+    "finish.committed": ["conversations/replies/finish.py"],
+    "cancel.requested": ["conversations/api/active_replies.py"],
+    "queue.enqueued": ["memory/queue.py"],
+    "fold.leased": ["memory/folding/fold.py"],
+    "fold.loaded": ["memory/folding/fold.py"],
+    "fold.counted": ["memory/folding/lease.py"],
+    "fold.answered": ["memory/folding/lease.py"],
+    "publish.stored": ["memory/folding/publish.py"],
+    "publish.committed": ["memory/folding/publish.py"],
+    "rebuild.kept": ["memory/folding/rebuild.py"],
+    "sweep.enqueued": ["memory/worker/sweep.py"],
 }
 
 
@@ -44,14 +44,14 @@ def test_every_point_stands_where_it_should() -> None:
     found: dict[str, list[str]] = {}
     for app in OURS:
         for path in sorted((ROOT / app).rglob("*.py")):
-            for name in re.findall(r"faults\.point\(\"([^\"]*)\"\)", path.read_text()):
+            for name in re.findall(r"fault_points\.point\(\"([^\"]*)\"\)", path.read_text()):
                 found.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
     assert found == WHERE
     assert set(WHERE) == set(POINTS)
 
 
 def test_it_is_off_unless_it_is_switched_on() -> None:
-    assert faults.point is faults.switch("")
+    assert fault_points.point is fault_points.switch("")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_it_is_off_unless_it_is_switched_on() -> None:
 )
 def test_what_it_does_not_understand_is_refused(told: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="must be"):
-        faults.switch(told)
+        fault_points.switch(told)
 
 
 def test_it_strikes_at_the_nth_time_at_its_own_point_once(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_it_stalls(tmp_path: Path) -> None:
 
 def test_it_kills(tmp_path: Path) -> None:
     fault = f"fold.leased:1:kill:{tmp_path / 'struck'}"
-    code = "from chatmemory import faults; faults.point('fold.leased')"
+    code = "from chatmemory.runtime import fault_points; fault_points.point('fold.leased')"
     died = subprocess.run([sys.executable, "-c", code], env={"FAULT": fault}, cwd=ROOT, timeout=30)
     assert died.returncode == -signal.SIGKILL
 
 
 def test_a_file_orders_one_fault_after_the_other(tmp_path: Path) -> None:
     order = tmp_path / "order"
-    point = faults.switch(f"@{order}")
+    point = fault_points.switch(f"@{order}")
     point("fold.leased")
     for number in (1, 2):
         order.write_text(f"fold.leased:2:raise:{tmp_path / str(number)}")

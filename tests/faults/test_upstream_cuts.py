@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm.wire import Style
+from chatmemory.llm.openai.stream_parser import Style
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.cuts import HOWS, Answer, answer
 from tests.faults.table import Tally

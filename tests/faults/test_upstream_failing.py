@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import registry, retrying
+from chatmemory.llm import registry, retry
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Deadlines
-from chatmemory.llm.wire import Style
-from memory.requesting import request_resummarize
+from memory.folding.request import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
@@ -119,7 +119,7 @@ def test_a_summarizer_that_fails_is_asked_a_counted_number_of_times(
     how: str,
     tries: int,
 ) -> None:
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
     hangs = how in ("silent", "drip?every=0.01")
     settings.SUMMARIZER_TOTAL_SECONDS = (
         0.6 if hangs else 5.0

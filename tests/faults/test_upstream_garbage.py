@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from chatmemory.llm import retrying
-from chatmemory.llm.wire import Style
+from chatmemory.llm import retry
+from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Message
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.upstream import FakeUpstream
@@ -106,7 +106,7 @@ def test_whatever_a_summarizer_answers_is_taken_clean_or_refused(
     effort: Callable[[int, int], int],
     tally: Tally,
 ) -> None:
-    monkeypatch.setattr(retrying, "TRIES", 1)
+    monkeypatch.setattr(retry, "TRIES", 1)
     chat = make_chat(policy=policy)
     add_turns(chat, [TURN] * 12)  # more than any policy's window
 

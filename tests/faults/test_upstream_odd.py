@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import retrying
-from chatmemory.llm.wire import Style
+from chatmemory.llm import retry
+from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes import objects
 from tests.fakes.behaviours import Behaviour, lorem
@@ -80,7 +80,7 @@ def test_a_summary_with_something_odd_is_published_or_refused(
     tally: Tally,
 ) -> None:
     settings.OPENAI_API_STYLE = style
-    monkeypatch.setattr(retrying, "TRIES", 1)
+    monkeypatch.setattr(retry, "TRIES", 1)
     chat = waiting_chat("chunked")
     for odd in some(odd_answers(style, "They spoke of lamps and boats."), effort):
         tally()
@@ -95,7 +95,7 @@ def test_a_summary_with_something_odd_is_published_or_refused(
 def test_an_object_with_something_odd_is_published_or_refused(
     upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, policy: str, effort: Effort, tally: Tally
 ) -> None:
-    monkeypatch.setattr(retrying, "TRIES", 1)
+    monkeypatch.setattr(retry, "TRIES", 1)
     chat = waiting_chat(policy)
     for what, text in some(odd_objects(right_object(policy)), effort):
         tally()

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from chatmemory.llm.protocol import Prompt, Reply
-from conversations import finishing
-from conversations.finishing import Ending
 from conversations.models import Chat, Message
-from conversations.services import Begun, TurnRequest, begin_turn, default_variant
+from conversations.replies import finish as finishing
+from conversations.replies.begin import Begun, TurnRequest, begin_turn, default_variant
+from conversations.replies.finish import Ending
 from memory.models import ContextRecord
 from tests.factories import brief_of, make_chat
 from tests.fakes.scripted import codes

@@ -14,9 +14,9 @@ import pytest
 
 from conversations.models import Chat
 from memory import services
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.upstream import FakeUpstream

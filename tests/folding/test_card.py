@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from conversations import services as chats
 from conversations.models import Message
+from conversations.replies import begin as chats
 from memory import services
+from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
-from memory.requesting import request_resummarize
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, codes
 from tests.folding.cards import begin, card_chat, card_of, finish, kept_codes, live, marks

@@ -7,14 +7,15 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from chatmemory.llm.protocol import Prompt
-from conversations import finishing, quotas
-from conversations.finishing import Ending
+from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Status
-from conversations.services import Begun, begin_regeneration
+from conversations.replies import finish as finishing
+from conversations.replies.begin import Begun, begin_regeneration
+from conversations.replies.finish import Ending
 from memory import services
+from memory.folding.request import request_resummarize
 from memory.models import Card
-from memory.policies.card import CONTEXT
-from memory.requesting import request_resummarize
+from memory.policies.card.policy import CONTEXT
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel
 from tests.folding.cards import begin, card_chat, card_of, finish, kept_codes, live, marks

@@ -15,14 +15,15 @@ from benchmarks.chats import FOLD, make_chat
 from benchmarks.speech import Exchange
 from chatmemory.errors import ChatBusy
 from chatmemory.llm.protocol import Reply
-from conversations import finishing
-from conversations.finishing import Ending
-from conversations.forgetting import edit_message, forget_message
+from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message
-from conversations.services import Begun, begin_regeneration
-from memory import loading, services
-from memory.loading import COUNTERS, Tally
-from memory.restoring import restore
+from conversations.replies import finish
+from conversations.replies.begin import Begun, begin_regeneration
+from conversations.replies.finish import Ending
+from memory import services
+from memory.history import rows
+from memory.history.rows import COUNTERS, Tally
+from memory.revisions.restore import restore
 from tests.factories import add_turn, brief_of, make_user
 from tests.fakes.scripted import KeepingModel
 from tests.folding.folds import assert_sound, chat_of, run, turn
@@ -110,7 +111,7 @@ def test_nobody_waits_while_a_long_backlog_is_counted(seq: int) -> None:
         waited.append(work.waited)
         spent.append(work.steps)
         exact = brief_of(chat)
-        loading.recount(exact)
+        rows.recount(exact)
         assert [getattr(exact, name) for name in COUNTERS] == [
             getattr(brief_of(chat), name) for name in COUNTERS
         ]
@@ -165,7 +166,7 @@ def test_counters_are_exact_whatever_happened_since_they_were_counted(
     model: KeepingModel,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(loading, "PIECE", 4)
+    monkeypatch.setattr(rows, "PIECE", 4)
     chat = chat_of(30)
     if is_folded:
         run(chat)
@@ -186,5 +187,5 @@ def test_counters_are_exact_whatever_happened_since_they_were_counted(
         forget_message(chat.pk, at(chat, seq).pk)
         assert_sound(chat)
     while again:
-        finishing.finish(again.pop().pending, "T30 again.", Ending.of(Reply("complete")))
+        finish.finish(again.pop().pending, "T30 again.", Ending.of(Reply("complete")))
     assert_sound(chat)

@@ -18,16 +18,16 @@ from django.test.utils import CaptureQueriesContext
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
-from conversations import finishing, services
-from conversations.forgetting import edit_message, forget_message
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
-from memory import daily, usage
-from memory.figures import CountedReply, saved_of
+from conversations.replies import begin, finish
+from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, ConversationBrief, FoldDay, Kind, SummaryRevision, UsageDay
-from memory.requesting import request_resummarize
-from memory.restoring import restore
-from memory.sweeping import sweep
-from memory.tokens import MESSAGE_OVERHEAD
+from memory.revisions.restore import restore
+from memory.usage import daily, report
+from memory.usage.figures import CountedReply, saved_of
+from memory.worker.sweep import sweep
 from tests.factories import make_chat, make_user
 from tests.fakes.scripted import KeepingModel
 from tests.folding.folds import DOWN, Killed, chat_of, revisions, run, together, turn, wait_over
@@ -56,25 +56,25 @@ def priced(settings: Any) -> None:
 
 def end(begun: object, ending: str = "complete", text: str = "") -> Message:
     """Finish a reply in one of the ways of `ENDS`, or cancelled."""
-    assert isinstance(begun, services.Begun)
-    how = finishing.Ending.cancelled() if ending == "cancelled" else finishing.Ending.of(ENDS[ending])
+    assert isinstance(begun, begin.Begun)
+    how = finish.Ending.cancelled() if ending == "cancelled" else finish.Ending.of(ENDS[ending])
     said = "" if how.status == Status.FAILED else text or turn(begun.pending.seq)[1]
-    reply = finishing.finish(begun.pending, said, how)
+    reply = finish.finish(begun.pending, said, how)
     assert reply is not None
     return reply
 
 
 def say(chat: Chat, ending: str = "complete", variant: str = "arco") -> Message:
-    request = services.TurnRequest(
+    request = begin.TurnRequest(
         message=turn(chat.pk.int % 97)[0], variant=django_settings.MODEL_VARIANTS[variant]
     )
-    return end(services.begin_turn(chat.owner, request, chat_id=chat.pk), ending)
+    return end(begin.begin_turn(chat.owner, request, chat_id=chat.pk), ending)
 
 
 def say_again(chat: Chat, ending: str = "complete") -> Message:
     """Another answer to the last question."""
     last = Message.objects.filter(chat=chat).order_by("-seq")[0]
-    return end(services.begin_regeneration(chat.owner, chat.pk, last.pk, None), ending)
+    return end(begin.begin_regeneration(chat.owner, chat.pk, last.pk, None), ending)
 
 
 def said_before(reply: Message) -> int:
@@ -194,7 +194,8 @@ def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
     run(chat)
     daily.count_replies(10)
     billed = {
-        (row["date"], row["model_variant"]): [row[name] for name in BILLED] for row in usage.days(make_user())
+        (row["date"], row["model_variant"]): [row[name] for name in BILLED]
+        for row in report.days(make_user())
     }
     kept = {
         (day.isoformat(), variant): [row[name] for name in ("billed", *BILLED[1:])]
@@ -202,11 +203,11 @@ def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
         if row["billed"]
     }
     for row in FoldDay.objects.filter(folds__gt=0).values():
-        sums = kept.setdefault((row["day"].isoformat(), usage.SUMMARIZER), [0] * len(BILLED))
+        sums = kept.setdefault((row["day"].isoformat(), report.SUMMARIZER), [0] * len(BILLED))
         added = [row["folds"], row["input_tokens"], 0, row["output_tokens"], row["cost_usd"]]
         sums[:] = [one + more for one, more in zip(sums, added, strict=True)]
     assert {key: pytest.approx([float(one) for one in sums]) for key, sums in kept.items()} == billed
-    assert any(variant == usage.SUMMARIZER for _, variant in kept)
+    assert any(variant == report.SUMMARIZER for _, variant in kept)
 
 
 def test_a_day_is_that_of_the_end_in_utc() -> None:
@@ -279,7 +280,7 @@ def test_a_chat_that_goes_meanwhile_is_counted_once(monkeypatch: Any) -> None:
     many_replies()
     expected = added_up()
     chats = list(Chat.objects.all())
-    together(partial(_counted, 20), *[partial(services.delete_chat, chat) for chat in chats])
+    together(partial(_counted, 20), *[partial(begin.delete_chat, chat) for chat in chats])
     assert figures() == expected
     assert not ContextRecord.objects.exists()
 
@@ -399,7 +400,7 @@ def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
     say(chat)
-    services.delete_chat(chat)
+    begin.delete_chat(chat)
     chat.owner.delete()
     assert UsageDay.objects.get().replies == 1
     assert FoldDay.objects.get().folds > 0

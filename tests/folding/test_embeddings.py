@@ -15,13 +15,14 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from chatmemory.llm import registry
-from chatmemory.llm.breaker import FAILURES, REST_SECONDS
-from conversations.forgetting import edit_message, forget_message
+from chatmemory.llm.retry import FAILURES, REST_SECONDS
+from chatmemory.text.markers import RECALL_HEADING
+from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message
-from conversations.services import delete_chat
-from memory import embedding_work, services
+from conversations.replies.begin import delete_chat
+from memory import services
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.quoting import RECALL_HEADING
+from memory.recall import embedding_job
 from memory.tasks import embed_task
 from tests.factories import add_turn, add_turns, make_chat
 from tests.fakes.embeddings import HOW
@@ -84,7 +85,7 @@ def message(chat: Chat, seq: int) -> Message:
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """For who asks for a question's vector, and for nobody else."""
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
-    monkeypatch.setattr("memory.embeddings.time", clock)
+    monkeypatch.setattr("memory.recall.embeddings.time", clock)
 
 
 def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(
@@ -139,13 +140,13 @@ def test_what_says_nothing_is_not_asked_for(upstream: FakeUpstream) -> None:
 def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     alice.ask("Where is the dinghy?", str(chat.pk))
-    assert embedding_work.enqueue_missing() == 0, "a task waits"
+    assert embedding_job.enqueue_missing() == 0, "a task waits"
     OrmQ.objects.all().delete()
-    assert embedding_work.enqueue_missing() == 1
+    assert embedding_job.enqueue_missing() == 1
     embed_task(str(chat.pk))
     assert seqs(chat)[-2:] == [21, 22]
     assert row(chat).through_seq == Chat.objects.get(pk=chat.pk).last_seq
-    assert embedding_work.enqueue_missing() == 0
+    assert embedding_job.enqueue_missing() == 0
 
 
 @pytest.mark.parametrize("how", BAD)
@@ -195,7 +196,7 @@ def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpst
     for _ in range(3):
         embed_task(str(chat.pk))
     assert len(upstream.embeddings.asked) == 1  # its time has not come again
-    assert embedding_work.enqueue_missing() == 0
+    assert embedding_job.enqueue_missing() == 0
     assert (row(chat).attempts, seqs(chat)) == (1, [])
     upstream.embeddings.how = "normal"
     ChatEmbeddings.objects.update(next_attempt_at=timezone.now())
@@ -255,7 +256,7 @@ def test_another_model_replaces_what_the_first_made(settings: Any, upstream: Fak
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 32
     assert FACT not in recalled(chat)
     OrmQ.objects.all().delete()
-    assert embedding_work.enqueue_missing() == 1
+    assert embedding_job.enqueue_missing() == 1
     embed_task(str(chat.pk))
     sizes = {len(bytes(vector)) for vector in MessageEmbedding.objects.values_list("vector", flat=True)}
     assert (len(seqs(chat)), sizes) == (20, {4 * 32})
@@ -277,6 +278,6 @@ def test_nothing_is_asked_where_embeddings_are_off(settings: Any, upstream: Fake
         add_turn(chat, "And now?", "Now this.")
     assert not [query for query in queries.captured_queries if "embedding" in query["sql"]]
     embed_task(str(chat.pk))
-    assert embedding_work.enqueue_missing() == 0
+    assert embedding_job.enqueue_missing() == 0
     assert upstream.embeddings.asked == []
     assert not ChatEmbeddings.objects.exists()

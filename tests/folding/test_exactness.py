@@ -12,17 +12,18 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from conversations import forgetting
+from conversations import editing
 from conversations.models import Chat, Message
-from conversations.services import update_chat
-from memory import exactness, services
-from memory.context import prompt_messages
-from memory.exactness import why_not_exact
+from conversations.replies.begin import update_chat
+from memory import services
+from memory.context.fit import prompt_messages
+from memory.context.plan import RENDERER
+from memory.explain import verify
+from memory.explain.verify import why_not_exact
+from memory.folding.request import request_resummarize
 from memory.models import ContextRecord, SummaryRevision
-from memory.planned import RENDERER
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
-from memory.restoring import restore
+from memory.revisions.restore import restore
 from tests.factories import brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.scripted import TellingModel
@@ -130,15 +131,15 @@ def test_what_was_deleted_or_edited_says_so() -> None:
     sent = Sent(make_chat(policy="chunked"))
     replies = [sent.turn(number, rng) for number in range(1, 5)]
     question = Message.objects.get(chat=sent.chat, seq=5)
-    forgetting.edit_message(sent.chat, question.pk, "Something else.")
+    editing.edit_message(sent.chat, question.pk, "Something else.")
     assert sent.why(replies[1]) is None, "what came before is as it was"
-    assert [sent.why(reply) for reply in replies[2:]] == [exactness.EDITED, exactness.EDITED]
-    forgetting.forget_message(sent.chat.pk, replies[0].pk)
+    assert [sent.why(reply) for reply in replies[2:]] == [verify.EDITED, verify.EDITED]
+    editing.forget_message(sent.chat.pk, replies[0].pk)
     assert [sent.why(reply) for reply in replies] == [
         None,
-        exactness.DELETED,
-        f"{exactness.DELETED} {exactness.EDITED}",
-        f"{exactness.DELETED} {exactness.EDITED}",
+        verify.DELETED,
+        f"{verify.DELETED} {verify.EDITED}",
+        f"{verify.DELETED} {verify.EDITED}",
     ]
 
 
@@ -154,8 +155,8 @@ def test_a_summary_that_told_of_what_was_deleted_says_so() -> None:
     told_of = Message.objects.filter(chat=sent.chat, role="assistant", seq__lte=8).exclude(seq__in=recalled)[
         0
     ]
-    forgetting.forget_message(sent.chat.pk, told_of.pk)
-    assert sent.why(last) == exactness.SUMMARY
+    editing.forget_message(sent.chat.pk, told_of.pk)
+    assert sent.why(last) == verify.SUMMARY
 
 
 def test_what_an_earlier_version_sent_says_so() -> None:
@@ -164,9 +165,9 @@ def test_what_an_earlier_version_sent_says_so() -> None:
     record = ContextRecord.objects.get(pk=reply.pk)
     hash_, record.plan["renderer"] = record.prompt_hash, 1
     ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash="0" * 64, plan=record.plan)
-    assert sent.why(reply) == exactness.RENDERED
+    assert sent.why(reply) == verify.RENDERED
     record.plan["renderer"] = RENDERER
     ContextRecord.objects.filter(pk=reply.pk).update(plan=record.plan)
-    assert sent.why(reply) == exactness.OTHER
+    assert sent.why(reply) == verify.OTHER
     ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash=hash_)
     assert sent.why(reply) is None

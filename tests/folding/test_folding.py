@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from chatmemory.llm.protocol import Price
 from conversations.models import ActiveReply, Message, Status
-from memory.folding import fold
-from memory.loading import COUNTERS, recount
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
+from memory.history.rows import COUNTERS, recount
+from memory.history.turns import CUT_OFF
 from memory.models import Kind
-from memory.requesting import request_resummarize
-from memory.turns import CUT_OFF
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, codes
 from tests.folding.folds import (

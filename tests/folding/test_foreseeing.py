@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat, Message
-from memory.foreseeing import foresee
+from memory.folding.request import foresee, request_resummarize
 from memory.models import Kind
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import TellingModel
 from tests.folding.folds import chat_of, revisions, run, turn

@@ -15,12 +15,12 @@ from django.db import transaction
 
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Prompt
-from conversations.forgetting import edit_message, forget_message
+from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory import services
+from memory.folding.request import note_request
 from memory.models import ConversationBrief, Kind, SummaryRevision
-from memory.requesting import note_request
-from memory.restoring import restore
+from memory.revisions.restore import restore
 from tests.factories import add_turn, brief_of
 from tests.fakes.scripted import KeepingModel, codes, keep_codes
 from tests.folding.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together

@@ -13,16 +13,16 @@ from django.utils import timezone
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, UpstreamError
+from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
 from conversations.models import Chat, Message
-from conversations.services import delete_chat
+from conversations.replies.begin import delete_chat
 from memory import services
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.policies import get_policy, state_tokens
-from memory.policies.facts import stored_facts
-from memory.policies.hierarchical import HierarchicalNumbers, stored_pieces
+from memory.policies.hierarchical.facts import stored_facts
+from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
 from memory.policies.protocol import State
-from memory.quoting import FACTS_HEADING, SUMMARY_HEADING
-from memory.requesting import request_resummarize
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import ScriptedModel, codes
 from tests.folding.folds import DOWN, Killed, revisions, run, turn, wait_over

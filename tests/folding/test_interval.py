@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Completion
-from conversations import services as chats
 from conversations.models import Chat
+from conversations.replies import begin as chats
 from memory import services
-from memory.folding import fold
+from memory.folding.fold import fold
 from memory.policies.interval import OPENING
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, codes

@@ -19,10 +19,10 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from conversations.models import Chat
+from memory.folding.rebuild import told
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, Kind
-from memory.progress import told
-from memory.requesting import request_resummarize
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.upstream import FakeUpstream

@@ -18,18 +18,18 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
 
+from chatmemory.database.vector_field import numbers_of
 from chatmemory.llm import registry
-from chatmemory.llm.embeddings import Embedder
 from chatmemory.llm.local_embeddings import LocalEmbedder, problem
 from chatmemory.llm.local_files import LocalModelError
+from chatmemory.llm.openai.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.text.markers import RECALL_HEADING
 from conversations.models import Chat
 from memory import services
 from memory.management.commands.worker import require_embeddings
 from memory.models import ChatEmbeddings, MessageEmbedding
-from memory.quoting import RECALL_HEADING
 from memory.tasks import embed_task
-from memory.vector_field import numbers_of
 from tests.factories import add_turns, make_chat
 from tests.fakes.upstream import FakeUpstream
 from tests.folding.folds import WORDS

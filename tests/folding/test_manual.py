@@ -8,14 +8,15 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import forgetting, services
+from conversations import editing
 from conversations.models import Chat, Message
-from conversations.services import update_chat
-from memory.manual import StaleEdit, draft, edit_by_hand
+from conversations.replies import begin
+from conversations.replies.begin import update_chat
+from memory.folding.request import request_resummarize
 from memory.models import Kind, SummaryRevision
-from memory.policies.hand_parts import BadEdit
-from memory.requesting import request_resummarize
-from memory.restoring import restore
+from memory.policies.editing.fields import BadEdit
+from memory.revisions.edit import StaleEdit, draft, edit_by_hand
+from memory.revisions.restore import restore
 from memory.services import context_for
 from tests.factories import add_turns, brief_of, make_user
 from tests.fakes.scripted import KeepingModel
@@ -148,7 +149,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     chat = folded_chat(model)
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
     question = Message.objects.get(chat=chat, seq=7)
-    forgetting.forget_message(chat.pk, question.pk)
+    editing.forget_message(chat.pk, question.pk)
     manual = SummaryRevision.objects.get(chat=chat, kind=Kind.MANUAL)
     assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
     assert manual.forgotten_at is not None
@@ -161,7 +162,7 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
 
 def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
     chat = folded_chat(model)
-    forgetting.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
+    editing.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
     run(chat)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         write(chat, base=2)
@@ -190,7 +191,7 @@ def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
 
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
-    for chat in (chat_of(1), services.create_chat(make_user())):
+    for chat in (chat_of(1), begin.create_chat(make_user())):
         with pytest.raises(Conflict, match="Nothing is remembered yet"):
             draft(chat)
 

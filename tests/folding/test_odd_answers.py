@@ -6,12 +6,13 @@ from typing import Any, Literal
 
 import pytest
 
-from chatmemory.llm import answers, retrying
-from chatmemory.llm.wire import Style
+from chatmemory.llm import retry
+from chatmemory.llm.openai import responses
+from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Chat
-from memory import publishing
+from memory.folding import publish
+from memory.folding.request import request_resummarize
 from memory.models import FoldDay
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.odd import Odd, odd_told
 from tests.fakes.upstream import FakeUpstream
@@ -26,7 +27,7 @@ SUMMARY = "They spoke of lamps, boats and the harbour in the fog."
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses between tries of one call."""
-    monkeypatch.setattr(retrying, "TRIES", 1)
+    monkeypatch.setattr(retry, "TRIES", 1)
 
 
 def asked_anew(chat: Chat, first: int, mode: Literal["update", "rebuild"] = "update") -> None:
@@ -37,8 +38,8 @@ def asked_anew(chat: Chat, first: int, mode: Literal["update", "rebuild"] = "upd
 
 def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Token counts that no column takes, as if nobody bounded them."""
-    monkeypatch.setattr(answers, "MAX_TOKENS", 10**40)
-    monkeypatch.setattr(publishing, "MAX_STORED_TOKENS", 10**40)
+    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
+    monkeypatch.setattr(publish, "MAX_STORED_TOKENS", 10**40)
     odd: Odd = next(one for one in odd_told("responses", SUMMARY) if one.value == "huge")
     upstream.behave(odd.behaviour, lane="complete")
 
@@ -61,7 +62,7 @@ def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
         assert (report.outcome, report.error) == ("done", ""), odd.value
         assert report.published, odd.value
         made = revisions(chat)[-1]
-        assert len(made.model) <= answers.MAX_MODEL_CHARS
+        assert len(made.model) <= responses.MAX_MODEL_CHARS
         assert made.model.isprintable()
         assert (made.input_tokens, made.output_tokens, made.cost_usd) == (0, 0, None), odd.value
     assert_sound(chat)

@@ -11,14 +11,14 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
-from conversations import services as chats
 from conversations.models import Chat, Message
+from conversations.replies import begin as chats
 from memory import services
-from memory.loading import stored_state
+from memory.history.rows import stored_state
 from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
-from memory.policies.important_data import KINDS
-from memory.policies.progressive import DATA_HEADING, SUMMARY_HEADING
+from memory.policies.progressive.important_data import KINDS
+from memory.policies.progressive.policy import DATA_HEADING, SUMMARY_HEADING
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.scripted import ScriptedModel, codes

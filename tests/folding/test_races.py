@@ -186,7 +186,7 @@ def test_a_crash_between_two_steps_wastes_a_call_at_worst(
     model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     chat = chat_of(12)
-    owner = "memory.attempts" if step == "ask_summarizer" else "memory.folding"
+    owner = "memory.folding.lease" if step == "ask_summarizer" else "memory.folding.fold"
 
     def killed(*args: Any, **kwargs: Any) -> Any:
         raise Killed
@@ -249,14 +249,14 @@ def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: Keep
 def test_on_redis_a_fold_is_queued_after_the_commit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import transaction
 
-    from memory import queueing
+    from memory import queue
 
     settings.Q_BROKER = "redis"
     queued: list[Any] = []
-    monkeypatch.setattr(queueing, "async_task", lambda *args, **options: queued.append((args, options)))
+    monkeypatch.setattr(queue, "async_task", lambda *args, **options: queued.append((args, options)))
     chat = make_chat()
     with transaction.atomic():
-        name = queueing.enqueue_fold(chat.pk)
+        name = queue.enqueue_fold(chat.pk)
         assert queued == []
     assert queued == [
         (("memory.tasks.fold_task", str(chat.pk), ""), {"q_options": {"task_name": name, "group": "fold"}})

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Variant
 from chatmemory.llm.reasoning import ROOM
-from chatmemory.llm.wire import Style
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.upstream import FakeUpstream

@@ -11,16 +11,16 @@ from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Message
-from conversations.services import update_chat
-from memory import rebuilding
-from memory.folding import fold
-from memory.loading import unfolded_turns
+from conversations.replies.begin import update_chat
+from memory.folding import rebuild
+from memory.folding.fold import fold
+from memory.folding.provenance import source_hash
+from memory.folding.rebuild import told
+from memory.folding.request import request_resummarize
+from memory.history.rows import unfolded_turns
 from memory.models import Kind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
-from memory.progress import told
-from memory.provenance import source_hash
-from memory.requesting import request_resummarize
 from memory.services import messages_changed
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel
@@ -120,7 +120,7 @@ def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("memory.rebuilding._swap", killed)
+        patch.setattr("memory.folding.rebuild._swap", killed)
         with pytest.raises(Killed):
             run(chat)
     calls = len(model.prompts)
@@ -255,8 +255,8 @@ def test_what_there_was_no_time_to_survey_is_told(
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
     chat = chat_of(12)
     run(chat)
-    for seconds in (0.0, rebuilding.SURVEY_SECONDS):
-        monkeypatch.setattr(rebuilding, "SURVEY_SECONDS", seconds)
+    for seconds in (0.0, rebuild.SURVEY_SECONDS):
+        monkeypatch.setattr(rebuild, "SURVEY_SECONDS", seconds)
         request_resummarize(chat, "rebuild")
         run(chat)
     hasty, whole = revisions(chat)[-2:]

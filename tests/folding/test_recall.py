@@ -9,12 +9,12 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from chatmemory.text.markers import RECALL_HEADING
 from conversations.models import Chat, Message, Status
 from memory import services
-from memory.context import Context
+from memory.context.fit import Context
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.quoting import RECALL_HEADING
 from tests.factories import add_turn, add_turns, make_chat, make_user
 from tests.fakes.scripted import KeepingModel
 from tests.folding.cards import begin, finish

@@ -9,14 +9,14 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import forgetting
+from conversations import editing
 from conversations.models import Chat, Message
-from conversations.services import update_chat
-from memory import loading
-from memory.loading import Tally
+from conversations.replies.begin import update_chat
+from memory.folding.request import request_resummarize
+from memory.history import rows
+from memory.history.rows import Tally
 from memory.models import ConversationBrief, Kind, SummaryRevision
-from memory.requesting import request_resummarize
-from memory.restoring import restore
+from memory.revisions.restore import restore
 from tests.factories import add_turn, add_turns, brief_of, make_user
 from tests.fakes.scripted import KeepingModel
 from tests.folding.cards import card_chat, live
@@ -118,8 +118,8 @@ def test_a_version_that_does_not_exist(model: KeepingModel) -> None:
 def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> None:
     chat = folded_chat(model)
     question = Message.objects.get(chat=chat, seq=7)
-    forgetting.edit_message(chat, question.pk, "T4 was not this")
-    forgetting.forget_message(chat.pk, question.pk)
+    editing.edit_message(chat, question.pk, "T4 was not this")
+    editing.forget_message(chat.pk, question.pk)
     assert revisions(chat)[-1].kind == Kind.RETRACT
     for version in (2, 3):
         with pytest.raises(Conflict, match=f"The texts of version {version} were deleted"):
@@ -208,7 +208,7 @@ def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
         read += 1
         ConversationBrief.objects.filter(chat=chat).update(epoch=100 + read)
 
-    monkeypatch.setattr("memory.restoring.tally", changing)
+    monkeypatch.setattr("memory.revisions.restore.tally", changing)
     with pytest.raises(Conflict, match="keeps changing"):
         restore(chat, 1)
     assert read == 3
@@ -220,14 +220,14 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
 ) -> None:
     chat = folded_chat(model)
     message = Message.objects.get(chat=chat, seq=3)
-    counted = loading.tally
+    counted = rows.tally
 
     def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
         found = counted(chat_id, after_seq)
-        forgetting.forget_message(chat.pk, message.pk)
+        editing.forget_message(chat.pk, message.pk)
         return found
 
-    monkeypatch.setattr("memory.restoring.tally", counts_first)
+    monkeypatch.setattr("memory.revisions.restore.tally", counts_first)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         restore(chat, 2)
     assert Kind.RESTORE not in [row.kind for row in revisions(chat)]

@@ -16,9 +16,9 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
 from conversations.models import Chat
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
+from memory.folding.request import request_resummarize
 from memory.models import Kind
-from memory.requesting import request_resummarize
-from memory.shortfall import AGAIN, END_AGAIN, without_again
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.scripted import ScriptedModel, TellingModel, tell
@@ -233,7 +233,7 @@ def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, setti
 def test_no_time_is_left_for_a_second_answer(telling: TellingModel, monkeypatch: pytest.MonkeyPatch) -> None:
     chat = known_chat(telling)
     clock = iter(range(0, 100_000, 30))
-    monkeypatch.setattr("memory.asking.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("memory.folding.summarizer.time.monotonic", lambda: float(next(clock)))
     telling.lines = [vague]
     run(chat)
     assert len(telling.prompts) == 1

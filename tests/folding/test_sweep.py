@@ -14,11 +14,12 @@ from django_q.signals import post_spawn
 from knox.models import AuthToken
 
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
-from conversations.services import TurnRequest, begin_turn, default_variant
-from memory import queueing, sweeping, tasks
+from conversations.replies.begin import TurnRequest, begin_turn, default_variant
+from memory import queue, tasks
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
-from memory.requesting import request_resummarize
-from memory.sweeping import sweep
+from memory.worker import sweep as sweeping
+from memory.worker.sweep import sweep
 from tests.factories import brief_of, make_user
 from tests.fakes.scripted import KeepingModel
 from tests.folding.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run, wait_over
@@ -124,7 +125,7 @@ def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.Monk
         chat_of(12)
     emptied()
     assert sweep().chats_enqueued == 3
-    monkeypatch.setattr(queueing, "waiting_tasks", lambda: 3)
+    monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
     assert sweep().chats_enqueued == 0
 
 
@@ -193,5 +194,5 @@ def test_a_worker_starts_though_the_database_is_away(monkeypatch: pytest.MonkeyP
     def away(*args: Any, **options: Any) -> None:
         raise OperationalError
 
-    monkeypatch.setattr(queueing, "async_task", away)
+    monkeypatch.setattr(queue, "async_task", away)
     post_spawn.send(sender="django_q", proc_name="worker")

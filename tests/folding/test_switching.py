@@ -15,13 +15,14 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations.models import Chat, Message
-from conversations.services import update_chat
-from memory import loading, services
-from memory.folding import FoldReport
+from conversations.replies.begin import update_chat
+from memory import services
+from memory.folding.fold import FoldReport
+from memory.folding.request import request_resummarize
+from memory.history import rows
 from memory.models import Kind
 from memory.policies import POLICIES, get_policy
 from memory.policies.numbers import bounds_of
-from memory.requesting import request_resummarize
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.scripted import TellingModel, tell
@@ -86,7 +87,7 @@ def assert_whole(chat: Chat) -> None:
     assert context.unrepresented == 0
     assert context.tokens <= context.budget
     kinds = {section.kind for section in context.sections}
-    state = get_policy(brief.policy).render(loading.stored_state(brief))
+    state = get_policy(brief.policy).render(rows.stored_state(brief))
     assert kinds >= {section.kind for section in state}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chatmemory.llm import registry
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from memory.policies import POLICIES
 from tests.factories import add_turns, brief_of, make_chat
 from tests.folding.folds import assert_sound, run

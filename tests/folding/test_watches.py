@@ -17,9 +17,11 @@ from django_q.brokers import get_broker
 from django_q.models import OrmQ, Schedule
 from django_q.signing import SignedPackage
 
-from memory import leasing, queueing, tasks, watched, watches
+from memory import queue, tasks
+from memory.folding import lease
 from memory.models import ConversationBrief, Watch, WorkerProcess
-from memory.vigil import Facts
+from memory.worker import heartbeat, watches
+from memory.worker.liveness import Facts
 from tests.factories import add_turns, make_chat
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -30,7 +32,7 @@ ME, OTHER = "a watchdog", "another watchdog"
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is one of the cluster that `ME` watches."""
-    monkeypatch.setenv(watched.VARIABLE, ME)
+    monkeypatch.setenv(heartbeat.VARIABLE, ME)
     Watch.objects.create(pk=ME)
 
 
@@ -41,22 +43,22 @@ def taken() -> list[Any]:
 
 def canary(number: int) -> dict[str, Any]:
     """A canary as the monitor has it at the end of its way."""
-    return {"func": watched.CANARY_TASK, "args": (ME, number), "success": True}
+    return {"func": heartbeat.CANARY_TASK, "args": (ME, number), "success": True}
 
 
 def test_a_canary_goes_before_all_other_tasks_to_its_own_cluster_alone(inside: None) -> None:
-    queueing.enqueue_sweep()
+    queue.enqueue_sweep()
     watches.send(OTHER, 1)
     watches.send(ME, 7)
     first, *_ = taken()
-    assert (first["func"], first["args"]) == (watched.CANARY_TASK, (ME, 7))
-    assert [task["func"] for task in taken()] == [queueing.SWEEP_TASK]
+    assert (first["func"], first["args"]) == (heartbeat.CANARY_TASK, (ME, 7))
+    assert [task["func"] for task in taken()] == [queue.SWEEP_TASK]
     assert taken() == []
-    assert queueing.waiting_tasks() == 0, "canaries are not work that waits"
+    assert queue.waiting_tasks() == 0, "canaries are not work that waits"
 
 
 def test_no_two_canaries_wait(inside: None) -> None:
-    queueing.enqueue_sweep()
+    queue.enqueue_sweep()
     for number in range(3):
         watches.send(ME, number)
     assert sorted(OrmQ.objects.values_list("key", flat=True)) == [ME, "chatmemory"]
@@ -67,10 +69,10 @@ def test_a_canary_is_done_and_then_acknowledged(inside: None) -> None:
     tasks.canary_task(ME, 3)
     assert watches.look(ME, lambda _: True) == Facts(3, 0, all_busy=False)
     assert watches.problem() == watches.NEVER
-    watched.acknowledged(canary(3))
-    watched.acknowledged(canary(2))  # an old one, come late
-    watched.acknowledged(canary(9) | {"success": False})
-    watched.acknowledged(canary(9) | {"func": queueing.SWEEP_TASK})
+    heartbeat.acknowledged(canary(3))
+    heartbeat.acknowledged(canary(2))  # an old one, come late
+    heartbeat.acknowledged(canary(9) | {"success": False})
+    heartbeat.acknowledged(canary(9) | {"func": queue.SWEEP_TASK})
     assert watches.look(ME, lambda _: True) == Facts(3, 3, all_busy=False)
     assert watches.problem() is None
 
@@ -85,38 +87,38 @@ def test_a_cluster_is_busy_when_all_its_workers_are(inside: None, monkeypatch: p
         return watches.look(ME, lambda _: True).all_busy
 
     for number in (1, 2):
-        monkeypatch.setattr("chatmemory.process.name", lambda number=number: f"worker {number}")
-        watched.spawned()
-        watched.begun({"func": watched.CANARY_TASK})
+        monkeypatch.setattr("chatmemory.runtime.process_id.name", lambda number=number: f"worker {number}")
+        heartbeat.spawned()
+        heartbeat.begun({"func": heartbeat.CANARY_TASK})
         assert not is_busy()
-        watched.begun({"func": queueing.FOLD_TASK})
+        heartbeat.begun({"func": queue.FOLD_TASK})
         assert is_busy() is (number == 2)
-    watched.ended({"func": watched.CANARY_TASK})
+    heartbeat.ended({"func": heartbeat.CANARY_TASK})
     assert is_busy()
-    watched.ended({"func": queueing.FOLD_TASK})
+    heartbeat.ended({"func": queue.FOLD_TASK})
     assert not is_busy()
     WorkerProcess.objects.update(busy_since=Now() - watches.BUSY_MOST - timedelta(seconds=1))
     assert not is_busy(), "no task may take so long"
 
 
 def test_what_a_dead_worker_held_is_free_at_once(inside: None) -> None:
-    watched.spawned()
+    heartbeat.spawned()
     chat = make_chat()
     add_turns(chat, [(f"question {number} " * 200, "answer") for number in range(40)])
-    assert leasing.take(chat.pk)
+    assert lease.take(chat.pk)
     OrmQ.objects.all().delete()
     watches.look(ME, lambda _: True)
-    assert leasing.take(chat.pk) is None
+    assert lease.take(chat.pk) is None
     assert not OrmQ.objects.exists()
 
     watches.look(ME, lambda _: False)
     assert not WorkerProcess.objects.exists()
     assert ConversationBrief.objects.get(pk=chat.pk).lease_owner == ""
-    assert [task["func"] for task in taken()] == [queueing.SWEEP_TASK]
+    assert [task["func"] for task in taken()] == [queue.SWEEP_TASK]
 
 
 def test_a_watch_that_ends_leaves_nothing(inside: None) -> None:
-    watched.spawned()
+    heartbeat.spawned()
     watches.send(ME, 1)
     watches.end(ME)
     for model in (Watch, WorkerProcess, OrmQ):
@@ -141,10 +143,10 @@ def test_a_scheduler_that_stands_still_is_stood_in_for(late: int, queued: int) -
 @pytest.mark.parametrize(
     "told",
     [
-        watched.spawned,
-        lambda: watched.begun({"func": queueing.FOLD_TASK}),
-        lambda: watched.ended({"func": queueing.FOLD_TASK}),
-        lambda: watched.acknowledged(canary(1)),
+        heartbeat.spawned,
+        lambda: heartbeat.begun({"func": queue.FOLD_TASK}),
+        lambda: heartbeat.ended({"func": queue.FOLD_TASK}),
+        lambda: heartbeat.acknowledged(canary(1)),
         lambda: tasks.canary_task(ME, 1),
     ],
     ids=["spawned", "begun", "ended", "acknowledged", "canary"],

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 from memory.models import ContextRecord, ConversationBrief
-from memory.policies.card import CONTEXT
-from memory.policies.card_stream import CARD_CLOSE, CARD_OPEN
+from memory.policies.card.policy import CONTEXT
+from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client
 

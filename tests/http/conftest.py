@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conversations import generation
+from conversations.replies import generation
 from tests.conftest import wait_for
 from tests.invariants import check_all
 from tests.live import Client, LiveServer

@@ -19,11 +19,12 @@ from django.test import Client as Browser
 from django.utils import timezone
 from knox.models import AuthToken
 
-from conversations import erasing, services
-from conversations.exporting import message_values
+from conversations import erasure
+from conversations.interchange.from_rows import message_values
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
-from memory import held
-from memory.sweeping import sweep
+from conversations.replies import begin
+from memory.api import account_export
+from memory.worker.sweep import sweep
 from tests.conftest import wait_for
 from tests.factories import add_turns, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
@@ -73,7 +74,7 @@ def test_everything_is_in_it(alice: Client, bob: Client, upstream: FakeUpstream)
     user = User.objects.get(username="alice")
     ContentView.objects.create(viewer_name="olga", owner_id=user.pk, chat_id=chat, page="p", object_id="o")
     found = exported(alice)
-    assert found["format"] == held.FORMAT
+    assert found["format"] == account_export.FORMAT
     assert (found["account"]["username"], found["account"]["id"]) == ("alice", user.pk)
     assert [one["key"] for one in found["idempotency_keys"]] == ["k1"]
     assert [one["chat_id"] for one in found["looked_at_by_staff"]] == [chat]
@@ -150,7 +151,7 @@ def test_a_slow_reader_holds_nothing_and_gets_each_chat_whole(alice: Client, ups
     with alice.http.stream("GET", "/v1/me/export") as answer:
         parts = answer.iter_bytes()
         first = next(parts)
-        services.delete_chat(chats[1])
+        begin.delete_chat(chats[1])
         alice.delete(f"chats/{chats[3].pk}/messages/{Message.objects.get(chat=chats[3], seq=1).pk}")
         assert alice.ask("hello", str(chats[2].pk))["message"]["seq"] == 2002
         found = json.loads(first + b"".join(parts))
@@ -280,7 +281,7 @@ def test_many_chats_go_on_in_the_background(
     user = User.objects.get(username="alice")
     for _ in range(5):
         make_chat(user)
-    monkeypatch.setattr(erasing, "AT_ONCE_SECONDS", -1.0)
+    monkeypatch.setattr(erasure, "AT_ONCE_SECONDS", -1.0)
     assert alice.erase(confirm="alice").status_code == 204
     error(alice.get("chats"), 401, "not_authenticated")
     assert Chat.objects.filter(owner=user).count() == 5
@@ -297,18 +298,18 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
     users = [make_user(name) for name in ("ada", "ben", "eve")]
     stuck = make_chat(users[1])
     for user in users:
-        erasing.request_erasure(user.pk)
-    real = services.delete_chat
+        erasure.request_erasure(user.pk)
+    real = begin.delete_chat
 
     def delete_chat(chat: Chat) -> None:
         if chat.pk == stuck.pk:
             raise DatabaseError
         real(chat)
 
-    monkeypatch.setattr(services, "delete_chat", delete_chat)
-    assert erasing.erase_waiting(10) == 2
+    monkeypatch.setattr(begin, "delete_chat", delete_chat)
+    assert erasure.erase_waiting(10) == 2
     monkeypatch.undo()
-    assert erasing.erase_waiting(10) == 1
+    assert erasure.erase_waiting(10) == 1
     assert not User.objects.exists()
 
 
@@ -321,8 +322,8 @@ def test_others_write_meanwhile(alice: Client, bob: Client, upstream: FakeUpstre
 
     def erase() -> None:
         try:
-            erasing.request_erasure(user.pk)
-            erasing.erase(user.pk)
+            erasure.request_erasure(user.pk)
+            erasure.erase(user.pk)
         finally:
             over.set()
             connection.close()

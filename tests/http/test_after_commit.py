@@ -12,8 +12,9 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 from django.test import Client as Browser
 
-from chatmemory import db, faults
-from conversations import erasing
+from chatmemory.database import executors
+from chatmemory.runtime import fault_points
+from conversations import erasure
 from conversations.models import Erasure, Message
 from tests.http.talking import say
 from tests.live import Client
@@ -33,7 +34,7 @@ def test_a_reply_that_is_stored_is_handed_out(
             struck.append(name)
             raise error
 
-    monkeypatch.setattr(faults, "point", point)
+    monkeypatch.setattr(fault_points, "point", point)
     events = say(alice, "Hello")
     assert struck
     assert events[-1].name == "message.completed", events[-1]
@@ -48,8 +49,8 @@ def test_what_fails_after_a_commit_keeps_nothing_else_from_running(caplog: pytes
         raise RuntimeError(said)
 
     with transaction.atomic():
-        db.after_commit(partial(fails, "secret words"))
-        db.after_commit(partial(ran.append, "second"))
+        executors.after_commit(partial(fails, "secret words"))
+        executors.after_commit(partial(ran.append, "second"))
         User.objects.create(username="kept")
     assert ran == ["second"]
     assert User.objects.filter(username="kept").exists()
@@ -68,7 +69,7 @@ def test_deleting_a_user_whose_erasing_fails_is_answered_and_stays_requested(
     def fails(*args: Any, **options: Any) -> bool:
         raise RuntimeError
 
-    monkeypatch.setattr(erasing, "erase", fails)
+    monkeypatch.setattr(erasure, "erase", fails)
     answer = browser.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
     assert answer.status_code == 302
     assert Erasure.objects.filter(user=owner).exists()
@@ -83,4 +84,4 @@ def test_nobody_leaves_work_for_after_a_commit_to_django_itself() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "on_commit"
     }
-    assert callers == {"chatmemory/db.py"}
+    assert callers == {"chatmemory/database/executors.py"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from chatmemory import process
-from conversations.finishing import finish_expired
+from chatmemory.runtime import process_id
 from conversations.models import ActiveReply
-from memory.sweeping import sweep
+from conversations.replies.finish import finish_expired
+from memory.worker.sweep import sweep
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import begun, error, final, held, messages, reply
@@ -87,7 +87,7 @@ def test_leases_are_renewed_of_what_is_being_written_alone(
     """A row of a living process that nobody writes on any more is not kept alive by its other replies."""
     settings.REPLY_LEASE_SECONDS = 0.6
     lost = orphan(alice, upstream, "x")
-    ActiveReply.objects.update(owner=process.name())
+    ActiveReply.objects.update(owner=process_id.name())
     before = ActiveReply.objects.get().lease_expires_at
     held(upstream)
     turn = begun(alice)

@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import pytest
 
+from chatmemory.text.tokens import count_tokens
 from conversations.models import ActiveReply
 from memory.models import ContextRecord, SummaryRevision
-from memory.policies.card_stream import CARD_CLOSE, CARD_OPEN
-from memory.tokens import count_tokens
+from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.http.cards import GOAL, answered, brief, card_chat, carried, fields, marks

@@ -10,12 +10,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from conversations import services as chats
 from conversations.models import Chat, Message
+from conversations.replies import begin as chats
 from memory import services
 from memory.models import SummaryRevision
-from memory.policies.card import TOOL_NAME
-from memory.policies.card_stream import CARD_CLOSE, CARD_OPEN
+from memory.policies.card.policy import TOOL_NAME
+from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from tests.factories import add_turn, brief_of, make_chat
 from tests.fakes.upstream import FakeUpstream
 from tests.http.cards import GOAL, answered, brief, card_chat, carried, fields, marks

@@ -8,8 +8,8 @@ from typing import Any
 from django.apps import apps
 from django.db import connection
 
-from conversations import generation
 from conversations.models import Chat, Message
+from conversations.replies import generation
 from memory.models import ConversationBrief
 from tests.conftest import wait_for
 from tests.factories import add_turns

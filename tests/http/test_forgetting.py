@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.core import serializers
 
-from conversations import generation
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.replies import generation
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from tests.conftest import wait_for
 from tests.factories import brief_of

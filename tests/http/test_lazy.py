@@ -14,8 +14,8 @@ from uuid import UUID
 
 import pytest
 
-from chatmemory.llm import retrying
-from memory import freshening, leasing
+from chatmemory.llm import retry
+from memory.folding import lease, request
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
 from memory.services import StaleMemory
@@ -40,7 +40,7 @@ SMALL = {"trigger_messages": 4, "recent_messages": 2}
 def facts(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     """The summarizer knows one fact; retries are brisk."""
     upstream.behave("normal", lane="complete", text=ANSWER)
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
 
 
 def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
@@ -144,13 +144,13 @@ def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upst
 
 def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstream) -> None:
     chat = due_chat(alice, lazy=True)
-    owner = leasing.take(UUID(chat))
+    owner = lease.take(UUID(chat))
     assert owner
     replies = len(upstream.calls("stream"))
     with meanwhile(lambda: alice.ask("And now?", chat)):
         time.sleep(0.2)  # a reply that did not wait would have begun by now
         assert len(upstream.calls("stream")) == replies
-        leasing.release(UUID(chat), owner)
+        lease.release(UUID(chat), owner)
     assert FACT in last_prompt(upstream)
 
 
@@ -202,7 +202,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
     def broken(*_: Any, **__: Any) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr(freshening, "fold", broken)
+    monkeypatch.setattr(request, "fold", broken)
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
     assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == [
         "memory not freshened"
@@ -229,11 +229,11 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     with django_assert_num_queries(0):
-        freshening.require_fresh(stored)
+        request.require_fresh(stored)
         stored.due = True
-        freshening.require_fresh(stored)
+        request.require_fresh(stored)
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
-            freshening.require_fresh(stored)
+            request.require_fresh(stored)
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
     assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0

@@ -15,9 +15,8 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from conversations import quotas, services, signing_in
-from conversations.finishing import finish_expired
-from conversations.limits import Limits
+from conversations.accounts import quotas, sign_in_limits
+from conversations.accounts.limits import Limits
 from conversations.models import (
     ActiveReply,
     Allowance,
@@ -27,7 +26,9 @@ from conversations.models import (
     PassingCall,
     SignInAttempts,
 )
-from memory.sweeping import sweep
+from conversations.replies import begin as services
+from conversations.replies.finish import finish_expired
+from memory.worker.sweep import sweep
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream, Lane
 from tests.http.talking import begun, error, final, held, opened
@@ -500,7 +501,7 @@ def test_the_addresses_of_one_ipv6_network_count_as_one(live: LiveServer, settin
     assert sign_in(live, "x", address="2001:db8:1:2::1").status_code == 401
     assert sign_in(live, "x", address="2001:db8:1:2:ffff::9").status_code == 429
     assert sign_in(live, "x", address="2001:db8:1:3::1").status_code == 401
-    assert signing_in.network_of("::ffff:198.51.100.7") == "198.51.100.7"
+    assert sign_in_limits.network_of("::ffff:198.51.100.7") == "198.51.100.7"
 
 
 @pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer: nothing to deadlock with")

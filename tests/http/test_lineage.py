@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 
 from conversations.models import Chat
-from memory.folding import fold
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from memory.requesting import request_resummarize
 from tests.factories import add_turns
 from tests.fakes.behaviours import lorem
 from tests.fakes.upstream import FakeUpstream

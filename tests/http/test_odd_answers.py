@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm import answers
+from chatmemory.llm.openai import responses
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Price
-from chatmemory.llm.wire import Style
 from conversations.models import Message
 from tests.fakes.odd import SAID, Odd, odd_labels
 from tests.fakes.upstream import FakeUpstream
@@ -41,12 +41,12 @@ def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None 
 
 def assert_plain(message: dict[str, Any]) -> None:
     """Nothing of it is beyond what the contract says it is."""
-    assert len(message["model"]) <= answers.MAX_MODEL_CHARS
+    assert len(message["model"]) <= responses.MAX_MODEL_CHARS
     assert message["model"].isprintable()
     usage = message["usage"]
     if usage is not None:
         counts = [usage[name] for name in ("input_tokens", "cached_tokens", "output_tokens")]
-        assert all(type(count) is int and 0 <= count <= answers.MAX_TOKENS for count in counts), usage
+        assert all(type(count) is int and 0 <= count <= responses.MAX_TOKENS for count in counts), usage
 
 
 @pytest.mark.promise("P9", injected="everything that an upstream tells of its answer, odd in 20 ways")
@@ -73,14 +73,14 @@ def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpst
     settings.MODEL_VARIANTS = {
         name: replace(variant, price=DEAR) for name, variant in settings.MODEL_VARIANTS.items()
     }
-    most = str(answers.MAX_TOKENS)
+    most = str(responses.MAX_TOKENS)
     body = next(iter(odd_labels("responses"))).body  # its counts are null
     told = body.replace(b'"input_tokens": null', b'"input_tokens": ' + most.encode())
     told = told.replace(b'"output_tokens": null', b'"output_tokens": ' + most.encode())
     assert told != body
     message = answered(alice, upstream, Odd("usage", most, told))
     assert message["status"] == "complete"
-    assert message["usage"]["input_tokens"] == answers.MAX_TOKENS
+    assert message["usage"]["input_tokens"] == responses.MAX_TOKENS
     assert message["usage"]["cost_usd"] is None
 
 
@@ -88,7 +88,7 @@ def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if a field had been forgotten where answers are read."""
-    monkeypatch.setattr(answers, "MAX_TOKENS", 10**40)
+    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
     huge = next(odd for odd in odd_labels("responses") if odd.value == "huge")
     message = answered(alice, upstream, huge)
     assert (message["status"], message["content"]) == ("complete", SAID)

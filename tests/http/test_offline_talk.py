@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 
-from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.offline_words import INTRODUCTION
-from memory.folding import fold
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline.phrases import INTRODUCTION
+from memory.folding.fold import fold
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.live import Client

@@ -8,11 +8,11 @@ import pytest
 from django_q.models import OrmQ
 
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.policies.numbers import Bounds
 from memory.policies.options import bounds_for
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
 from tests.folding.folds import run

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client as Browser
 
-from chatmemory import row_sizes
+from chatmemory.database import row_sizes
 from conversations.models import Chat, Message
 from memory.models import SummaryRevision
 from tests.admin.rows import add_revision, make_chat

@@ -9,12 +9,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 
+from chatmemory.text.markers import PINS_HEADING
 from conversations.models import Chat, Message
 from memory import services
-from memory.chat_limits import limits_of
-from memory.models import ConversationBrief, Pin
-from memory.pin_models import MAX_CHARS, MOST_PINS
-from memory.quoting import PINS_HEADING
+from memory.briefs import limits_of
+from memory.models import MAX_CHARS, MOST_PINS, ConversationBrief, Pin
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import Turn, begun, error, final, held
 from tests.live import Client

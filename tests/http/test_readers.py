@@ -16,11 +16,12 @@ from django.db import OperationalError
 from django.db.models.functions import Now
 
 from chatmemory.llm.protocol import Reply
-from conversations import following, pollers, services
-from conversations.finishing import Ending, Pending, finish
-from conversations.limits import Limits
+from conversations.accounts.limits import Limits
+from conversations.api import streams
 from conversations.models import ActiveReply, Allowance
-from conversations.services import Begun, TurnRequest
+from conversations.replies import begin, pollers
+from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.finish import Ending, Pending, finish
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import Turn, begun, error, final, held, opened
@@ -33,8 +34,8 @@ MANY = 40
 @pytest.fixture
 def elsewhere(alice: Client) -> Iterator[Turn]:
     """A reply of alice's that another process writes: this test."""
-    asked = TurnRequest(message="Hello", variant=services.default_variant())
-    made = services.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
+    asked = TurnRequest(message="Hello", variant=begin.default_variant())
+    made = begin.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
     assert isinstance(made, Begun)
     ActiveReply.objects.update(owner="elsewhere", lease_expires_at=Now() + timedelta(minutes=5))
     yield Turn(str(made.pending.chat_id), str(made.pending.user_message.pk), str(made.pending.message_id))
@@ -136,7 +137,7 @@ def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUp
 
 
 def test_silence_is_filled_for_all(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.2)
 
     def comments() -> int:
         with alice.http.stream("GET", f"/v1/{elsewhere.path}/stream") as response:

@@ -16,11 +16,11 @@ import pytest
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from conversations.limits import Limits
+from conversations.accounts.limits import Limits
 from conversations.models import Allowance, Chat, Message
 from memory import tasks
 from memory.models import ConversationBrief
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 from tests.factories import add_turns, brief_of, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
 from tests.folding.folds import turn
@@ -303,7 +303,7 @@ def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
 
 
 def test_an_operator_is_not_held_by_a_users_limits(alice: Client, settings: Any) -> None:
-    from memory.requesting import request_resummarize
+    from memory.folding.request import request_resummarize
 
     chat = folded(20)
     use_up(alice, chat)

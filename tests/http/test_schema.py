@@ -12,12 +12,13 @@ import pytest
 from django.core.management import call_command
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from chatmemory import errors, schema_errors
+from chatmemory import errors
+from chatmemory.api.openapi import errors as schema_errors
+from conversations.api.serializers import MessageOut, message_json, streaming_json
 from conversations.models import ActiveReply, Chat, Message
-from conversations.serializers import MessageOut, message_json, streaming_json
+from memory.api.revision_serializers import RevisionOut, revision_json
+from memory.api.serializers import BriefOut, ContextOut, brief_json
 from memory.models import ConversationBrief, SummaryRevision
-from memory.revision_serializers import RevisionOut, revision_json
-from memory.serializers import BriefOut, ContextOut, brief_json
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import MESSAGE_KEYS
 from tests.live import Client, LiveServer

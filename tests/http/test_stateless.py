@@ -14,15 +14,17 @@ import httpx
 import pytest
 from django.db import connection
 
-from chatmemory import apart, db
+from chatmemory.database import executors
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Deadlines, Price
-from conversations import following, generation
+from chatmemory.runtime import threads
+from conversations.api import streams
 from conversations.models import ActiveReply, Chat, Message
+from conversations.replies import generation
+from memory.folding.stateless import Patience
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
-from memory.summarizing import Patience
 from tests.conftest import wait_for
 from tests.fakes.behaviours import Behaviour
 from tests.fakes.scripted import KeepingModel
@@ -52,7 +54,7 @@ def nothing_is_stored(house: None) -> Iterator[None]:
     yield
     for model in (Chat, Message, ActiveReply, SummaryRevision):
         assert not model._default_manager.exists()
-    wait_for(lambda: apart._room._value == apart.AT_ONCE)
+    wait_for(lambda: threads._room._value == threads.AT_ONCE)
 
 
 def ask(client: Client, **fields: Any) -> httpx.Response:
@@ -183,7 +185,7 @@ def test_who_waits_for_the_whole_answer_and_leaves_ends_it_too(alice: Client, up
 def test_silence_is_filled_with_comments(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.05)
     held(upstream)
     with alice.http.stream("POST", f"/v1/{ASK}", json={"messages": TALK}) as response:
         assert response.headers["cache-control"] == "no-store, no-transform"
@@ -339,7 +341,7 @@ def test_who_leaves_pays_for_no_further_call(
     wait_for(lambda: upstream.held("complete") == 1)
     assert noticed.wait(10)
     upstream.release("complete")
-    wait_for(lambda: apart._room._value == apart.AT_ONCE)
+    wait_for(lambda: threads._room._value == threads.AT_ONCE)
     assert len(upstream.requests) == 1
 
 
@@ -347,7 +349,7 @@ def test_too_many_at_once_are_sent_away(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(apart, "_room", threading.Semaphore(0))
+        patched.setattr(threads, "_room", threading.Semaphore(0))
         answer = summarize(alice)
     error(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "5"
@@ -403,7 +405,7 @@ def test_neither_waits_for_a_writer_where_nothing_is_counted(
         pytest.skip("elsewhere, readers and writers are the same threads")
     settings.RATE_LIMITS = False
     gate = threading.Event()
-    busy = asyncio.run_coroutine_threadsafe(db.write(gate.wait, 20), live._server.loop)
+    busy = asyncio.run_coroutine_threadsafe(executors.write(gate.wait, 20), live._server.loop)
     assert call(alice).status_code == 200
     gate.set()
     assert busy.result(10)

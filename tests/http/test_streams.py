@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from chatmemory import db, door
-from conversations import following
+from chatmemory.api import async_view
+from chatmemory.database import executors
+from conversations.api import streams as following
 from conversations.models import ActiveReply, Message
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
@@ -72,8 +73,8 @@ def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
 ) -> None:
     gate = threading.Event()
     busy = [
-        asyncio.run_coroutine_threadsafe(db.write(gate.wait, 20), live._server.loop)
-        for _ in range(db._writer()._max_workers)
+        asyncio.run_coroutine_threadsafe(executors.write(gate.wait, 20), live._server.loop)
+        for _ in range(executors._writer()._max_workers)
     ]
     host, port = live.url.removeprefix("http://").split(":")
     body = b'{"message": "gone at once"}'
@@ -83,7 +84,7 @@ def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
     )
     with socket.create_connection((host, int(port))) as gone:
         gone.sendall(head.encode() + body)
-        wait_for(lambda: door._serving)
+        wait_for(lambda: async_view._serving)
     wait_for(lambda: not live._server.server_state.connections)
     gate.set()
     assert all(one.result(10) for one in busy)

@@ -17,7 +17,7 @@ from django.test import Client as Browser
 from django.utils import timezone
 from knox.models import AuthToken
 
-from conversations import api_tokens
+from conversations.accounts import api_tokens
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
 from tests.http.talking import begun, error
@@ -191,7 +191,7 @@ def test_no_token_comes_after_the_password_was_changed(
         assert may_go_on.wait(20)
         return found
 
-    monkeypatch.setattr("conversations.account_views.authenticate", slow)
+    monkeypatch.setattr("conversations.api.account.authenticate", slow)
     answers: list[httpx.Response] = []
     body = {"username": "carol", "password": PASSWORD}
     thread = threading.Thread(
@@ -262,7 +262,7 @@ def test_an_expired_token_is_nobodys(alice: Client) -> None:
 def test_looking_a_caller_up_takes_one_statement_however_many_tokens_there_are(
     alice: Client, django_assert_num_queries: Any
 ) -> None:
-    from chatmemory.http import TokenAuthentication
+    from chatmemory.api.http import TokenAuthentication
 
     user = User.objects.get(username="alice")
     for _ in range(50):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 from chatmemory.llm.protocol import Price, Variant
-from memory.lab.keeping import Keeping, Kept
+from memory.lab.conversation import Exchange, Fact, Talk
 from memory.lab.measures import Call, Run, TurnMeasure
 from memory.lab.outcome import Models, Outcome
-from memory.lab.talks import Exchange, Fact, Talk
+from memory.lab.retention import Keeping, Kept
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
 MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Usage
 from memory.lab.billing import Request, bill_of, cached, chained, everything, usage_of, with_folds
-from memory.lab.talks import Exchange, Talk
+from memory.lab.conversation import Exchange, Talk
 from tests.lab.makers import PRICE
 
 

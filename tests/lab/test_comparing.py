@@ -16,15 +16,16 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from conversations import services
 from conversations.models import Chat
-from memory import comparing, tasks
-from memory.comparing import UnderWay, request_comparison
+from conversations.replies import begin
+from memory import tasks
+from memory.lab import comparison as comparing
 from memory.lab import runner
+from memory.lab.comparison import UnderWay, request_comparison
 from memory.lab.runner import LabError
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 from tests.conftest import wait_for
 from tests.factories import add_turn, add_turns, make_chat, make_user
 from tests.fakes.upstream import FakeUpstream
@@ -144,7 +145,7 @@ def test_without_the_plot_library_there_are_tables(chat: Chat, monkeypatch: pyte
 def test_a_long_chat_says_of_how_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "_measured", lambda outcome: {"result": {}})
     pretend(monkeypatch, lambda *args, **more: {})
-    monkeypatch.setattr("memory.lab.stored.MOST_TURNS", 4)
+    monkeypatch.setattr("memory.lab.stored_chat.MOST_TURNS", 4)
     done = compared(talked(6))
     assert (done.turns, done.of_turns) == (4, 6)
 
@@ -202,7 +203,7 @@ def test_a_chat_that_is_deleted_meanwhile_leaves_nothing(
     def delete() -> None:
         try:
             wait_for(lambda: any(Comparison.objects.get().progress.values()), timeout=60)
-            services.delete_chat(chat)
+            begin.delete_chat(chat)
         finally:
             connection.close()
 

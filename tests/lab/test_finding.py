@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.lab.finding import Haystack, as_written
+from memory.lab.retention import Haystack, as_written
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.lab.finding import Haystack
-from memory.lab.keeping import (
+from memory.lab.retention import (
     DISTANCES,
     MOST_THINGS,
+    Haystack,
     Keeping,
     Tally,
     Thing,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.lab.keeping import Tally
 from memory.lab.measures import Call, Run, percentile, summary_of
+from memory.lab.retention import Tally
 from tests.lab.makers import run_of, turn
 
 

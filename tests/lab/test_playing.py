@@ -9,13 +9,13 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
+from memory.lab.conversation import Exchange, Fact, Talk
 from memory.lab.measures import summary_of
-from memory.lab.playing import play
-from memory.lab.talks import Exchange, Fact, Talk
+from memory.lab.replay import play
 from memory.models import ContextRecord, SummaryRevision
 from memory.policies import POLICIES
-from memory.tokens import count_tokens
 from tests import invariants
 from tests.fakes.scripted import KeepingModel, ScriptedModel
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from chatmemory.llm.protocol import Variant
-from memory.lab.keeping import Tally
 from memory.lab.measures import Call
 from memory.lab.plots import NoLibrary, draw
+from memory.lab.retention import Tally
 from tests.lab.makers import MODELS, nothing_kept, outcome_of, run_of, turn
 
 RUNS = [

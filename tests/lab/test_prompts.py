@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Prompt, PromptMessage
-from memory.lab.prompts import memory_text, prompt_tokens, shared_prefix
+from memory.lab.measures import memory_text, prompt_tokens, shared_prefix
 
 MESSAGES = st.lists(
     st.builds(PromptMessage, st.sampled_from(["user", "assistant"]), st.text("ab \n", max_size=9)), max_size=5

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from conversations.interchange import read_chats
+from chatmemory.text.tokens import count_tokens
+from conversations.interchange.read import read_chats
+from memory.lab.conversation import Exchange, Fact, Talk, talk_of
 from memory.lab.quality import SUMMARY_TOKENS, built_in, kept_share, mean_of, quality_of
-from memory.lab.talks import Exchange, Fact, Talk, talk_of
-from memory.tokens import count_tokens
 
 CHATTER = "Well, that is very nice to hear indeed, and I am glad that we talk about it at length today."
 

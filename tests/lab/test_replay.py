@@ -17,8 +17,8 @@ from django.core.management import CommandError, call_command
 
 import conversations
 from memory.lab import runner
+from memory.lab.conversation import Exchange, Talk
 from memory.lab.runner import LabError
-from memory.lab.talks import Exchange, Talk
 from memory.policies import POLICIES
 
 pytestmark = pytest.mark.slow

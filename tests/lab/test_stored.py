@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from conversations.exporting import chat_values, message_values
-from conversations.importing import import_chat
-from conversations.interchange import export_chat_text, read_chats
+from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.read import export_chat_text, read_chats
+from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, Message, Status
 from conversations.quickstart import SAMPLE
-from memory.lab import stored
-from memory.lab.stored import start_of, stored_talk
-from memory.lab.talks import Exchange, talk_of
+from memory.lab import stored_chat
+from memory.lab.conversation import Exchange, talk_of
+from memory.lab.stored_chat import start_of, stored_talk
 from tests.factories import add_turn, make_chat, make_user
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ def test_it_is_what_replay_makes_of_the_export() -> None:
     chat = import_chat(make_user(), replace(sample, messages=(*sample.messages, *called.messages)))
     (exported,) = read_chats("".join(export_chat_text(chat_values(chat), message_values(chat))))
     talk, turns = stored_talk(chat)
-    assert talk == replace(talk_of(exported, stored.NAME), facts=())
+    assert talk == replace(talk_of(exported, stored_chat.NAME), facts=())
     assert len(talk.exchanges) == turns > 40
     assert talk.exchanges[-1].tool_tokens > 0
 
@@ -54,7 +54,7 @@ def test_what_does_not_stand_is_not_played() -> None:
     add_turn(chat, "u6", "a6")
     add_turn(chat, "Is anybody there?", None)
     talk, _ = stored_talk(chat)
-    assert talk.name == stored.NAME
+    assert talk.name == stored_chat.NAME
     assert talk.exchanges == (
         Exchange("u1\n\nu2", "a2"),
         Exchange("u3", "half an ans", cut_off=True),
@@ -66,7 +66,7 @@ def test_of_a_long_chat_the_newest_turns_are_played(monkeypatch: pytest.MonkeyPa
     chat = make_chat()
     for number in range(1, 8):
         add_turn(chat, f"u{number}", f"a{number}")
-    monkeypatch.setattr(stored, "MOST_TURNS", 3)
+    monkeypatch.setattr(stored_chat, "MOST_TURNS", 3)
     assert exchanges(chat) == [("u5", "a5"), ("u6", "a6"), ("u7", "a7")]
     assert stored_talk(chat)[1] == 7
 

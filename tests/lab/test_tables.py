@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from chatmemory.llm.protocol import Variant
-from memory.lab.keeping import Tally
 from memory.lab.measures import Call
 from memory.lab.outcome import Outcome, outcome_to_json
+from memory.lab.retention import Tally
 from memory.lab.tables import Sheet, as_markdown, as_rich, legend_markdown, note_on, recall_sheet, sheets_of
 from tests.lab.makers import MODELS, TALK, nothing_kept, outcome_of, run_of, turn
 

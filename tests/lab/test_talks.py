@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.interchange import read_chats
-from memory.lab.talks import Exchange, Fact, Talk, name_of, talk_of
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from conversations.interchange.read import read_chats
+from memory.lab.conversation import Exchange, Fact, Talk, name_of, talk_of
 
 
 def talk(messages: list[dict[str, Any]], **more: Any) -> Talk:

@@ -7,9 +7,9 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.openai.client import OpenAIModel
+from chatmemory.llm.openai.stream_parser import Style, Terminal
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Variant
-from chatmemory.llm.wire import Style, Terminal
 
 STYLES: list[Style] = ["responses", "chat"]
 KEY = "sk-test-never-in-a-log"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.cleaning import TextCleaner, clean, clip_bytes
+from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
 
 UNITS = ["\0", "\ud83d", "\ude00", "\ud800", "\udfff", "a", "é", "語", "😀", "\n"]
 TEXTS = st.lists(st.sampled_from(UNITS) | st.text(max_size=3)).map("".join)

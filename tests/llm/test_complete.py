@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chatmemory.llm import retrying
+from chatmemory.llm import retry
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage
-from chatmemory.llm.wire import Style
 from tests.fakes.streaming import CLEAN
 from tests.fakes.upstream import FakeUpstream
 from tests.llm.talking import KEY, PROMPT, STYLES, VARIANT, model_at
@@ -23,7 +23,7 @@ TURNS = (
 
 @pytest.fixture(autouse=True)
 def _brisk_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
 
 
 def ask(fake: FakeUpstream, style: Style, prompt: Prompt = PROMPT, *, timeout: float = 10.0) -> Completion:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
-from chatmemory.llm.wire import Style
 from tests.fakes.behaviours import behaviour, pieces_of
 from tests.fakes.cards import CLOSE, OPEN
 from tests.fakes.objects import ANSWERS

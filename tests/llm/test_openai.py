@@ -10,10 +10,10 @@ from contextlib import aclosing
 
 import pytest
 
-from chatmemory.llm import pace
-from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.openai import deadlines as pace
+from chatmemory.llm.openai.client import OpenAIModel
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
-from chatmemory.llm.wire import Style
 from tests.fakes.behaviours import lorem
 from tests.fakes.streaming import CLEAN, wire
 from tests.fakes.upstream import FakeUpstream
@@ -95,7 +95,7 @@ def test_every_misbehaviour_ends_in_time_and_in_one_honest_reply(
 def test_a_reply_that_has_ended_does_not_wait_for_its_connection(
     fake: FakeUpstream, style: Style, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chatmemory.llm.openai.SECONDS_FOR_USAGE", 0.2)
+    monkeypatch.setattr("chatmemory.llm.openai.client.SECONDS_FOR_USAGE", 0.2)
     fake.behave(how, text=TEXT)
     outcome = talk(fake.base_url, style)
     assert outcome.reply.status == ("complete" if how == "stall_after_end" else "incomplete")

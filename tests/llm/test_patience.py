@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from chatmemory.llm.patience import Patience
+from chatmemory.llm.openai.deadlines import Patience
 from chatmemory.llm.protocol import Deadlines
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from chatmemory.llm.openai.requests import request_body
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
-from chatmemory.llm.requests import request_body
-from chatmemory.llm.wire import Style
 
 PROMPT = Prompt(
     (PromptMessage("user", "Hi"), PromptMessage("assistant", "Yes?"), PromptMessage("user", "Well")),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm import failures
-from chatmemory.llm.retrying import TRIES, pause_before_retry, retry_after_in
+from chatmemory.llm.openai import failures
+from chatmemory.llm.retry import TRIES, pause_before_retry, retry_after_in
 
 NOW = 1_700_000_000.0
 

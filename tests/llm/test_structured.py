@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from chatmemory.llm.openai import OpenAIModel
+from chatmemory.llm.openai.client import OpenAIModel
+from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
-from chatmemory.llm.wire import Style
 from tests.fakes.connection import Request
 from tests.fakes.upstream import FakeUpstream
 from tests.llm.talking import PROMPT, STYLES, VARIANT, model_at

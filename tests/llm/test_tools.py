@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.calls import MAX_CHARS
+from chatmemory.llm.openai.reply_reader import ReplyReader
+from chatmemory.llm.openai.requests import request_body
+from chatmemory.llm.openai.stream_parser import MAX_CHARS, Style
 from chatmemory.llm.protocol import Prompt, Reply, Variant
-from chatmemory.llm.reading import ReplyReader
-from chatmemory.llm.requests import request_body
-from chatmemory.llm.wire import Style
-from memory.policies.card import TOOL_NAME, tool_of
+from memory.policies.card.policy import TOOL_NAME, tool_of
 from tests.fakes.speech import Call, End, Speech
 from tests.fakes.upstream import FakeUpstream
 from tests.llm.talking import PROMPT, STYLES, talk

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.llm.openai.reply_reader import ReplyReader
+from chatmemory.llm.openai.stream_parser import Style, Terminal, parser_for
 from chatmemory.llm.protocol import Usage
-from chatmemory.llm.reading import ReplyReader
-from chatmemory.llm.wire import Style, Terminal, parser_for
 from tests.fakes.behaviours import lorem
 from tests.fakes.streaming import wire
 

@@ -30,8 +30,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from knox.models import AuthToken
 
-from chatmemory import children
-from chatmemory.children import Child
+from chatmemory.runtime import processes
+from chatmemory.runtime.processes import Child
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client
 from tests.processes.family import descendants_of, is_alive
@@ -183,7 +183,7 @@ class Product:
     def _start(self, name: str, command: list[str], env: Mapping[str, str], *, patience: float) -> Child:
         name = f"{name}-{len(self.children) + 1}"
         self.children.append(
-            children.start(
+            processes.start(
                 name,
                 command,
                 log=self.folder / f"{name}.log",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memory.quoting import LINES_HEADING, RECALL_HEADING, SUMMARY_HEADING
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.markers import LINES_HEADING, RECALL_HEADING, SUMMARY_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from tests.fakes.connection import Request
 
 CODE = re.compile(r"[A-Z]{2}-\d{4}")

@@ -13,7 +13,7 @@ import pytest
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from chatmemory.children import Child
+from chatmemory.runtime.processes import Child
 from conversations.models import ActiveReply
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, Event, joined

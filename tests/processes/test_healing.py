@@ -13,8 +13,8 @@ from django_q.models import Schedule
 
 from conversations.models import ActiveReply, Chat, Message, Status
 from memory.models import ConversationBrief, SummaryRevision
-from memory.queueing import waiting_tasks
-from memory.sweeping import sweep
+from memory.queue import waiting_tasks
+from memory.worker.sweep import sweep
 from tests.factories import add_turns, make_chat
 from tests.fakes.upstream import FakeUpstream
 from tests.faults import queued

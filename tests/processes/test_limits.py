@@ -15,7 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
 from tests.live import Client, joined

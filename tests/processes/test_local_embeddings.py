@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
+from chatmemory.text.markers import RECALL_HEADING
 from memory.models import ChatEmbeddings, ContextRecord
-from memory.quoting import RECALL_HEADING
 from tests.fakes.upstream import FakeUpstream
 from tests.local_model import minilm
 from tests.processes.harness import Product, wait_for

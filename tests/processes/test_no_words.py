@@ -24,7 +24,7 @@ from django_q.tasks import async_task
 
 from conversations.models import ActiveReply
 from memory.models import ConversationBrief
-from memory.queueing import FOLD_TASK
+from memory.queue import FOLD_TASK
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
 from tests.live import Client
@@ -180,7 +180,7 @@ CRASHES = f"""
 import asyncio, gc, logging, sys, threading, warnings
 import django
 django.setup()
-from chatmemory.observability import tell_of_crashes
+from chatmemory.runtime.logging_config import tell_of_crashes
 tell_of_crashes()
 
 def fail():

@@ -14,12 +14,12 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Message
 from memory.models import ContextRecord, ConversationBrief, Kind, SummaryRevision
 from memory.policies import POLICIES
-from memory.queueing import waiting_tasks
-from memory.sweeping import sweep
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.queue import waiting_tasks
+from memory.worker.sweep import sweep
 from tests.fakes.connection import Request
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, Event

@@ -12,7 +12,7 @@ from django.db import connection
 
 from conversations.models import Message
 from memory.models import ConversationBrief, SummaryRevision
-from memory.queueing import enqueue_fold, waiting_tasks
+from memory.queue import enqueue_fold, waiting_tasks
 from tests.factories import add_turns, make_chat
 from tests.fakes.connection import Request
 from tests.fakes.upstream import FakeUpstream

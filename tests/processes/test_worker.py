@@ -15,8 +15,8 @@ import httpx
 import pytest
 from django.db import connection, transaction
 
-from memory import watches
 from memory.models import ConversationBrief, Watch, WorkerProcess
+from memory.worker import watches
 from tests.fakes.upstream import FakeUpstream
 from tests.faults.table import Tally
 from tests.processes.family import left_of

@@ -6,7 +6,7 @@ import os
 import signal
 from uuid import UUID
 
-from chatmemory.children import Child
+from chatmemory.runtime.processes import Child
 from memory.models import Watch, WorkerProcess
 from tests.factories import add_turns, make_chat
 from tests.processes.family import Family, descendants_of, family_of, is_alive, left_of

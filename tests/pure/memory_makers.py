@@ -9,13 +9,13 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from memory.context import Asked, Context, assemble
+from chatmemory.text.tokens import count_tokens
+from memory.context.fit import Asked, Context, assemble
+from memory.context.plan import Plan
+from memory.context.planner import choose
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.plan import choose
-from memory.planned import Plan
 from memory.policies.protocol import StateSection
-from memory.tokens import count_tokens
-from memory.turns import Turn
 
 NO_QUESTION = Asked()
 

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.offline_reading import CONVERSATION_HEADING, FACTS_HEADING
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline.parse_request import CONVERSATION_HEADING, FACTS_HEADING
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
-from memory.quoting import summarizer_input
-from memory.tokens import count_tokens, load
-from memory.turns import Turn
+from chatmemory.text.markers import summarizer_input
+from chatmemory.text.tokens import count_tokens, load
+from memory.history.turns import Turn
 
 VARIANT = Variant("offline", "offline")
 

@@ -9,7 +9,7 @@ from typing import Any
 from chatmemory.llm.protocol import Completion
 from memory.limits import MemoryLimits
 from memory.policies import State, get_policy
-from memory.policies.progressive import ProgressiveNumbers
+from memory.policies.progressive.policy import ProgressiveNumbers
 from memory.policies.protocol import Answers, Ask
 from tests.pure.memory_makers import make_turn
 

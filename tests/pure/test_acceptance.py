@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
-from memory import acceptance
+from chatmemory.text.tokens import count_tokens
+from memory.folding import answer_checks
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.answers import said, without_unseen
 from memory.policies.protocol import FAULTS, Refusal, State, state_tokens
-from memory.tokens import count_tokens
 from tests.faults.table import Tally
 from tests.untrusted.answers import BRINGS, answer_with
 from tests.untrusted.corpus import HIDERS, LINE_ENDS, LINKS, MARKERS, ORDERS, ORDINARY, REWRITTEN, SAID
@@ -26,7 +26,7 @@ from tests.untrusted.folding import OWN, Step, built_in, faked, recorded, steps,
 
 def refusal_of(before: State, after: State, *shown: str) -> str:
     try:
-        acceptance.check(before, after, shown)
+        answer_checks.check(before, after, shown)
     except Refusal as refusal:
         return refusal.reason
     return ""
@@ -51,7 +51,7 @@ def test_what_nobody_said_is_refused_wherever_it_stands(policy: str, tally: Tall
         made = step(policy, answer_with(policy, text))
         if made is None:
             continue
-        kept = "\n".join(acceptance.texts_of(made.after))
+        kept = "\n".join(answer_checks.texts_of(made.after))
         assert made.refusal in ((reason,) if text in kept else ("", "new_url", "new_instruction")), text
         assert made.refusal or text not in kept
         tally()
@@ -81,7 +81,7 @@ def test_what_was_said_is_taken(policy: str) -> None:
 def test_every_text_of_a_state_is_looked_at(after: State) -> None:
     assert refusal_of(State(), after) == "new_url"
     assert refusal_of(after, after) == ""
-    assert refusal_of(State(), after, *acceptance.texts_of(after)) == ""
+    assert refusal_of(State(), after, *answer_checks.texts_of(after)) == ""
 
 
 def test_what_the_state_before_had_may_stay() -> None:
@@ -98,7 +98,7 @@ def test_each_reason_has_its_sentence() -> None:
 
 @pytest.mark.parametrize("data", [None, 3, "x", [[[]]], {"a": {"b": [None, True, 1.5]}}])
 def test_any_stored_state_can_be_looked_at(data: Any) -> None:
-    assert list(acceptance.strings_in(data)) in ([], ["x"], ["a", "b"])
+    assert list(answer_checks.strings_in(data)) in ([], ["x"], ["a", "b"])
     assert refusal_of(State("{" * 100_000), State("[" * 100_000)) == ""
     assert refusal_of(State("{"), State('{"a": ')) == ""
 
@@ -125,7 +125,7 @@ def test_the_built_in_summarizer_brings_nothing_along(policy: str, said: list[tu
     talk = turns_of((user, reply) for user, reply in said if user or reply)
     for fold in _steps(policy, talk):
         assert fold.refusal == ""
-        assert not any(without_unseen(text) != text for text in acceptance.texts_of(fold.after))
+        assert not any(without_unseen(text) != text for text in answer_checks.texts_of(fold.after))
 
 
 def _steps(policy: str, talk: list[Any]) -> list[Step]:
@@ -157,7 +157,7 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
             continue
         after = made.after
         assert state_tokens(POLICIES[policy], after) <= caps[policy]
-        for kept in acceptance.texts_of(after):
+        for kept in answer_checks.texts_of(after):
             assert without_unseen(kept) == kept
             assert count_tokens(kept) <= caps[policy]
         tally()

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.analysis import LONGEST_TERM, passages, terms
-from memory.highlights import highlights
-from memory.stored_terms import HASH_CHARS, MOST_TERMS, hashed, stored_terms
-from memory.tokens import count_tokens
+from chatmemory.text.tokens import count_tokens
+from memory.recall.analysis.highlights import highlights
+from memory.recall.analysis.terms import (
+    HASH_CHARS,
+    LONGEST_TERM,
+    MOST_TERMS,
+    hashed,
+    passages,
+    stored_terms,
+    terms,
+)
 from tests.pure.memory_makers import long_texts
 
 texts = st.one_of(st.text(max_size=300), long_texts)

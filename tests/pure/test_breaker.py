@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.breaker import FAILURES, REST_SECONDS, Breaker
+from chatmemory.llm.retry import FAILURES, REST_SECONDS, Breaker
 
 
 def broken(at: float = 100.0) -> Breaker:

@@ -8,8 +8,8 @@ import pytest
 
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
-from memory.policies.by_hand import edited, parts_of
-from memory.policies.hand_parts import BadEdit
+from memory.policies.editing.editors import edited, parts_of
+from memory.policies.editing.fields import BadEdit
 
 LIMITS = MemoryLimits()
 STATES: dict[str, State] = {

@@ -10,26 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from memory.context import Asked, hash_prompt
+from chatmemory.text.markers import is_marker
+from chatmemory.text.salience import outline
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit import Asked, hash_prompt
+from memory.context.lines import OUTLINE_COST, OUTLINE_TOKENS, outline_sections
+from memory.context.plan import Plan
 from memory.limits import MemoryLimits
-from memory.outlines import OUTLINE_COST, OUTLINE_TOKENS, outline_sections
-from memory.planned import Plan
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
-from memory.policies.card import (
-    TOOL_NAME,
-    CardRequest,
-    request_of,
-    told_by_reply,
-    tool_of,
-)
-from memory.policies.card_stream import CardStream
-from memory.policies.cards import Card, CardNumbers, is_card
+from memory.policies.card.card import Card, CardNumbers, is_card
+from memory.policies.card.policy import TOOL_NAME, CardRequest, request_of, told_by_reply, tool_of
+from memory.policies.card.stream import CardStream
 from memory.policies.protocol import Ask, Fault
-from memory.quoting import is_marker
-from memory.salience import outline
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
 from tests.pure.memory_makers import context_of, make_turn, plan_of, turn_of
 
 LIMITS = MemoryLimits()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from chatmemory.llm import offline
-from memory.policies.card_stream import BLOCK_CHARS, CARD_CLOSE, CARD_OPEN, SPACE_CHARS, CardStream
+from chatmemory.llm.offline import model
+from memory.policies.card.stream import BLOCK_CHARS, CARD_CLOSE, CARD_OPEN, SPACE_CHARS, CardStream
 
 GOOD = '{"goal":"Master vibrato"}'
 BETTER = '{"goal":"Play in tune"}'
@@ -134,4 +134,4 @@ def test_an_endless_block_takes_little_room_and_ends_where_it_ends(step: int) ->
 
 
 def test_the_built_in_model_writes_the_same_tags() -> None:
-    assert (offline.CARD_OPEN, offline.CARD_CLOSE) == (CARD_OPEN, CARD_CLOSE)
+    assert (model.CARD_OPEN, model.CARD_CLOSE) == (CARD_OPEN, CARD_CLOSE)

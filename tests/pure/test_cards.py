@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.policies.cards import (
+from chatmemory.text.tokens import count_tokens
+from memory.policies.card.card import (
     LAST_RESORT,
     MOST_STEPS,
     Card,
@@ -25,7 +26,6 @@ from memory.policies.cards import (
 )
 from memory.policies.numbers import bounds_of
 from memory.policies.protocol import Refusal
-from memory.tokens import count_tokens
 from tests.pure.memory_makers import words
 
 NUMBERS = CardNumbers()

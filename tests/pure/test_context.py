@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import Asked, Context, hash_prompt, prompt_messages, rebuild
+from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit import Asked, Context, hash_prompt, prompt_messages, rebuild
+from memory.context.plan import Plan
+from memory.context.sources import Source
+from memory.history.turns import CUT_OFF, Turn
 from memory.limits import MemoryLimits
-from memory.planned import Plan
 from memory.policies import State, get_policy
 from memory.policies.protocol import StateSection
-from memory.quoting import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
-from memory.sources import Source
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import CUT_OFF, Turn
 from tests.pure.memory_makers import (
     all_limits,
     chats,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memory.contradictions import Stated, replaces, taken_back
-from memory.standing_instructions import Kind, statements
+from memory.pins.contradictions import Stated, replaces, taken_back
+from memory.pins.detect import Kind, statements
 
 
 def stated(text: str) -> Stated:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import Asked, rebuild
-from memory.control_tokens import disarm
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit import Asked, rebuild
+from memory.context.plan import Plan
+from memory.context.sources import Source
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.planned import Plan
 from memory.policies.protocol import StateSection
-from memory.sources import Source
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn
 from tests.pure.memory_makers import all_limits, chats, context_of, long_texts, make_turn, texts, with_texts
 from tests.untrusted.corpus import CONTROL_TOKENS
 

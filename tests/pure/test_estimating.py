@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Price, Variant
-from memory.estimating import Estimate, Span, bites_of, estimate
+from memory.folding.estimate import Estimate, Span, bites_of, estimate
+from memory.history.turns import Turn, take_bite
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
-from memory.turns import Turn, take_bite
 from tests.pure.memory_makers import turn_of
 
 BITE = 6000

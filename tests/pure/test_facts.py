@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.policies.facts import (
+from chatmemory.text.markers import FACTS_HEADING, is_marker
+from chatmemory.text.tokens import count_tokens, load
+from memory.policies.hierarchical.facts import (
     CATEGORIES,
     KEY_CHARS,
     MOST_TOLD,
@@ -20,8 +22,6 @@ from memory.policies.facts import (
     stored_facts,
     told_in,
 )
-from memory.quoting import FACTS_HEADING, is_marker
-from memory.tokens import count_tokens, load
 
 load()  # once, here, rather than within the deadline of whichever property runs first
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Price
-from memory.figures import CountedReply, ago, days_until, saved_of, short, sums_of, usd
+from memory.usage.figures import CountedReply, ago, days_until, saved_of, short, sums_of, usd
 
 PRICE = Price(Decimal("1.25"), Decimal("0.125"), Decimal(10))
 REPLY = CountedReply(

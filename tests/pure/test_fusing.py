@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.fusing import WEIGHT, Near, fuse
-from memory.ranking import FURTHER, Indexed, Lengths, Ranked
+from memory.recall.ranking import FURTHER, WEIGHT, Indexed, Lengths, Near, Ranked, fuse
 
 SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
 ALIKE = Lengths(10.0, 10.0)

@@ -10,14 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from chatmemory.llm.cleaning import clean
-from chatmemory.llm.offline import OfflineModel
-from chatmemory.llm.offline_reading import read_messages
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline.parse_request import read_messages
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.text.cleaning import clean
+from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.tokens import count_tokens, load
+from memory.history.turns import CUT_OFF, Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond
-from memory.policies.facts import CATEGORIES, Fact, facts_text, stored_facts
-from memory.policies.hierarchical import (
+from memory.policies.hierarchical.facts import CATEGORIES, Fact, facts_text, stored_facts
+from memory.policies.hierarchical.policy import (
     ANSWER_TOKENS,
     SCHEMA,
     HierarchicalNumbers,
@@ -26,9 +29,6 @@ from memory.policies.hierarchical import (
     stored_pieces,
 )
 from memory.policies.protocol import JSON, Ask, Fault
-from memory.quoting import FACTS_HEADING, SUMMARY_HEADING, is_marker
-from memory.tokens import count_tokens, load
-from memory.turns import CUT_OFF, Turn, assistant_text
 from tests.pure.memory_makers import chats, make_turn, turn_of, words
 
 load()  # once, here, rather than within the deadline of whichever property runs first

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory.policies.data_reading import read
-from memory.policies.important_data import (
+from chatmemory.text.tokens import count_tokens
+from memory.policies.progressive.important_data import (
     GIVES_WAY,
     KINDS,
     LISTS,
@@ -18,7 +18,7 @@ from memory.policies.important_data import (
     rendered,
     within,
 )
-from memory.tokens import count_tokens
+from memory.policies.progressive.important_data_json import read
 
 A = "https://a.example"
 EMPTY = ImportantData().to_json()

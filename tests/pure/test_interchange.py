@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversations.formats.values import Status
-from conversations.interchange import (
+from conversations.interchange.read import (
     FormatError,
     FormatName,
     ImportedChat,
@@ -24,6 +23,7 @@ from conversations.interchange import (
     export_chat_text,
     read_chats,
 )
+from conversations.interchange.values import Status
 
 HELLO = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi there"}]
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.text.markers import is_marker, parse_summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Refusal, State, counts_of, get_policy, is_due, turns_beyond
 from memory.policies.interval import OPENING, IntervalNumbers, set_apart, without_opening
 from memory.policies.protocol import Ask, Fault
-from memory.quoting import is_marker, parse_summarizer_input
-from memory.tokens import count_tokens
-from memory.turns import Turn
 from tests.pure.memory_makers import chats, context_of, long_texts, make_turn, turn_of, words
 
 LIMITS = MemoryLimits()

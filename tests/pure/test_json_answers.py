@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.policies.json_answers import MAX_CHARS, object_in
+from memory.policies.answers import MAX_CHARS, object_in
 from memory.policies.protocol import Refusal
 
 values: Any = st.recursive(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.limits import DAY, HOUR, MINUTE, SOON, Limits, Refusal, Spent, Taken, Window
+from conversations.accounts.limits import DAY, HOUR, MINUTE, SOON, Limits, Refusal, Spent, Taken, Window
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)

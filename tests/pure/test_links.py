@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.links import KnownLinks, links_in
+from chatmemory.text.links import KnownLinks, links_in
 from tests.untrusted.corpus import LINKS, ORDINARY, REWRITTEN, SAID
 
 URLS = st.from_regex(

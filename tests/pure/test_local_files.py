@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import environment as env
+from chatmemory import env
 from chatmemory.llm import local_files
 from chatmemory.llm.local_files import LocalModelError, files_of
 

@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
-from memory.confusables import CONFUSABLES
-from memory.lookalikes import looks
+from chatmemory.text.confusable_characters import CONFUSABLES
+from chatmemory.text.confusables import looks
 
 
 @pytest.mark.parametrize("plain", CONFUSABLES)

@@ -14,14 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatmemory.llm.extract import LONGEST_SENTENCE, digest, on_question, sentences
-from chatmemory.llm.offline import (
-    CARD_BEFORE,
-    CARD_CLOSE,
-    CARD_OPEN,
-    OfflineModel,
-)
-from chatmemory.llm.offline_words import FOUND, INTRODUCTION, NOTHING
+from chatmemory.llm.offline.extract import LONGEST_SENTENCE, digest, on_question, sentences
+from chatmemory.llm.offline.model import CARD_BEFORE, CARD_CLOSE, CARD_OPEN, OfflineModel
+from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING
 from chatmemory.llm.protocol import (
     ChatModel,
     Completion,
@@ -34,9 +29,9 @@ from chatmemory.llm.protocol import (
     Tool,
     Variant,
 )
-from memory.quoting import LINES_HEADING, SUMMARY_HEADING, summarizer_input
-from memory.tokens import count_tokens
-from memory.turns import StoredMessage, Turn, take_bite, to_turns
+from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING, summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from tests.pure.offline_makers import ANY_TEXT, SAYINGS, VARIANT, ask, turn, turns_input
 
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "

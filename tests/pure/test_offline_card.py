@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from chatmemory.llm.offline_card import CARD_TOKENS, Card, card_texts, read_card
-from memory.tokens import count_tokens
+from chatmemory.llm.offline.card import CARD_TOKENS, Card, card_texts, read_card
+from chatmemory.text.tokens import count_tokens
 from tests.pure.offline_makers import PAIRS, TEXTS, ask, turns_input
 
 MOST = {"decisions": 5, "open_q": 4, "constraints": 3, "techniques": 6}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline_cues import (
+from chatmemory.llm.offline.cues import (
     clause,
     decided,
     goal,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline_data import EMPTY
-from memory.tokens import count_tokens
+from chatmemory.llm.offline.important_data import EMPTY
+from chatmemory.text.tokens import count_tokens
 from tests.pure.offline_makers import PAIRS, TEXTS, ask, turns_input
 
 SEED = (

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatmemory.llm.extract import sentences
-from chatmemory.llm.offline_facts import NARRATIVE_TOKENS
-from memory.tokens import count_tokens
+from chatmemory.llm.offline.extract import sentences
+from chatmemory.llm.offline.facts import NARRATIVE_TOKENS
+from chatmemory.text.tokens import count_tokens
 from tests.pure.offline_makers import PAIRS, TEXTS, ask, messages_input
 
 CATEGORIES = {"ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", "GENERAL"}

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline_json import cost, dumps, fit, take
-from memory.tokens import count_tokens
+from chatmemory.llm.offline.bounded_json import cost, dumps, fit, take
+from chatmemory.text.tokens import count_tokens
 
 TEXTS = st.lists(st.text(max_size=40), max_size=20)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from chatmemory.llm.offline_keys import content_words, named_values, state_of
+from chatmemory.llm.offline.value_names import content_words, named_values, state_of
 from tests.pure.offline_makers import TEXTS
 
 

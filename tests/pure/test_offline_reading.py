@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.offline_reading import READ_CHARS, READ_CHARS_EACH, read_messages, read_turns, talk_of
-from chatmemory.llm.offline_words import FOUND, NOTHING
+from chatmemory.llm.offline.parse_request import (
+    READ_CHARS,
+    READ_CHARS_EACH,
+    read_messages,
+    read_turns,
+    talk_of,
+)
+from chatmemory.llm.offline.phrases import FOUND, NOTHING
 from tests.pure.offline_makers import messages_input, turns_input
 
 WORDS = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.orders import KnownOrders
+from chatmemory.text.injections import KnownOrders
 from tests.untrusted.corpus import DOUBLES, MARKERS, ORDERS, ORDINARY, VARIANTS
 
 TALK = "I like tea. The rules of the house are strict; the system is old. Please send the instructions."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.llm.pace import LONGEST_SECONDS, READS_A_SECOND, pause_between_reads
+from chatmemory.llm.openai.deadlines import LONGEST_SECONDS, READS_A_SECOND, pause_between_reads
 
 
 @pytest.mark.parametrize("streams", [0, 1, 20, 49])

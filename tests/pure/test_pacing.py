@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.pacing import MAX_BACKOFF_SECONDS, Standing, Step, Work, backoff_seconds, next_step
+from memory.folding.schedule import MAX_BACKOFF_SECONDS, Standing, Step, Work, backoff_seconds, next_step
 
 UPSTREAM, BUILTIN = False, True
 standings = st.builds(

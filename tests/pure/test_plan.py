@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory import lines
-from memory.excerpts import excerpt_of
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context import lines
+from memory.context.lines import MERGED_TOKENS, line_cost, lines_head_cost, merged_text
+from memory.context.plan import Merged, Plan, Quote
+from memory.context.planner import MIN_NEWEST
+from memory.context.verbatim import turn_cost
+from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
-from memory.lines import MERGED_TOKENS, line_cost, lines_head_cost, merged_text
-from memory.plan import MIN_NEWEST
-from memory.planned import Merged, Plan, Quote
 from memory.policies.protocol import StateSection
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn
-from memory.verbatim import turn_cost
+from memory.recall.excerpts import excerpt_of
 from tests.pure.memory_makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
 from tests.pure.recall_makers import said_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chatmemory.llm.extract import LONGEST_SENTENCE, prose
-from chatmemory.llm.points import (
+from chatmemory.llm.offline.extract import LONGEST_SENTENCE, prose
+from chatmemory.llm.offline.points import (
     LEAD_TOKENS,
     Piece,
     is_fragment,
@@ -16,7 +16,7 @@ from chatmemory.llm.points import (
     plain_words,
     points,
 )
-from memory.tokens import count_tokens
+from chatmemory.text.tokens import count_tokens
 from tests.pure.offline_makers import TEXTS
 
 PLENTY = 500

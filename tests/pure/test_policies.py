@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
+from chatmemory.text.markers import SUMMARY_HEADING, is_marker
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import (
     MANY_TURNS,
@@ -27,9 +30,6 @@ from memory.policies import (
 )
 from memory.policies.protocol import Fault
 from memory.policies.window import before_window
-from memory.quoting import SUMMARY_HEADING, is_marker
-from memory.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.turns import Turn
 from tests.pure.memory_makers import make_turn, plan_of, turn_of, words
 
 LIMITS = MemoryLimits()

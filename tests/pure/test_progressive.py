@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.text.markers import parse_summarizer_input
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State, counts_of, is_due, state_tokens, turns_beyond
-from memory.policies.data_prompts import BOTH_SCHEMA, DATA_SCHEMA
-from memory.policies.important_data import KINDS
-from memory.policies.progressive import (
+from memory.policies.progressive.important_data import KINDS
+from memory.policies.progressive.policy import (
     DATA_HEADING,
     HEADS,
     MOST_WINDOW_TURNS,
@@ -23,10 +25,8 @@ from memory.policies.progressive import (
     summary_cap,
     target_words,
 )
+from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA
 from memory.policies.window import window_of
-from memory.quoting import parse_summarizer_input
-from memory.tokens import count_tokens
-from memory.turns import Turn
 from tests.pure.memory_makers import chats, make_turn, turn_of, words
 from tests.pure.progressive_makers import (
     KNOWN,

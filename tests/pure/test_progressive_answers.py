@@ -7,20 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.text.tokens import count_tokens
 from memory.limits import MemoryLimits
 from memory.policies import (
     Refusal,
     State,
 )
-from memory.policies.important_data import MOST_ITEMS
-from memory.policies.progressive import (
-    folds_of,
-    summary_cap,
-)
+from memory.policies.progressive.important_data import MOST_ITEMS
+from memory.policies.progressive.policy import folds_of, summary_cap
 from memory.policies.protocol import Fault
-from memory.tokens import count_tokens
 from tests.pure.memory_makers import make_turn, words
 from tests.pure.progressive_makers import (
     KNOWN,

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
+from chatmemory.text.markers import is_marker
+from chatmemory.text.tokens import count_tokens
 from memory.policies import Refusal, State
-from memory.policies.important_data import KINDS
-from memory.policies.progressive import folds_of, summary_cap
+from memory.policies.progressive.important_data import KINDS
+from memory.policies.progressive.policy import folds_of, summary_cap
 from memory.policies.window import window_of
-from memory.quoting import is_marker
-from memory.tokens import count_tokens
 from tests.pure.memory_makers import context_of, long_texts, turn_of
 from tests.pure.progressive_makers import (
     KNOWN,

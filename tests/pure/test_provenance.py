@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.folding.provenance import Survey, retained_in, source_hash
+from memory.history.turns import Turn
 from memory.policies import State, get_policy
-from memory.provenance import Survey, retained_in, source_hash
-from memory.turns import Turn
 
 CHUNKED = get_policy("chunked")
 EMPTY = Turn(1, 2, "", "", False, 0, 0, (), None)

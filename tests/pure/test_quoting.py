@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.quoting import is_marker, parse_summarizer_input, quote_markers, summarizer_input
-from memory.sources import Source, render_sources
-from memory.turns import CUT_OFF, Turn, assistant_text
+from chatmemory.text.markers import is_marker, parse_summarizer_input, quote_markers, summarizer_input
+from memory.context.sources import Source, render_sources
+from memory.history.turns import CUT_OFF, Turn, assistant_text
 from tests.untrusted.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 
 hostile = st.lists(

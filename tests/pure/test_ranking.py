@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory.excerpts import Said
-from memory.finds import places, said_together, weigh, with_places
-from memory.questions import MOST_TERMS, read_question
-from memory.ranking import Indexed, Lengths, Ranked, Size, closest, rank
-from memory.recalling import WIDER, excerpts, looked_at, worth_showing
-from memory.stored_terms import stored_terms
-from memory.tokens import count_tokens
+from chatmemory.text.tokens import count_tokens
+from memory.recall.analysis.terms import stored_terms
+from memory.recall.candidates import places, said_together, weigh, with_places
+from memory.recall.excerpts import Said
+from memory.recall.query import MOST_TERMS, read_question
+from memory.recall.ranking import (
+    WIDER,
+    Indexed,
+    Lengths,
+    Ranked,
+    Size,
+    closest,
+    excerpts,
+    looked_at,
+    rank,
+    worth_showing,
+)
 from tests.folding.folds import WORDS
 from tests.pure.recall_makers import said_of
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.context import Asked, Context, assemble, rebuild
-from memory.excerpts import Excerpt, Said, excerpt_of, render_excerpts
+from chatmemory.text.markers import RECALL_HEADING, is_marker
+from memory.context.fit import Asked, Context, assemble, rebuild
+from memory.context.plan import Plan, Quote
+from memory.context.planner import choose
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.plan import choose
-from memory.planned import Plan, Quote
 from memory.policies.protocol import StateSection
-from memory.quoting import RECALL_HEADING, is_marker
-from memory.turns import Turn
+from memory.recall.excerpts import Excerpt, Said, excerpt_of, render_excerpts
 from tests.pure.memory_makers import (
     all_limits,
     chats,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.salience import LIST_CAP, make_line, outline, retained, spans
-from memory.tokens import count_tokens
-from memory.turns import CUT_OFF
+from chatmemory.text.salience import LIST_CAP, make_line, outline, retained, spans
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import CUT_OFF
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 WORDS = st.sampled_from(

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.orders import KnownOrders
-from memory.policies import POLICIES, State
-from memory.policies.cards import Card
-from memory.quoting import is_marker
-from memory.shortfall import (
+from chatmemory.text.injections import KnownOrders
+from chatmemory.text.markers import is_marker
+from memory.folding.answer_checks import (
     AGAIN,
     END_AGAIN,
     LONGEST_NAMED,
@@ -23,7 +21,9 @@ from memory.shortfall import (
     wanting,
     without_again,
 )
-from memory.turns import Turn
+from memory.history.turns import Turn
+from memory.policies import POLICIES, State
+from memory.policies.card.card import Card
 from tests.untrusted.corpus import ORDERS
 from tests.untrusted.folding import turns_of
 

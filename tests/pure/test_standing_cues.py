@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.standing_cues import Words, openings
-from memory.standing_wordings import LANGUAGES
+from memory.pins.wordings.cues import Words, openings
+from memory.pins.wordings.english import LANGUAGES
 from tests.pure import test_standing_instructions as told
 
 SAMPLES = Path(__file__).resolve().parents[2] / "conversations" / "samples"

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.standing_instructions import LOOKED_AT, MOST, WHOLE, Kind, Statement, statements
+from memory.pins.detect import LOOKED_AT, MOST, WHOLE, Kind, Statement, statements
 
 INSTRUCTIONS = [
     "Always answer in metric units.",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory import tokens
-from memory.tokens import RanksError, clip_end, clip_middle, count_tokens, load
+from chatmemory.text import tokens
+from chatmemory.text.tokens import RanksError, clip_end, clip_middle, count_tokens, load
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 BITS = st.sampled_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory.vigil import LONGEST_PAUSE, Facts, Patience, Step, Vigil, pause_before_start
+from memory.worker.liveness import LONGEST_PAUSE, Facts, Patience, Step, Vigil, pause_before_start
 
 PATIENCE = Patience(every=5, answer=30, start=60)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.worddiff import MOST_WORDS, Piece, word_diff
+from chatmemory.text.word_diff import MOST_WORDS, Piece, word_diff
 
 words = st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
 long_words = st.lists(st.sampled_from([f"w{n} " for n in range(40)]), min_size=600, max_size=900).map("".join)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from conversations import generation
+from conversations.replies import generation
 from tests.conftest import wait_for
 from tests.invariants import check_all
 

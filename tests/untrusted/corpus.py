@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from memory import quoting
-from memory.policies import progressive
+from chatmemory.text import markers
+from memory.policies.progressive import policy
 
 MARKERS: Final = (
     "=== EXISTING_SUMMARY ===",
@@ -39,15 +39,15 @@ MARKERS: Final = (
     "Previous response outline: x",
     "<|im_start|>system",
     "<|endoftext|>",
-    progressive.DATA_HEADING,
-    progressive.SUMMARY_HEADING,
+    policy.DATA_HEADING,
+    policy.SUMMARY_HEADING,
     "[RECENT MESSAGES]",
-    quoting.SUMMARY_HEADING,
-    quoting.FACTS_HEADING,
-    quoting.LINES_HEADING,
-    quoting.SOURCES_HEADING,
-    quoting.RECENT_HEADING,
-    quoting.PINS_HEADING,
+    markers.SUMMARY_HEADING,
+    markers.FACTS_HEADING,
+    markers.LINES_HEADING,
+    markers.SOURCES_HEADING,
+    markers.RECENT_HEADING,
+    markers.PINS_HEADING,
 )
 """Each is our own marker, a seed's heading, a role, or a model's own token, at the beginning of a line."""
 

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from chatmemory.llm.offline import OfflineModel
+from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
-from conversations.interchange import read_chats
-from memory import acceptance
+from chatmemory.text.tokens import count_tokens
+from conversations.interchange.read import read_chats
+from memory.folding import answer_checks
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
 from memory.policies.protocol import Policy, Refusal, State
-from memory.tokens import count_tokens
-from memory.turns import Turn
 from tests.fakes.scripted import tell
 
 OWN = Path(__file__).resolve().parents[2] / "conversations" / "samples"
@@ -44,7 +44,7 @@ class Step:
     def refusal(self) -> str:
         """Why the gate refuses it; "" where it does not."""
         try:
-            acceptance.check(self.before, self.after, acceptance.said_in(self.turns))
+            answer_checks.check(self.before, self.after, answer_checks.said_in(self.turns))
         except Refusal as refusal:
             return refusal.reason
         return ""

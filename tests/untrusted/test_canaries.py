@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of
 from tests.fakes.behaviours import lorem
 from tests.fakes.upstream import FakeUpstream

@@ -12,10 +12,10 @@ import pytest
 from django.contrib.auth.models import User
 
 from chatmemory.llm import registry
+from chatmemory.text.control_tokens import disarm
 from conversations.models import Chat, Message
-from memory.control_tokens import disarm
+from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.connection import Request

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.fakes.behaviours import lorem
 from tests.fakes.upstream import FakeUpstream
 from tests.folding.folds import run

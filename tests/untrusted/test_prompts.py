@@ -16,15 +16,15 @@ from django.contrib.auth.models import User
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
+from chatmemory.text.confusables import looks
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.markers import is_marker, parse_summarizer_input, quote_markers
 from conversations.models import Chat
-from memory.control_tokens import disarm
-from memory.lookalikes import looks
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.policies.cards import is_card
+from memory.policies.card.card import is_card
 from memory.policies.protocol import State
-from memory.quoting import is_marker, parse_summarizer_input, quote_markers
-from memory.shortfall import AGAIN, END_AGAIN, without_again
 from tests.factories import add_turns, make_chat
 from tests.fakes.behaviours import Behaviour
 from tests.fakes.connection import Request

@@ -17,9 +17,9 @@ from django.urls import reverse
 
 from conversations.models import Chat
 from memory import services
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from memory.requesting import request_resummarize
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.upstream import FakeUpstream

@@ -16,8 +16,8 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.observability import logging_config
-from chatmemory.terminal import plain, plain_json, plain_lines
+from chatmemory.runtime.escape import plain, plain_json, plain_lines
+from chatmemory.runtime.logging_config import logging_config
 from conversations.models import Chat, Message
 from tests.factories import add_turns, make_chat
 from tests.live import Client

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from knox.models import AuthToken
 
-from conversations.management.asking import user_named
+from conversations.management.prompts import user_named
 
 MAX_DAYS = 36_500
 """A hundred years; a larger number is a slip."""

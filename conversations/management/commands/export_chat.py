@@ -11,9 +11,9 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.terminal import plain
-from conversations.exporting import chat_values, message_values
-from conversations.interchange import export_chat_text
+from chatmemory.runtime.escape import plain
+from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.read import export_chat_text
 from conversations.models import Chat
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.terminal import plain
-from conversations import erasing
-from conversations.management.asking import confirmed, progress_bar
+from chatmemory.runtime.escape import plain
+from conversations import erasure
+from conversations.management.prompts import confirmed, progress_bar
 
 
 class Command(BaseCommand):
@@ -24,11 +24,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"There is no user {name}.")
-        chats, messages = erasing.what_is_theirs(user)
+        chats, messages = erasure.what_is_theirs(user)
         told = f"{name} with {chats} chats and {messages} messages"
         if not (options["yes"] or confirmed(f"Erase {told}?", self.stdout)):
             raise CommandError("Nothing was done.")
-        erasing.request_erasure(user.pk)
+        erasure.request_erasure(user.pk)
         with progress_bar("Erasing", chats, self.stderr) as advance:
-            erasing.erase(user.pk, tell=advance)
+            erasure.erase(user.pk, tell=advance)
         return f"Erased: {told}."

@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
-from chatmemory.terminal import plain
-from conversations.importing import check_chat, import_chat
-from conversations.interchange import FORMATS, FormatName, ImportedChat
-from conversations.management.asking import chats_in, progress_bar, user_named
+from chatmemory.runtime.escape import plain
+from conversations.interchange.read import FORMATS, FormatName, ImportedChat
+from conversations.interchange.to_rows import check_chat, import_chat
+from conversations.management.prompts import chats_in, progress_bar, user_named
 from conversations.models import Chat
 
 

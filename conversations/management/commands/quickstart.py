@@ -19,10 +19,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
-from chatmemory import children
-from chatmemory.children import Child
 from chatmemory.llm import registry
-from chatmemory.terminal import plain
+from chatmemory.runtime import processes
+from chatmemory.runtime.escape import plain
+from chatmemory.runtime.processes import Child
 from conversations import quickstart
 from conversations.quickstart import Prepared
 
@@ -82,7 +82,7 @@ class Command(BaseCommand):
             self.stdout.flush()
             _watch(running, stopped)
         finally:
-            children.end(running)
+            processes.end(running)
         self.stdout.write("Ended.")
 
 
@@ -141,7 +141,7 @@ def _worker() -> Child:
 def _start(name: str, command: list[str], patience: float) -> Child:
     env = {"LOG_FORMAT": "console", **os.environ, "PLAYGROUND": _mode(), "PYTHONUNBUFFERED": "1"}
     log = quickstart.folder() / "log" / f"{name}.log"
-    return children.start(
+    return processes.start(
         name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience, is_tied=True
     )
 

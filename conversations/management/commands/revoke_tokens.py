@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from chatmemory.terminal import plain
-from conversations import api_tokens
+from chatmemory.runtime.escape import plain
+from conversations.accounts import api_tokens
 
 
 class Command(BaseCommand):

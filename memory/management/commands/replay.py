@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from chatmemory.llm import registry
-from chatmemory.terminal import plain
-from conversations.interchange import FORMATS, FormatName
-from conversations.management.asking import chats_in
+from chatmemory.runtime.escape import plain
+from conversations.interchange.read import FORMATS, FormatName
+from conversations.management.prompts import chats_in
 from memory.lab import plots, runner
+from memory.lab.conversation import Talk, name_of, talk_of
 from memory.lab.outcome import Models, Outcome, outcome_to_json
 from memory.lab.runner import LabError, Tell
 from memory.lab.tables import as_rich, note_on, sheets_of
-from memory.lab.talks import Talk, name_of, talk_of
 from memory.policies import POLICIES
 from memory.policies.options import bounds_for, wrong_in
 

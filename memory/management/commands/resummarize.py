@@ -12,17 +12,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from chatmemory.errors import ChatMemoryError
-from chatmemory.terminal import plain
-from conversations.management.asking import progress_bar
+from chatmemory.runtime.escape import plain
+from conversations.management.prompts import progress_bar
 from conversations.models import Chat
-from conversations.services import update_chat
-from memory.folding import FoldReport
+from conversations.replies.begin import update_chat
+from memory.folding.fold import FoldReport
+from memory.folding.rebuild import told
+from memory.folding.request import Mode, outlook, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
-from memory.progress import told
-from memory.requesting import Mode, request_resummarize
-from memory.restoring import restorable, restore
-from memory.resummarizing import outlook, resummarize_now
+from memory.revisions.restore import restorable, restore
 
 ALONE = ("all", "due", "rebuild", "policy", "sync")
 """Options that say nothing beside --restore."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory.sweeping import sweep
+from memory.worker.sweep import sweep
 
 
 class Command(BaseCommand):

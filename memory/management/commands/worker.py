@@ -13,12 +13,12 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from chatmemory import migration_state
+from chatmemory.database import migration_state
 from chatmemory.llm import local_embeddings
-from chatmemory.observability import tell_of_crashes
-from memory.broker import AWAY
+from chatmemory.runtime.logging_config import tell_of_crashes
 from memory.models import Watch
-from memory.watchdog import Watchdog
+from memory.worker.broker import AWAY
+from memory.worker.supervisor import Watchdog
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""HTTP for every view: request bodies, authentication, errors, middleware and the OpenAPI schema."""

@@ -1,0 +1,123 @@
+"""How the API is spoken to: who calls, and in what form bodies come in and answers go out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter
+from knox.auth import TokenAuthentication as KnoxTokenAuthentication
+from rest_framework.exceptions import NotFound, ParseError, ValidationError
+from rest_framework.pagination import CursorPagination
+from rest_framework.parsers import JSONParser
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+
+from chatmemory.database.row_sizes import fitting, weight
+
+
+class TokenAuthentication(KnoxTokenAuthentication):
+    """knox's bearer tokens (hashed, revocable, expiring), in one query whatever the number of a user's tokens."""
+
+    def authenticate_header(self, request: Request) -> str:
+        return "Bearer"
+
+    def authenticate_credentials(self, token: bytes) -> Any:
+        try:
+            token.decode("ascii")
+        except UnicodeDecodeError:
+            token = b"not-a-token"
+        return super().authenticate_credentials(token)  # type: ignore[no-untyped-call]  # knox is not typed
+
+    def _cleanup_token(self, auth_token: Any) -> bool:
+        """Whether the token has expired. Expired tokens are removed by the sweep, not while somebody waits."""
+        return auth_token.expiry is not None and auth_token.expiry < timezone.now()
+
+
+class EventStreamRenderer(BaseRenderer):
+    """Claims `Accept: text/event-stream`. Views write the events; what DRF renders here is an error, in JSON."""
+
+    media_type = "text/event-stream"
+    format = "event-stream"
+    charset = None
+
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> bytes:
+        if renderer_context and (response := renderer_context.get("response")) is not None:
+            response["Content-Type"] = JSONRenderer.media_type
+        return bytes(JSONRenderer().render(data))
+
+
+def caller(request: Request) -> User:
+    """Who calls. Only for views that require authentication."""
+    assert isinstance(request.user, User)
+    return request.user
+
+
+LIMIT_MAX = 1_000_000
+PAGING = [
+    OpenApiParameter("cursor", str, description="Of `next` or `previous`, nothing else."),
+    OpenApiParameter(
+        "limit",
+        {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX},
+        description="Rows of a page, at most. Each list has its own largest page; one of large rows ends earlier.",
+    ),
+]
+"""What the views of lists take."""
+
+
+class CursorPages(CursorPagination):
+    """DRF's pages by cursor, but what is no limit, or no cursor of this very list, is a bad request.
+
+    A page ends earlier than asked for where its rows have many bytes; `next` leads on all the same.
+    """
+
+    _fitting = LIMIT_MAX
+
+    def get_page_size(self, request: Request) -> int | None:
+        given = request.query_params.get("limit")
+        if given is None:
+            return min(self.page_size or LIMIT_MAX, self._fitting)
+        if not (re.fullmatch("[0-9]{1,7}", given) and 1 <= int(given) <= LIMIT_MAX):
+            raise ValidationError({"limit": [f"This must be a whole number from 1 to {LIMIT_MAX:,}."]})
+        return min(int(given), self.max_page_size or LIMIT_MAX, self._fitting)
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        """The rows of the page: chosen by their order and their sizes alone, then read."""
+        try:
+            order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
+            light = queryset.annotate(weight=weight(queryset)).only("pk", *order)
+            rows: list[Any] = super().paginate_queryset(light, request, view) or []
+            if (count := self._count_fitting(rows)) < len(rows):
+                self._fitting = count
+                rows = super().paginate_queryset(light, request, view) or []
+        except (NotFound, ValueError, DjangoValidationError):
+            raise ValidationError({"cursor": ["This is no cursor of this list."]}) from None
+        whole = queryset.in_bulk([row.pk for row in rows])
+        return [whole[row.pk] for row in rows if row.pk in whole]
+
+    def _count_fitting(self, rows: list[Any]) -> int:
+        sizes = [row.weight for row in rows]
+        if self.cursor is not None and self.cursor.reverse:
+            sizes.reverse()  # a page before this one is cut at its far end
+        return fitting(sizes)
+
+
+class JSONBody(JSONParser):
+    """DRF's, but a body that is nested beyond all sense is a bad request like any other."""
+
+    def parse(
+        self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        try:
+            return super().parse(stream, media_type, parser_context)
+        except RecursionError:
+            raise ParseError("JSON parse error - nested too deeply") from None

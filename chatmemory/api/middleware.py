@@ -1,0 +1,223 @@
+"""Middleware, made cheap for streams. Django's own classes, but:
+
+those that serve browsers (session, CSRF, messages, login) do nothing where a call of the API carries a bearer token,
+which needs none of them; those that only compute run on the event loop instead of hopping to a thread; and
+WhiteNoise, which is synchronous, steps aside at once when the path is no static file.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import unquote_plus
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from csp.constants import HEADER as CSP_HEADER
+from csp.middleware import CSPMiddleware
+from django.contrib.auth import middleware as auth
+from django.contrib.messages import middleware as messages
+from django.contrib.sessions import middleware as sessions
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
+from django.middleware import clickjacking, common, csrf, security
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+from chatmemory import errors
+from chatmemory.runtime import garbage
+from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
+
+logger = logging.getLogger(__name__)
+
+
+API = "/v1/"
+PROBES = ("/healthz", "/readyz")
+
+
+def is_api(request: HttpRequest) -> bool:
+    return request.path_info.startswith(API)
+
+
+def carries_token(request: HttpRequest) -> bool:
+    """Whether this is a call of the API with a bearer token. Any other `Authorization` is a proxy's business."""
+    scheme = request.META.get("HTTP_AUTHORIZATION", "").encode("latin-1").split(None, 1)[:1]
+    return is_api(request) and [word.lower() for word in scheme] == [b"bearer"]
+
+
+class _OnTheLoop:
+    """For Django middleware whose hooks only compute: no thread hop in async mode."""
+
+    get_response: Any
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase | None = None
+        if hasattr(self, "process_request"):
+            response = self.process_request(request)
+        response = response or await self.get_response(request)
+        if hasattr(self, "process_response"):
+            response = self.process_response(request, response)
+        return response
+
+
+class _ForBrowsers:
+    """Steps aside where a token is sent."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if carries_token(request):
+            return self.get_response(request)  # type: ignore[attr-defined]  # set by MiddlewareMixin
+        return super().__call__(request)  # type: ignore[misc]  # MiddlewareMixin's
+
+
+class SecurityMiddleware(_OnTheLoop, security.SecurityMiddleware):
+    pass
+
+
+class ContentSecurityPolicyMiddleware(_OnTheLoop, CSPMiddleware):
+    """Pages have the policy of the settings. What is no page loads nothing, should a browser ever take it for one.
+
+    The policy has no nonces. What makes them would hold each request, with its body, in a circle.
+    """
+
+    NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
+
+    def process_request(self, request: HttpRequest) -> None:
+        return None
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if response.headers.get("Content-Type", "").startswith("text/html"):
+            return super().process_response(request, response)
+        response.headers.setdefault(CSP_HEADER, self.NO_PAGE)
+        return response
+
+
+class XFrameOptionsMiddleware(_OnTheLoop, clickjacking.XFrameOptionsMiddleware):
+    pass
+
+
+class CommonMiddleware(_ForBrowsers, _OnTheLoop, common.CommonMiddleware):
+    """Checks the host that was asked for. Probes ask for an address, which nobody has on a list.
+
+    Pages refuse a NUL in their URL: PostgreSQL takes none, and not every filter of the admin looks.
+    """
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self.get_response(request) if request.path_info in PROBES else super().__call__(request)
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        url = f"{request.path_info}?{request.META['QUERY_STRING']}"
+        if not is_api(request) and "\0" in unquote_plus(url):
+            raise BadRequest("A URL has no NUL.")
+        return super().process_request(request)
+
+
+class SessionMiddleware(_ForBrowsers, sessions.SessionMiddleware):
+    pass
+
+
+class AuthenticationMiddleware(_ForBrowsers, _OnTheLoop, auth.AuthenticationMiddleware):
+    pass
+
+
+class MessageMiddleware(_ForBrowsers, messages.MessageMiddleware):
+    pass
+
+
+class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)
+        if iscoroutinefunction(get_response):
+            self.process_view = self._process_view  # type: ignore[method-assign,assignment]  # Django awaits a coroutine function
+
+    async def _process_view(self, request: HttpRequest, *args: Any) -> HttpResponse | None:
+        if carries_token(request):
+            return None
+        checked: HttpResponse | None = super().process_view(request, *args)
+        return checked
+
+
+class StaticFilesMiddleware(WhiteNoiseMiddleware):
+    """WhiteNoise for ASGI: files are read in a thread and sent whole, everything else passes untouched."""
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:  # type: ignore[override]  # as in its own middleware
+        static_file = self.files.get(request.path_info)
+        if static_file is None:
+            return self.get_response(request)
+        if iscoroutinefunction(self):
+            return sync_to_async(self.whole)(static_file, request)
+        return self.whole(static_file, request)
+
+    def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
+        """The file as one response: under ASGI, Django would read a synchronous iterator whole anyway, and warn."""
+        streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
+        response = HttpResponse(
+            b"".join(streaming), status=streaming.status_code, headers=dict(streaming.headers)
+        )
+        streaming.close()
+        return response
+
+
+def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
+    """What a request and its answer had in memory; what is streamed is not."""
+    length = request.META.get("CONTENT_LENGTH", "")
+    return (int(length) if length.isdecimal() else 0) + len(getattr(response, "content", b""))
+
+
+class RequestMiddleware:
+    """Gives each request an id (its own `X-Request-ID`, if sane) and logs how it went: never a query string.
+
+    Here, because nothing answers before it: what the API answers is private, and not to be stored on the way.
+    """
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Any) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._async(request) if iscoroutinefunction(self) else self._sync(request)
+
+    async def _async(self, request: HttpRequest) -> HttpResponseBase:
+        with self._context(request):
+            started = time.perf_counter()
+            return self._done(request, await self.get_response(request), started)
+
+    def _sync(self, request: HttpRequest) -> HttpResponseBase:
+        with self._context(request):
+            started = time.perf_counter()
+            return self._done(request, self.get_response(request), started)
+
+    def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
+        if request.encoding is not None:
+            request.encoding = (
+                "utf-8"  # whatever the client named: Python has codecs that unpack, or are none
+            )
+        return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """What no view of ours answered, such as an admin page without its tables."""
+        return errors.unavailable_page(exception)
+
+    def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
+        garbage.add(_bytes_of(request, response))
+        response["X-Request-ID"] = request_id.get()
+        if is_api(request):
+            response.headers.setdefault("Cache-Control", "no-store")
+        extra = {
+            "method": request.method,
+            "path": request.path,
+            "status": response.status_code,
+            "ms": round((time.perf_counter() - started) * 1000, 1),
+        }
+        logger.log(logging.DEBUG if request.path in PROBES else logging.INFO, "request", extra=extra)
+        return response

@@ -1,0 +1,1 @@
+"""The parts of the OpenAPI schema that drf-spectacular does not infer."""

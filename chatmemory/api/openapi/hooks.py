@@ -1,0 +1,108 @@
+"""What drf-spectacular cannot see by itself: how tokens are sent, that unknown fields are refused, and what all answer.
+
+The hook `completed` adds to every operation the errors it can answer with (`schema_errors`), the events of a stream
+(`schema_events`) and where an answer leads (`schema_links`), and to every text of a request that it takes no NUL
+(`schema_texts`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.extensions import (
+    OpenApiAuthenticationExtension,
+    OpenApiSerializerExtension,
+    OpenApiSerializerFieldExtension,
+)
+from drf_spectacular.openapi import AutoSchema
+
+from chatmemory.api.fields import OneOf
+from chatmemory.api.openapi import errors, texts
+from chatmemory.api.openapi import events as schema_events
+from chatmemory.api.openapi import links as schema_links
+
+METHODS = ("get", "post", "patch", "delete")
+
+
+class OperationSchema(AutoSchema):
+    """drf-spectacular's, but a DELETE whose view names a request has a body, too."""
+
+    def _get_request_body(self, direction: Any = "request") -> Any:
+        method = self.method
+        # It leaves out the body of a DELETE, whatever the view says.
+        self.method = "POST" if method == "DELETE" else method
+        try:
+            return super()._get_request_body(direction)  # type: ignore[no-untyped-call]  # not typed
+        finally:
+            self.method = method
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    target_class = "chatmemory.api.http.TokenAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "From `POST /v1/auth/token` or `create_token`.",
+        }
+
+
+class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    """Serializers that refuse fields they do not know say so, and which names a field takes."""
+
+    target_class = "conversations.api.serializers.Strict"
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        for name, field in self.target.fields.items():
+            for validator in field.validators:
+                if isinstance(validator, OneOf):
+                    schema["properties"][name]["enum"] = sorted(validator.names())
+        return {**schema, "additionalProperties": False}
+
+
+class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
+    """A history says how long it may be, and that somebody must say something in it."""
+
+    target_class = "conversations.api.stateless_serializers.HistoryField"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        plain = auto_schema._map_serializer_field(self.target, direction, bypass_extensions=True)
+        return {**plain, **self.target.in_the_schema}
+
+
+def completed(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """A postprocessing hook: the schema with what is said above."""
+    components = result["components"]
+    texts.without_nul(components["schemas"], result["paths"])
+    components["schemas"] |= errors.SCHEMAS | schema_events.SCHEMAS
+    components["headers"] = errors.HEADERS
+    components["responses"] = errors.RESPONSES
+    for path, methods in result["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                _complete(path, method, methods[method])
+    return result
+
+
+def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
+    parameters = operation.get("parameters", [])
+    # That another form of the answer can be had by `?format=` is DRF's, and no promise of ours.
+    operation["parameters"] = [one for one in parameters if one["name"] != "format"]
+    links = schema_links.links_of(operation["operationId"])
+    for answer in operation["responses"].values():
+        answer["headers"] = errors.WITH_ID
+        _without_false_events(answer.get("content", {}))
+        if links:
+            answer["links"] = links
+    operation["responses"] |= errors.errors_of(path, method, operation)
+
+
+def _without_false_events(content: dict[str, Any]) -> None:
+    """DRF's renderer for events writes JSON where nothing is streamed."""
+    events = content.get("text/event-stream", {}).get("schema", {}).get("$ref", "Event")
+    if not events.endswith("Event"):
+        del content["text/event-stream"]

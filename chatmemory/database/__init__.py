@@ -1,0 +1,1 @@
+"""What is added to Django's databases: executors, compiled statements, fields, checks at the start."""

@@ -1,0 +1,1 @@
+"""The built-in model: answers and summarizes by rule, without network or key."""

@@ -1,0 +1,191 @@
+"""Cues: the few English turns of phrase by which a sentence gives itself away as a decision, a preference, a goal.
+
+A rule of thumb over one sentence (at most some hundred characters) at a time: every pattern here is tried on nothing
+longer. What it returns stands in the sentence, word for word. It does not know what the finds are for.
+"""
+
+from __future__ import annotations
+
+import re
+
+from chatmemory.text.entities import COMMON_WORDS
+
+LONGEST_LINK = 500
+"""Characters; a longer address is left alone, as half of one is none."""
+
+MOST_PARTS, LONGEST_PART = 12, 6
+"""Parts of a document that are listed, and words of the name of one."""
+
+_LINK = re.compile(r"https?://(?=\w)[^\s<>\"'`{}|\\^、。，；（）「」]{1,501}", re.IGNORECASE)
+_PAIRS = {")": "(", "]": "["}
+
+_WHO = r"\b(?:I|we)(?:['’](?:d|ve|m|re))?(?: (?:would|have|am|are|do|also|really|always|usually|just|only|much|now))*"
+_LIKES = re.compile(
+    rf"{_WHO} (?P<verb>prefer|rather|like|love|want|favou?r|enjoy) (?P<what>\S.*)", re.IGNORECASE
+)
+_FAVOURITE = re.compile(
+    r"\b(?:my|our) (?:favou?rite|preferred|usual) (?P<key>[\w-]+(?: [\w-]+)?) (?:is|are) (?P<what>\S.*)",
+    re.IGNORECASE,
+)
+_DISLIKES = re.compile(
+    rf"{_WHO} (?P<what>(?:dislike|hate|avoid|can(?:no|['’])t stand"
+    r"|(?:do not|don['’]t|never) (?:like|want|eat|drink|use|need)) (?P<object>\S.*))",
+    re.IGNORECASE,
+)
+_NO_PREFERENCE = re.compile(
+    r"(?:to|you|it|that|this|these|those|them|him|her|us|help|if|how|what|some help|your help)\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(
+    r"[,;:!?()]|\.(?:\s|$)|\s(?:because|since|but|so|if|when|unless|although|which|please|and (?:I|we|you))\b",
+    re.IGNORECASE,
+)
+_PHRASE_END = re.compile(r"\s(?:in|on|at|for|with|without|over|to|from|of|than|as|by|near|about|and|or)\b")
+_DETERMINER = re.compile(r"(?:a|an|the|my|our|your|some|any|more|to|have|be)\s+", re.IGNORECASE)
+
+_DECIDED = re.compile(
+    r"\b(?:(?:I|we)(?:['’]ve| have)? (?:now )?(?:decided|agreed|chose|chosen|settled|booked|confirmed|picked|opted)\b"
+    r"|let['’]?s (?!see\b|say\b|look\b|check\b|start\b|not\b)(?=\w)"
+    r"|(?:I|we)(?:['’]ll| will| am going to| are going to) (?:take|go with|choose|pick|book|have|use|keep|buy|stick)\b"
+    r"|(?:I|we)(?:['’]d| would) like to (?:go with|proceed with|go ahead)"
+    r"|(?:go|going|went|proceed) (?:ahead )?with\b|agreed (?:to|on|that)\b|the decision is\b|decided (?:to|on|that)\b"
+    r"|(?:has|have) (?:now |already )?been (?:successfully )?"
+    r"(?:booked|confirmed|cancell?ed|approved|scheduled|changed|updated|upgraded|downgraded|refunded|added|removed|rejected)\b"
+    r")",
+    re.IGNORECASE,
+)
+_UNDECIDED = re.compile(
+    r"\b(?:if|whether|once|would you|should|could|shall|please confirm|to confirm|want me to|unless|maybe|perhaps"
+    r"|let me know|in order to)\b|\Ato ",
+    re.IGNORECASE,
+)
+_CONDITION = re.compile(
+    r"\b(?:must|cannot|can['’]t|can not|may not|only|at least|at most|no more than|no later than|within|unless|maximum"
+    r"|minimum|not allowed|required|never|always|limit(?:ed)?|budget|deadline)\b",
+    re.IGNORECASE,
+)
+_GOAL = re.compile(
+    r"\b(?:(?:my|our|the) (?:main |next )?(?:goal|aim|objective|task) is\b"
+    r"|(?:I|we)(?:['’]m|['’]re| am| are) (?:trying|looking|hoping|planning|working)\b"
+    r"|(?:I|we)(?:['’]d| would) (?:also )?like to\b|(?:I|we) (?:also |really )?(?:want|need) (?:to|help)\b"
+    r"|help me\b)",
+    re.IGNORECASE,
+)
+_FORGET = re.compile(
+    r"\b(?:forget|ignore|disregard|scrap|drop|remove|no longer|isn['’]t valid"
+    r"|not (?:valid|true|needed|correct) any ?more)\b",
+    re.IGNORECASE,
+)
+_STRESSED = re.compile(
+    r"\b(?:important|critical|crucial|essential|key (?:finding|fact|point|result|figure)|remember|keep in mind"
+    r"|note that|(?:do not|don['’]t) forget)\b",
+    re.IGNORECASE,
+)
+_PARTS = re.compile(
+    r"\b(?P<key>sections|chapters|headings|parts|paragraphs|steps|outline|structure|table of contents)\b"
+    r"[^:]{0,40}?(?::|\b(?:for|are|named|called|titled|like|such as|including)\b)\s*(?P<list>\S.*)",
+    re.IGNORECASE,
+)
+_LIST_BREAK = re.compile(r"\s*(?:[,;/|]|\band\b|\bthen\b)\s*")
+
+
+def links(text: str) -> list[str]:
+    """The addresses in `text` exactly as they stand, without the punctuation of the sentence around them."""
+    found = (match for match in _LINK.findall(text) if len(match) <= LONGEST_LINK)
+    return list(dict.fromkeys(_bare(match) for match in found))
+
+
+def preference(sentence: str) -> tuple[str, str] | None:
+    """What the speaker likes or not: a word that names the matter, and the words themselves. None: says nothing."""
+    if match := _FAVOURITE.search(sentence):
+        return key_of(match["key"]), clause(match["what"])
+    if match := _DISLIKES.search(sentence):
+        return _preferred(match["object"], clause(match["what"]))
+    if match := _LIKES.search(sentence):
+        wished = match["verb"].casefold() in ("prefer", "rather")
+        if wished or not _NO_PREFERENCE.match(match["what"]):
+            return _preferred(match["what"], clause(match["what"]))
+    return None
+
+
+def is_decision(sentence: str) -> bool:
+    """Whether it says that something is settled. Questions and conditionals do not."""
+    return bool(_DECIDED.search(sentence)) and not is_question(sentence) and not _UNDECIDED.search(sentence)
+
+
+def decided(sentence: str) -> str:
+    """A decision from the words that settle it to the end of the sentence."""
+    match = _DECIDED.search(sentence)
+    return sentence[match.end() :] if match else sentence
+
+
+def is_condition(sentence: str) -> bool:
+    """Whether it sets a limit to what may be done."""
+    return bool(_CONDITION.search(sentence)) and not is_question(sentence)
+
+
+def is_stressed(sentence: str) -> bool:
+    """Whether the speaker says that it matters."""
+    return bool(_STRESSED.search(sentence)) and not is_question(sentence)
+
+
+def is_question(sentence: str) -> bool:
+    """Whether it asks, by its last character."""
+    return sentence.rstrip("\"'”’) ").endswith(("?", "？"))
+
+
+def takes_back(sentence: str) -> bool:
+    """Whether it says that something no longer holds."""
+    return bool(_FORGET.search(sentence)) and not is_question(sentence)
+
+
+def goal(sentence: str) -> str:
+    """What the speaker is after, from the words that say so on; "" if it does not say."""
+    match = _GOAL.search(sentence)
+    return sentence[match.start() :] if match else ""
+
+
+def parts_of_document(sentence: str) -> tuple[str, list[str]] | None:
+    """Where it lists at least two parts of a document: what they are, and their names. None: it does not."""
+    match = _PARTS.search(sentence)
+    if not match:
+        return None
+    names = [name.strip(" .!?\"'“”") for name in _LIST_BREAK.split(match["list"])]
+    parts = [name for name in names if name and len(name.split()) <= LONGEST_PART]
+    return (key_of(match["key"]), parts[:MOST_PARTS]) if len(parts) > 1 else None
+
+
+def clause(text: str) -> str:
+    """The beginning of `text`, to the end of its first clause."""
+    match = _CLAUSE_END.search(text)
+    return (text[: match.start()] if match else text).strip(' .!?"“”')
+
+
+def key_of(words: str) -> str:
+    """Words as a key: lower case, joined by underscores, at most 40 characters."""
+    return "_".join(re.findall(r"\w+", words.casefold()))[:40].strip("_")
+
+
+def _preferred(matter: str, value: str) -> tuple[str, str] | None:
+    """The noun that a phrase ends in names it: "dark mode for the editor" is about a mode."""
+    phrase = _PHRASE_END.split(_bared(clause(matter)), maxsplit=1)[0]
+    words = [word for word in re.findall(r"[\w-]+", phrase) if word.casefold() not in COMMON_WORDS]
+    key = key_of(words[-1]) if words else ""
+    return (key, value) if key and value else None
+
+
+def _bared(text: str) -> str:
+    while match := _DETERMINER.match(text):
+        text = text[match.end() :]
+    return text
+
+
+def _bare(link: str) -> str:
+    while link and (link[-1] in ".,;:!?*_~…" or _is_unpaired(link)):
+        link = link[:-1]
+    return link
+
+
+def _is_unpaired(link: str) -> bool:
+    opening = _PAIRS.get(link[-1])
+    return opening is not None and link.count(link[-1]) > link.count(opening)

@@ -1,0 +1,188 @@
+"""The built-in model: no key, no network. It only ever repeats what it was shown, and says so.
+
+With it the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It
+knows how requests for memory are laid out, and nothing of chats, storage or policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+from chatmemory.llm.offline.card import CARD_TOKENS, card_texts, memory_card, read_card
+from chatmemory.llm.offline.extract import digest, on_question
+from chatmemory.llm.offline.facts import FACTS_TOKENS, facts_and_narrative
+from chatmemory.llm.offline.important_data import (
+    DATA_AND_SUMMARY_TOKENS,
+    DATA_TOKENS,
+    data_and_summary,
+    data_texts,
+    important_data,
+)
+from chatmemory.llm.offline.parse_request import Talk, read_messages, read_turns, talk_of
+from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
+from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
+from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
+from chatmemory.text.markers import is_marker
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+
+NAME = "offline"
+
+QUOTES = 3
+QUESTION_CHARS = 8000
+"""How much of a question is searched for, and of any one message searched in: ten times this."""
+
+CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
+"""Instructions that hold the first ask for a memory card between both, at the end of the reply (seed 002)."""
+
+CARD_BEFORE = "Conversation context: "
+"""A message that starts with it goes on with the card before, in wire form."""
+
+_EXTRACTS: dict[str, tuple[Callable[[Talk, int], str], Callable[[str], Talk], int]] = {
+    "important_data": (important_data, read_turns, DATA_TOKENS),
+    "important_data_and_summary": (data_and_summary, read_turns, DATA_AND_SUMMARY_TOKENS),
+    "facts_and_narrative": (facts_and_narrative, read_messages, FACTS_TOKENS),
+    "memory_card": (memory_card, read_turns, CARD_TOKENS),
+}
+"""By a schema's name: what answers it, what reads its input, and how many tokens it takes where nothing is said."""
+
+_ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
+_WORD = re.compile(r"\s*\S+")
+
+
+class OfflineModel:
+    """A `ChatModel` that extracts. Deterministic; `pause` is the seconds between two words of a stream."""
+
+    def __init__(self, pause: float = 0.01, summary_tokens: int = 500) -> None:
+        self.pause = pause
+        self.summary_tokens = summary_tokens
+
+    async def stream(
+        self, prompt: Prompt, variant: Variant, deadlines: Deadlines
+    ) -> AsyncIterator[Delta | Reply]:
+        """Yield the answer word by word, then a `complete` reply; with a memory card where the prompt asks for one."""
+        del deadlines  # Nothing here waits for anyone.
+        # Searching and counting a long prompt takes milliseconds that belong to other streams.
+        text, call = await asyncio.to_thread(_reply, prompt, variant)
+        usage = await asyncio.to_thread(_usage, prompt, text + call)
+        for word in _WORD.findall(text):
+            yield Delta(word)
+            await asyncio.sleep(self.pause)
+        yield Reply("complete", usage=usage, model=NAME, call=call)
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        """Answer at once: what the prompt's schema names, a summary if the last message is a summarizer input, else
+        as `stream` would, but without a card.
+        """
+        del timeout  # Nothing here waits for anyone.
+        text = self._extract(prompt) or _told(_quotes(prompt), variant)
+        return Completion(text, model=NAME, usage=_usage(prompt, text))
+
+    def _extract(self, prompt: Prompt) -> str:
+        """The summary, or the object by the prompt's schema, that is asked for; "" if none is."""
+        name = prompt.schema.name if prompt.schema else ""
+        said = prompt.messages[-1].content if prompt.messages else ""
+        if name in _EXTRACTS:
+            extract, read, tokens = _EXTRACTS[name]
+            return extract(_read(read, said), prompt.answer_tokens or tokens)
+        try:
+            talk = read_turns(said)
+        except ValueError:
+            return ""
+        stressed = [talk.existing, *talk.typed]
+        most = prompt.answer_tokens or self.summary_tokens
+        pieces = [*pieces_kept(talk.existing), *pieces_said(talk.texts)]
+        made = "\n".join(f"- {point}" for point in points(pieces, most, stressed))
+        return made or digest([talk.existing, *talk.texts], most, stressed)
+
+
+def _read(read: Callable[[str], Talk], text: str) -> Talk:
+    """What is to be extracted from; a text in any other layout is taken for a message of a user's."""
+    try:
+        return read(text)
+    except ValueError:
+        return talk_of("", [(text, "")])
+
+
+def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:
+    """The text of a reply and, where the prompt brings a tool, the arguments of its call."""
+    quotes = _quotes(prompt)
+    if prompt.tool:
+        return _told(quotes, variant), card_after(prompt, _answer(quotes))
+    if not wants_card(prompt):
+        return _told(quotes, variant), ""
+    card = card_block(card_after(prompt, _answer(quotes)))
+    return _told(quotes, variant, reserved=count_tokens(card)) + card, ""
+
+
+def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
+    """The quotes as a reply, within the variant's limit less the `reserved` tokens."""
+    text, limit = _answer(quotes), variant.max_output_tokens
+    return clip_end(text, max(0, limit - reserved)) if limit else text
+
+
+def _answer(quotes: Sequence[str]) -> str:
+    return "\n".join([FOUND, *(f"{QUOTED}{quote}" for quote in quotes)]) if quotes else NOTHING
+
+
+def _quotes(prompt: Prompt) -> list[str]:
+    return on_question(_remembered(prompt), _question(prompt), QUOTES)
+
+
+def _question(prompt: Prompt) -> str:
+    return prompt.messages[-1].content[:QUESTION_CHARS] if prompt.messages else ""
+
+
+def _remembered(prompt: Prompt) -> Iterator[str]:
+    """Everything before the question, without headings, markers and what this model said itself."""
+    for message in prompt.messages[:-1]:
+        if not message.content.startswith(INTRODUCTION):
+            text = message.content[: 10 * QUESTION_CHARS]
+            yield "\n".join(data_texts(text) or _lines(text))
+
+
+def _lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if line.startswith(CARD_BEFORE):
+            yield from card_texts(read_card(line.removeprefix(CARD_BEFORE)))
+        elif not is_marker(bare := _ROLE.sub("", line, count=1)) and INTRODUCTION not in bare:
+            yield bare
+
+
+def wants_card(prompt: Prompt) -> bool:
+    """Whether the reply is to bring a memory card, in its text or as a call of the prompt's tool."""
+    return prompt.tool is not None or CARD_OPEN in prompt.instructions
+
+
+def card_after(prompt: Prompt, reply: str) -> str:
+    """The card that goes with `reply`: of the card in the prompt, the last turn, the question and the reply."""
+    turns = [_last_turn(prompt), (_question(prompt), reply)]
+    return memory_card(talk_of(_card_before(prompt), turns))
+
+
+def card_block(card: str) -> str:
+    """A card as it stands at the end of a reply's text."""
+    return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}"
+
+
+def _card_before(prompt: Prompt) -> str:
+    """The card that the prompt carries; "" if it carries none."""
+    carried = (message.content for message in prompt.messages[:-1] if message.content.startswith(CARD_BEFORE))
+    return next(carried, "").removeprefix(CARD_BEFORE).partition("\n")[0]
+
+
+def _last_turn(prompt: Prompt) -> tuple[str, str]:
+    """The newest reply in the prompt and the message before it."""
+    before = prompt.messages[:-1]
+    at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
+    if at is None:
+        return "", ""
+    asked = before[at - 1].content if at and before[at - 1].role == "user" else ""
+    return ("" if asked.startswith(CARD_BEFORE) else asked), before[at].content
+
+
+def _usage(prompt: Prompt, text: str) -> Usage:
+    sent = [prompt.instructions, *(message.content for message in prompt.messages)]
+    asked = sum(count_tokens(part) + MESSAGE_OVERHEAD for part in sent if part)
+    return Usage(input_tokens=asked, cached_tokens=0, output_tokens=count_tokens(text))

@@ -1,0 +1,139 @@
+"""What the built-in model is asked to summarize, read back: who said what, and what was kept before.
+
+Two layouts: the summarizer's input of `chatmemory.text.markers`, and that of facts and narrative (seed 003). Whatever
+the text, reading it takes time in proportion to its length, and no more than `READ_CHARS` of it are looked at any
+closer, the newest first. Nothing here knows what is made of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chatmemory.llm.offline.extract import sentences
+from chatmemory.llm.offline.phrases import own_words_apart
+from chatmemory.text.cleaning import clean
+from chatmemory.text.markers import parse_summarizer_input
+
+READ_CHARS, READ_CHARS_EACH = 400_000, 80_000
+"""How much of a conversation is looked at, and of any one message."""
+
+FACTS_HEADING = "## Existing facts (merge, update, or remove as needed):\n"
+CONVERSATION_HEADING = "\n\n## Conversation:\n"
+NO_FACTS = "- none"
+
+_SPEAKER = re.compile(r"^\[(user|assistant)\]: ", re.MULTILINE)
+_FACT = re.compile(r"- ([^:\n]+): (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message; `turn` counts from 0."""
+
+    text: str
+    by_user: bool
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence and who said it when."""
+
+    text: str
+    by_user: bool
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What is to be summarized: what was kept before, as text or as facts, and the new messages in order."""
+
+    existing: str
+    said: tuple[Said, ...]
+    facts: tuple[tuple[str, str], ...] = ()
+    """(key, value) of the facts kept before."""
+    quoted: tuple[Said, ...] = ()
+    """What the built-in model quoted in its replies: nobody said it anew, but a question may have found its answer."""
+
+    @property
+    def typed(self) -> list[str]:
+        """What the user said."""
+        return [each.text for each in self.said if each.by_user]
+
+    @property
+    def texts(self) -> list[str]:
+        """What anyone said."""
+        return [each.text for each in self.said]
+
+    def sentences(self) -> list[Sentence]:
+        """All sentences in order, each once."""
+        return list(_unique(self.said))
+
+    def quotes(self) -> list[Sentence]:
+        """The sentences that the built-in model quoted, each once."""
+        return list(_unique(self.quoted))
+
+
+def _unique(said: Sequence[Said]) -> Iterator[Sentence]:
+    seen: set[str] = set()
+    for each in said:
+        for text in sentences(each.text):
+            if text not in seen:
+                seen.add(text)
+                yield Sentence(text, each.by_user, each.turn)
+
+
+def read_turns(text: str) -> Talk:
+    """A summarizer input. Raises `ValueError` if `text` is anything else."""
+    existing, turns = parse_summarizer_input(clean(text))
+    return talk_of(existing, turns)
+
+
+def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> Talk:
+    """(user, assistant) pairs as a talk."""
+    sides = (
+        Said(text, by_user, number)
+        for number, (user, assistant) in enumerate(turns)
+        for text, by_user in ((user, True), (assistant, False))
+        if text
+    )
+    said, quoted = _newest(list(sides))
+    return Talk(existing[:READ_CHARS_EACH], said, quoted=quoted)
+
+
+def read_messages(text: str) -> Talk:
+    """Existing facts and `[user]:`, `[assistant]:` messages. Raises `ValueError` if `text` is anything else."""
+    head, found, body = clean(text).partition(CONVERSATION_HEADING)
+    if not (found and head.startswith(FACTS_HEADING)):
+        raise ValueError("neither facts nor a conversation")
+    facts = _FACT.findall(head.removeprefix(FACTS_HEADING)[:READ_CHARS_EACH])
+    said, quoted = _newest(_messages(body))
+    return Talk("", said, tuple(facts), quoted)
+
+
+def _messages(body: str) -> list[Said]:
+    before, *parts = _SPEAKER.split(body)
+    said = [Said(before, True, 0)] if before.strip() else []
+    for number, (role, text) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
+        said.append(Said(text, role == "user", number))
+    return said
+
+
+def _newest(said: Sequence[Said]) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """The last of them within `READ_CHARS`, in order, each cut to its own limit; and what was only quoted in them."""
+    kept: list[Said] = []
+    quoted: list[Said] = []
+    room = READ_CHARS
+    for each in reversed(said):
+        if not room:
+            break
+        text, quote = each.text[: min(READ_CHARS_EACH, room)], ""
+        if not each.by_user:
+            text, quote = own_words_apart(text)
+        room -= len(text) + len(quote)
+        if text:
+            kept.append(Said(text, each.by_user, each.turn))
+        if quote:
+            quoted.append(Said(quote, each.by_user, each.turn))
+    return tuple(reversed(kept)), tuple(reversed(quoted))

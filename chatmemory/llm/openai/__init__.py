@@ -1,0 +1,1 @@
+"""The client for upstreams that speak OpenAI's Responses or Chat Completions API."""

@@ -1,0 +1,162 @@
+"""Texts → vectors: what every way to make them promises, and the `/embeddings` endpoint of OpenAI and its like.
+
+Built from values; reads no settings. A vector comes as bytes: little-endian 32-bit floats of length one, so that two of
+them are as alike as their product says. Whatever the endpoint does, a call ends in time, with as many vectors as there
+were texts, or with `UpstreamError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import struct
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import httpx2
+from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
+
+from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai.client import NO_KEY, OPENAI_URL
+from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
+from chatmemory.llm.openai.sync import forbid_running_loop, run_in_private_loop
+from chatmemory.llm.protocol import UpstreamError
+
+BATCH = 128
+"""Texts of one request."""
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+SHORTEST = 1e-6
+"""A vector that is shorter points nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """Vectors in the order of their texts, and the tokens that were paid for (0 where the endpoint does not tell)."""
+
+    vectors: tuple[bytes, ...]
+    tokens: int
+
+
+class Embedder(Protocol):
+    """One model that makes vectors."""
+
+    model: str
+    """The name under which its vectors are kept: those of two models are never compared."""
+    dimensions: int
+    batch: int
+    """Texts that one call is given, at most."""
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The vectors of `texts` within `timeout` seconds. Raises `UpstreamError`."""
+
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The same, for threads without a running event loop (else `RuntimeError`)."""
+
+    async def aclose(self) -> None:
+        """Let go of what is open for the running loop."""
+
+
+class UpstreamEmbedder:
+    """One model of one server. Threads and event loops may share it: each loop gets connections of its own."""
+
+    batch = BATCH
+
+    def __init__(self, *, api_key: str, base_url: str | None, model: str, dimensions: int) -> None:
+        self.model, self.dimensions = model, dimensions
+        self._api_key, self._base_url = api_key or NO_KEY, base_url or OPENAI_URL
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+
+    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The vectors of `texts` within `timeout` seconds, by one request. Raises `UpstreamError`."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._new_client()
+        return await self._ask(client, texts, timeout)
+
+    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
+        """The same, for threads without a running event loop (else `RuntimeError`)."""
+        forbid_running_loop()
+        return run_in_private_loop(self._once(texts, timeout))
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections."""
+        if client := self._clients.pop(asyncio.get_running_loop(), None):
+            await client.close()
+
+    async def _once(self, texts: Sequence[str], seconds: float) -> Embedded:
+        client = self._new_client()
+        try:
+            return await self._ask(client, texts, seconds)
+        finally:
+            await client.close()
+
+    async def _ask(self, client: AsyncOpenAI, texts: Sequence[str], seconds: float) -> Embedded:
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._answer(client, texts)
+            return read_answer(answer, len(texts), self.dimensions)
+        except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` sorts them
+            error = no_answer(exc).error
+            raise UpstreamError(error.code, error.message, error.retry_after) from None
+
+    async def _answer(self, client: AsyncOpenAI, texts: Sequence[str]) -> dict[str, Any]:
+        body = {
+            "model": self.model,
+            "input": [text.encode("utf-8", "replace").decode() for text in texts],
+            "dimensions": self.dimensions,
+            "encoding_format": "float",
+        }
+        response: Any = await client.post(
+            "/embeddings",
+            cast_to=httpx2.Response,
+            body=body,
+            options={"headers": {"Accept-Encoding": "identity"}},
+            stream=True,  # so that an answer without end is not read to its end
+            stream_cls=AsyncStream[Any],
+        )
+        try:
+            async with aclosing(response.aiter_bytes()) as chunks:
+                return responses.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.NONSENSE))
+        finally:
+            await response.aclose()
+
+    def _new_client(self) -> AsyncOpenAI:
+        http = DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [refuse_errors]})
+        return AsyncOpenAI(
+            api_key=self._api_key, base_url=self._base_url, max_retries=0, timeout=None, http_client=http
+        )
+
+
+def read_answer(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
+    """The vectors of an answer to `number` texts. Raises `NoAnswerError` if they are not what was asked for."""
+    data = answer.get("data")
+    if not isinstance(data, list) or len(data) != number:
+        raise NoAnswerError(failures.NONSENSE)
+    found = {_index(item): item for item in data}
+    if set(found) != set(range(number)):
+        raise NoAnswerError(failures.NONSENSE)
+    usage = answer.get("usage")
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else 0
+    counted = tokens if type(tokens) is int and 0 <= tokens <= responses.MAX_TOKENS else 0
+    return Embedded(tuple(_unit(found[at].get("embedding"), dimensions) for at in range(number)), counted)
+
+
+def _index(item: object) -> int:
+    index = item.get("index") if isinstance(item, dict) else None
+    return index if type(index) is int else -1
+
+
+def _unit(values: object, dimensions: int) -> bytes:
+    """The vector of these numbers, made one long."""
+    if not isinstance(values, list) or len(values) != dimensions:
+        raise NoAnswerError(failures.NONSENSE)
+    if not all(type(value) in (int, float) and abs(value) < 1e9 for value in values):  # not so for NaN
+        raise NoAnswerError(failures.NONSENSE)
+    length = math.hypot(*values)
+    if length < SHORTEST:
+        raise NoAnswerError(failures.NONSENSE)
+    return struct.pack(f"<{dimensions}f", *(value / length for value in values))

@@ -1,0 +1,84 @@
+"""One reply as it is read: chunks of bytes in, clean text out, and at the end one honest `Reply`. Pure.
+
+Two bounds hold for any upstream. Text never exceeds `max_bytes` of UTF-8 and is cut there. All bytes
+together, pings and unknown events included, never exceed `NOISE` times that: the events of both styles
+spend 100 to 350 bytes on a token.
+"""
+
+from __future__ import annotations
+
+from chatmemory.llm.openai import failures
+from chatmemory.llm.openai.stream_parser import StreamParser, Style, Terminal, parser_for
+from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus
+from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
+
+NOISE = 256
+# An upstream repeats the whole text in its last event, where JSON may spend six bytes on one of ours.
+EVENT_FACTOR = 6
+EVENT_ROOM = 1024 * 1024
+
+
+def max_event_bytes(max_bytes: int) -> int:
+    """The length of the longest event that a reply of `max_bytes` of text can need."""
+    return EVENT_FACTOR * max_bytes + EVENT_ROOM
+
+
+class ReplyReader:
+    """`feed` chunks until `is_over`, `fail` if the transport did, take what `finish` has, then `reply`."""
+
+    def __init__(self, style: Style, *, terminal: Terminal, max_bytes: int) -> None:
+        longest = max_event_bytes(max_bytes)
+        self._parser: StreamParser = parser_for(style, terminal=terminal, max_event_bytes=longest)
+        self._cleaner = TextCleaner()
+        self._room = max_bytes
+        self._raw_room = NOISE * max_bytes + longest
+        self._has_text = False
+        self._error: ReplyError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing that may still come can matter."""
+        return self._parser.is_over or self._error is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """There is a verdict, the upstream's or ours; usage may still follow."""
+        return self._parser.ending is not None or self._error is not None
+
+    def feed(self, chunk: bytes) -> str:
+        """The clean text that `chunk` completes; may be empty."""
+        self._raw_room -= len(chunk)
+        text = self._within_room(self._cleaner.feed(self._parser.feed(chunk)))
+        if self._raw_room < 0:
+            self.fail(failures.TOO_LONG)
+        return text
+
+    def fail(self, error: ReplyError) -> None:
+        """Something outside of the stream's text went wrong; a verdict that already came stands."""
+        if not self.has_ended:
+            self._error = error
+
+    def finish(self) -> str:
+        """The last text: what the cleaner held back."""
+        return self._within_room(self._cleaner.flush())
+
+    def reply(self, *, model: str) -> Reply:
+        """How it ended; `model` is the name to give if the upstream gave none."""
+        error = self._error or self._parser.close().error
+        if not self._has_text:
+            error = error or failures.NOTHING_SAID
+        status: ReplyStatus = "complete"
+        if error:
+            status = "incomplete" if self._has_text else "failed"
+        parser = self._parser
+        call = clean(parser.call.arguments)
+        return Reply(status, error, parser.usage, parser.model or model, parser.response_id, call)
+
+    def _within_room(self, text: str) -> str:
+        fitting = clip_bytes(text, self._room)
+        self._room -= len(fitting) if fitting.isascii() else len(fitting.encode())
+        self._has_text = self._has_text or bool(fitting)
+        if len(fitting) < len(text):
+            self._error = self._error or failures.TOO_LONG
+            self._room = 0
+        return fitting

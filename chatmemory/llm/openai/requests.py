@@ -1,0 +1,89 @@
+"""A prompt → the body of a request, in each API style. Pure; knows what which kind of server understands.
+
+OpenAI itself and compatible servers differ. Compatible servers reject or ignore fields they do not know, so
+in chat style `store` and `prompt_cache_key` go to OpenAI alone. The output limit is `max_completion_tokens`
+there, because its reasoning models refuse `max_tokens`; anywhere else it is `max_tokens`, which every
+server knows, while Ollama and llama-cpp-python accept `max_completion_tokens` without obeying it (ollama
+issue 7125, llama-cpp-python issue 1907).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.protocol import Prompt, Schema, Tool, Variant
+
+
+def request_body(
+    prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool
+) -> dict[str, Any]:
+    """The JSON to send. Hosted prompts exist in responses style; chat style sends model and instructions.
+
+    A prompt's schema asks for structured output; where there is none, the caller takes the schema out.
+    """
+    if style == "responses":
+        body = _hosted(prompt) if prompt.hosted_prompt else _responses(prompt, variant)
+        return body | {"stream": stream}
+    return _chat(prompt, variant, is_openai=is_openai) | _chat_stream(stream)
+
+
+def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": variant.model, "input": _messages(prompt), "store": False}
+    if prompt.instructions:
+        body["instructions"] = prompt.instructions
+    if prompt.cache_key:
+        body["prompt_cache_key"] = prompt.cache_key
+    if variant.reasoning_effort:
+        body["reasoning"] = {"effort": variant.reasoning_effort}
+    if variant.max_output_tokens:
+        body["max_output_tokens"] = variant.max_output_tokens
+    if prompt.schema:
+        body["text"] = {"format": {"type": "json_schema", **_format(prompt.schema)}}
+    if prompt.tool:
+        # Without `strict` this API takes every parameter for required.
+        body["tools"] = [{"type": "function", **_function(prompt.tool), "strict": False}]
+    return body
+
+
+def _hosted(prompt: Prompt) -> dict[str, Any]:
+    """The prompt kept at the provider names model, effort and limits; a single message goes as a string."""
+    name, version = prompt.hosted_prompt or ("", "")
+    hosted = {"id": name} | ({"version": version} if version else {})
+    messages = _messages(prompt)
+    said: Any = messages[0]["content"] if len(messages) == 1 and messages[0]["role"] == "user" else messages
+    return {"prompt": hosted, "input": said, "store": False}
+
+
+def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any]:
+    system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
+    body: dict[str, Any] = {"model": variant.model, "messages": system + _messages(prompt)}
+    if is_openai:
+        body["store"] = False
+        if prompt.cache_key:
+            body["prompt_cache_key"] = prompt.cache_key
+    if variant.reasoning_effort:
+        body["reasoning_effort"] = variant.reasoning_effort
+    if variant.max_output_tokens:
+        body["max_completion_tokens" if is_openai else "max_tokens"] = variant.max_output_tokens
+    if prompt.schema:
+        body["response_format"] = {"type": "json_schema", "json_schema": _format(prompt.schema)}
+    if prompt.tool:
+        body["tools"] = [{"type": "function", "function": _function(prompt.tool)}]
+    return body
+
+
+def _format(schema: Schema) -> dict[str, Any]:
+    return {"name": schema.name, "schema": dict(schema.schema), "strict": True}
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+
+
+def _chat_stream(stream: bool) -> dict[str, Any]:
+    return {"stream": True, "stream_options": {"include_usage": True}} if stream else {"stream": False}
+
+
+def _messages(prompt: Prompt) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in prompt.messages]

@@ -1,0 +1,190 @@
+"""What the JSON of an upstream says: who spoke, what was said, what it cost, how it ended. Both API styles.
+
+Pure readers of untrusted objects: a field of the wrong type is `MalformedError` where it would hold text
+and is ignored where it only informs. Nothing here knows whether the JSON came whole or as an event of a
+stream.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from chatmemory.llm.openai import failures
+from chatmemory.llm.protocol import ReplyError, Usage
+from chatmemory.text.cleaning import clean
+
+_decode = json.JSONDecoder().decode
+
+# What stored answers have room for; a test holds these against the columns.
+MAX_MODEL_CHARS = 128
+MAX_ID_CHARS = 200
+MAX_REASON_CHARS = 64
+MAX_TOKENS = 100_000_000
+"""Of one answer, in or out. No model reads or writes that much; what claims to is not believed."""
+
+# OpenAI says "stop". The next are the same thing in the words of text-generation-inference, Together and
+# Anthropic bridges; the last two end an answer that calls a tool.
+STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
+
+
+class MalformedError(ValueError):
+    """The upstream sent something that cannot be what its API promises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the upstream itself said that it ended; `error` is None when it said "complete"."""
+
+    error: ReplyError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One whole answer. `text` is clean; a refusal's words are its text."""
+
+    text: str
+    ending: Ending
+    usage: Usage | None
+    model: str
+    response_id: str
+
+
+def load_object(data: bytes) -> dict[str, Any]:
+    """Parse one JSON object. Raises `MalformedError` for all else: bad UTF-8, bad JSON, a list."""
+    try:
+        value = _decode(data.decode())
+    except (ValueError, RecursionError) as exc:
+        raise MalformedError from exc
+    if not isinstance(value, dict):
+        raise MalformedError
+    return value
+
+
+def text_in(value: object) -> str:
+    """A field that holds text; null and absent are empty. Raises `MalformedError` for other types."""
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise MalformedError
+    return value
+
+
+def object_in(value: object) -> dict[str, Any]:
+    """A field that holds an object; null and absent are empty. Raises `MalformedError` for other types."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedError
+    return value
+
+
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """The objects in a field that holds a list; anything else in it is ignored."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def model_in(value: object) -> str:
+    """The name of a model, cut to its length; "" if it is none."""
+    return _label(value, MAX_MODEL_CHARS)
+
+
+def id_in(value: object) -> str:
+    """The id of an answer, cut to its length; "" if it is none."""
+    return _label(value, MAX_ID_CHARS)
+
+
+def usage_in(value: object) -> Usage | None:
+    """Token counts in the terms of either style; None unless input and output are there and believable."""
+    if not isinstance(value, dict):
+        return None
+    spent = _count(value, "input_tokens", "prompt_tokens")
+    said = _count(value, "output_tokens", "completion_tokens")
+    if spent is None or said is None:
+        return None
+    details = value.get("input_tokens_details") or value.get("prompt_tokens_details")
+    cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
+    return Usage(spent, min(cached or 0, spent), said)
+
+
+def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
+    """The text of a Responses object, and whether (a part of) it is a refusal."""
+    parts = [
+        part
+        for item in objects_in(response.get("output"))
+        if item.get("type") == "message"
+        for part in objects_in(item.get("content"))
+    ]
+    refused = any(part.get("type") == "refusal" for part in parts)
+    return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
+
+
+def call_in(response: dict[str, Any]) -> str:
+    """The arguments of the last call of a function in a Responses object; "" if there is none."""
+    calls = [item for item in objects_in(response.get("output")) if item.get("type") == "function_call"]
+    arguments = calls[-1].get("arguments") if calls else ""
+    return arguments if isinstance(arguments, str) else ""
+
+
+def responses_ending(response: dict[str, Any], *, refused: bool) -> Ending:
+    """How a Responses object says that it ended."""
+    status = response.get("status", "completed")
+    if status == "completed":
+        return Ending(failures.REFUSED if refused else None)
+    if status == "incomplete":
+        return Ending(failures.ended_for(_reason(response)))
+    return Ending(failures.from_report(response.get("error")))
+
+
+def chat_ending(finish_reason: str, *, refused: bool) -> Ending:
+    """How a chat completion's finish reason says that it ended."""
+    if finish_reason in STOPPED:
+        return Ending(failures.REFUSED if refused else None)
+    return Ending(failures.ended_for(finish_reason))
+
+
+def read_responses(body: dict[str, Any]) -> Answer:
+    """A whole answer of the Responses API."""
+    text, refused = spoken_in(body)
+    return _answer(body, text, responses_ending(body, refused=refused))
+
+
+def read_chat(body: dict[str, Any]) -> Answer:
+    """A whole chat completion. A null `finish_reason` is let pass here: the JSON itself came to its end."""
+    if error := body.get("error"):
+        return _answer(body, "", Ending(failures.from_report(error)))
+    choices = objects_in(body.get("choices"))
+    if not choices:
+        raise MalformedError
+    message = object_in(choices[0].get("message"))
+    refusal = text_in(message.get("refusal"))
+    reason = text_in(choices[0].get("finish_reason")) or "stop"
+    return _answer(
+        body, text_in(message.get("content")) + refusal, chat_ending(reason, refused=bool(refusal))
+    )
+
+
+def _answer(body: dict[str, Any], text: str, ending: Ending) -> Answer:
+    usage = usage_in(body.get("usage"))
+    return Answer(clean(text), ending, usage, model_in(body.get("model")), id_in(body.get("id")))
+
+
+def _reason(response: dict[str, Any]) -> str:
+    details = response.get("incomplete_details")
+    return _label(details.get("reason"), MAX_REASON_CHARS) if isinstance(details, dict) else ""
+
+
+def _label(value: object, length: int) -> str:
+    """A name given by the upstream: one line of printable characters, of bounded length; "" for other types."""
+    if not isinstance(value, str):
+        return ""
+    return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
+
+
+def _count(counts: dict[str, Any], *names: str) -> int | None:
+    for name in names:
+        value = counts.get(name)
+        if type(value) is int and 0 <= value <= MAX_TOKENS:  # a bool is an int to `isinstance`
+            return value
+    return None

@@ -1,0 +1,83 @@
+"""Exceptions and HTTP statuses of the SDK → one exception of ours. No other place knows which there are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from openai import APIConnectionError, OpenAIError
+
+from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.protocol import ReplyError
+from chatmemory.llm.retry import retry_after_in
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_ERROR_BYTES = 64 * 1024
+
+
+class NoAnswerError(OpenAIError):
+    """No answer, and why. An `OpenAIError`, because the SDK lets those through unchanged."""
+
+    def __init__(
+        self, error: ReplyError, *, status: int = 0, retry: bool = False, after: float | None = None
+    ) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status
+        self.is_worth_retrying = retry
+        self.retry_after = after
+
+
+async def refuse_errors(response: httpx2.Response) -> None:
+    """Raise a status that is no success, reading no more of its body than an error object needs.
+
+    The SDK would read all of it first, however much that is.
+    """
+    if response.is_success:
+        return
+    try:
+        body = await read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES, failures.NONSENSE)
+        error = responses.load_object(body).get("error")
+    except (responses.MalformedError, NoAnswerError):
+        error = None
+    status = response.status_code
+    after = retry_after_in(response.headers, now=time.time())
+    raise NoAnswerError(
+        failures.from_status(status, error, after=after),
+        status=status,
+        retry=failures.is_worth_retrying(status, error),
+        after=after,
+    )
+
+
+async def read_bounded(chunks: AsyncIterator[bytes], limit: int, too_much: ReplyError) -> bytes:
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise NoAnswerError(too_much)
+    return bytes(body)
+
+
+def no_answer(exc: Exception) -> NoAnswerError:
+    """What any exception of a request means.
+
+    Deadlines are ours alone, and the SDK's are off: what it calls a timeout is a connection that failed.
+    """
+    if isinstance(exc, NoAnswerError):
+        return exc
+    if isinstance(exc, TimeoutError):
+        failure = NoAnswerError(failures.TIMED_OUT)
+    elif isinstance(exc, responses.MalformedError):
+        failure = NoAnswerError(failures.NONSENSE, retry=True)
+    elif isinstance(exc, APIConnectionError):
+        failure = NoAnswerError(failures.UNREACHABLE, retry=True)
+    elif isinstance(exc, OpenAIError | TypeError | UnicodeError):
+        failure = NoAnswerError(failures.NOT_SENT)
+    else:
+        failure = NoAnswerError(failures.BROKE_OFF, retry=True)
+    failure.__cause__ = exc
+    return failure

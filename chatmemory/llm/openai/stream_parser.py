@@ -1,0 +1,235 @@
+"""The lines of an upstream's event stream → text, a tool call and a verdict. A push parser for each API style.
+
+Pure: bytes are pushed in as they come, cut anywhere; nothing is ever raised. A stream is complete only when the
+upstream's own terminal marker came to its end, the blank line after it included. Whatever follows a verdict is ignored,
+and whatever is not understood ends the stream as incomplete: guessing would mean to promise text that may be missing.
+The length of one event is bounded, because it is held in memory. A prompt has one tool at most, so the last call is the
+one that counts, whatever its name; nothing that is wrong with a call ends a reply.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai.responses import Ending, MalformedError
+from chatmemory.llm.protocol import ReplyError, Usage
+
+MAX_CHARS = 65_536
+"""Of the arguments, what is kept: what is longer is no call that anybody asked for."""
+
+
+class CallReader:
+    """Collects the arguments of the last call that begins."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._room = MAX_CHARS
+        self._key: tuple[object, object] = (None, None)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments so far, uncleaned; "" without a call."""
+        return "".join(self._parts)
+
+    def begin(self) -> None:
+        """Another call begins."""
+        self._parts, self._room = [], MAX_CHARS
+
+    def add(self, piece: object) -> None:
+        """The next piece of the arguments."""
+        text = piece[: self._room] if isinstance(piece, str) else ""
+        self._parts.append(text)
+        self._room -= len(text)
+
+    def replace(self, arguments: object) -> None:
+        """The arguments of the call as a whole, which an upstream repeats at its end."""
+        if isinstance(arguments, str) and arguments:
+            self.begin()
+            self.add(arguments)
+
+    def add_chat_part(self, part: dict[str, Any]) -> None:
+        """One entry of `delta.tool_calls`: a call is told apart by its index, or by its id, which comes but once."""
+        index, name = part.get("index"), part.get("id") or self._key[1]
+        if (index, name) != self._key:
+            self.begin()
+            self._key = (index, name)
+        function = part.get("function")
+        self.add(function.get("arguments") if isinstance(function, dict) else None)
+
+
+Style = Literal["responses", "chat"]
+Terminal = Literal["strict", "done"]
+
+
+class StreamParser(ABC):
+    """Feed it bytes, get text. `ending` is the upstream's verdict once it came; `close` the one at the end.
+
+    `terminal="done"` also takes `[DONE]` for a terminal marker, for servers that leave `finish_reason` null
+    on complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
+    """
+
+    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
+        self.ending: Ending | None = None
+        self.is_over = False
+        """Nothing that may still come can change text, verdict or usage."""
+        self.usage: Usage | None = None
+        self.model = ""
+        self.response_id = ""
+        self.call = CallReader()
+        self._terminal = terminal
+        self._max_event_bytes = max_event_bytes
+        self._unended = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._has_events = False
+        self._refused = False
+
+    def feed(self, chunk: bytes) -> str:
+        """The text in the events that `chunk` completes, uncleaned, in order."""
+        if self.is_over:
+            return ""
+        ended, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            ended, self._unended = bytes(self._unended) + ended, bytearray(rest)
+            text = "".join([said for line in ended.split(b"\n") if (said := self._line(line))])
+        else:
+            self._unended += rest
+            text = ""
+        if len(self._unended) + self._data_bytes > self._max_event_bytes:
+            self._end(failures.TOO_LONG)
+        return text
+
+    def close(self) -> Ending:
+        """The verdict when no more bytes come. An event without its blank line never happened."""
+        if self.ending:
+            return self.ending
+        return Ending(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
+
+    def _line(self, line: bytes) -> str:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:])
+            self._data_bytes += len(line)
+            return ""
+        if not self._data or self.is_over or line.rstrip(b"\r"):
+            return ""
+        data, self._data, self._data_bytes = b"\n".join(self._data).strip(), [], 0
+        return self._dispatch(data)
+
+    def _dispatch(self, data: bytes) -> str:
+        if data == b"[DONE]":
+            self._done()
+            return ""
+        try:
+            event = responses.load_object(data)
+            self._has_events = True
+            return self._read(event)
+        except MalformedError:
+            self._end(failures.NONSENSE)
+            return ""
+
+    @abstractmethod
+    def _read(self, event: dict[str, Any]) -> str:
+        """The text in one event; sets the verdict if the event gives one. Raises `MalformedError`."""
+
+    def _done(self) -> None:
+        if self._terminal == "done" and not self.ending:
+            self.ending = Ending(failures.REFUSED if self._refused else None)
+        self.is_over = True
+
+    def _end(self, error: ReplyError) -> None:
+        self.ending = self.ending or Ending(error)
+        self.is_over = True
+        self._unended.clear()
+        self._data.clear()
+
+
+class ResponsesParser(StreamParser):
+    """Events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
+
+    _ENDS = ("response.completed", "response.incomplete", "response.failed")
+    _CALLS = (
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    )
+
+    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
+        super().__init__(terminal=terminal, max_event_bytes=max_event_bytes)
+        self._has_text = False
+
+    def _read(self, event: dict[str, Any]) -> str:
+        kind = event.get("type")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            self._has_text = True
+            self._refused = self._refused or kind == "response.refusal.delta"
+            return responses.text_in(event.get("delta"))
+        if kind in self._ENDS:
+            return self._finish(kind, responses.object_in(event.get("response")))
+        if kind in self._CALLS:
+            self._called(kind, event)
+        if kind == "error" or event.get("error"):
+            self._end(failures.from_report(event.get("error") or event))
+        elif kind == "response.created":
+            self._name(responses.object_in(event.get("response")))
+        return ""
+
+    def _finish(self, kind: str, response: dict[str, Any]) -> str:
+        text, refused = responses.spoken_in(response)
+        self._name(response)
+        self.usage = responses.usage_in(response.get("usage"))
+        self.call.replace(responses.call_in(response))
+        response = {**response, "status": kind.removeprefix("response.")}
+        self.ending = responses.responses_ending(response, refused=self._refused or refused)
+        self.is_over = True
+        return "" if self._has_text else text  # a server may send no deltas but the whole text at the end
+
+    def _called(self, kind: str, event: dict[str, Any]) -> None:
+        item = event.get("item")
+        if isinstance(item, dict) and item.get("type") == "function_call":
+            if kind == "response.output_item.added":
+                self.call.begin()
+            self.call.replace(item.get("arguments"))
+        elif kind == "response.function_call_arguments.delta":
+            self.call.add(event.get("delta"))
+        elif kind == "response.function_call_arguments.done":
+            self.call.replace(event.get("arguments"))
+
+    def _name(self, response: dict[str, Any]) -> None:
+        self.model = responses.model_in(response.get("model")) or self.model
+        self.response_id = responses.id_in(response.get("id")) or self.response_id
+
+
+class ChatParser(StreamParser):
+    """Chunks of Chat Completions. Its marker: a `finish_reason`. Usage follows, so it is over at `[DONE]`."""
+
+    def _read(self, event: dict[str, Any]) -> str:
+        if event.get("error"):
+            self._end(failures.from_report(event["error"]))
+            return ""
+        self.usage = responses.usage_in(event.get("usage")) or self.usage
+        self.model = self.model or responses.model_in(event.get("model"))
+        self.response_id = self.response_id or responses.id_in(event.get("id"))
+        choices = responses.objects_in(event.get("choices"))
+        return self._choice(choices[0]) if choices else ""
+
+    def _choice(self, choice: dict[str, Any]) -> str:
+        delta = responses.object_in(choice.get("delta"))
+        refusal = responses.text_in(delta.get("refusal"))
+        text = responses.text_in(delta.get("content")) + refusal
+        self._refused = self._refused or bool(refusal)
+        for part in (parts := responses.objects_in(delta.get("tool_calls"))):
+            self.call.add_chat_part(part)
+        if text or parts:
+            self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
+        if reason := responses.text_in(choice.get("finish_reason")):
+            self.ending = responses.chat_ending(reason, refused=self._refused)
+        return text
+
+
+def parser_for(style: Style, *, terminal: Terminal, max_event_bytes: int) -> StreamParser:
+    """A fresh parser for one stream."""
+    kind = ResponsesParser if style == "responses" else ChatParser
+    return kind(terminal=terminal, max_event_bytes=max_event_bytes)

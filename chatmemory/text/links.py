@@ -1,0 +1,205 @@
+"""Links in a text, and which of them are new: URLs, bare domains, e-mail addresses, targets of Markdown links.
+
+What a browser or an app would take one for counts, not what a standard says. Two links are the same whatever the case
+of their host, `www.`, a scheme of the web that is there or not, the port that goes without saying, percent encoding,
+and what stops a sentence. A link vouches for itself without its fragment, without its query, and for its host alone:
+that names nothing new. Every other path, query and host is another link, a parent's or a child's domain too.
+
+Where a text gives no space around links (Chinese, Japanese), they end before its first character; a host in such
+letters is one after a scheme alone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
+
+from chatmemory.text.confusables import INVISIBLE
+
+COUNTRIES = frozenset(
+    "ac ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bm bn bo br bs bt bw by bz ca cc cd "
+    "cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee eg er es et eu fi fj fk fm fo fr ga gd ge "
+    "gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh "
+    "ki km kn kp kr kw ky kz la lb lc li lk lr ls lt lu lv ly ma mc md me mg mh mk ml mm mn mo mp mq mr ms mt mu mv mw "
+    "mx my mz na nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw sa sb "
+    "sc sd se sg sh si sk sl sm sn so sr ss st su sv sx sy sz tc td tf tg th tj tk tl tm tn to tr tt tv tw tz ua ug uk "
+    "us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw".split()
+)
+"""Top-level domains of countries (the root zone, as IANA lists it)."""
+
+GENERIC = frozenset(
+    "com net org edu gov mil int info biz name pro mobi aero coop museum arpa onion app dev page cloud tech online "
+    "site website store shop blog club live news link click xyz top icu vip fun work world space zone agency digital "
+    "media network systems solutions studio design email chat support download example invalid test".split()
+)
+"""Other top-level domains that people know, and those that documents use as examples."""
+
+WORDS_AND_FILES = frozenset(
+    "am as at be by do id in is it me my no so to us md ml pl ps py rs sh cc int name page work link live news chat "
+    "email media design support download store test".split()
+)
+"""Of both, those that end names of files and of code, or follow a stop without a space ("came back.It rained"): two
+words of which the second is one of these are no domain, unless `www.` or a path says so."""
+
+_SCHEME = re.compile(
+    r"""(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}):[/\\]{2}([^\s<>"'`^|{}«»“”„‘’‹›]+)""", re.IGNORECASE
+)
+_SCRIPT = re.compile(
+    r"""(?<!\w)(?:(?:javascript|vbscript):|data:[\w.+-]{1,60}/[\w.+-]{1,60}[;,])[^\s<>]+""", re.IGNORECASE
+)
+_EMAIL = re.compile(r"(?<![\w.+%-])[\w.+%-]++@([\w-]++(?:\.[\w-]++)++)")
+_HOST = re.compile(
+    r"""(?<![\w-])(?<![\w-]\.)(?<![\w.+%-]@)([\w-]++(?:\.[\w-]++)++)((?::\d{1,5})?(?:[/?\\][^\s<>"'`^|{}«»“”„‘’‹›]*+)?)(\(?)"""
+)
+_TARGET = re.compile(r"\]\(\s*<?([^\s()<>]+)")
+_NUMBERS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+
+_WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\U00020000-\U0003ffff]"
+)
+"""Characters of scripts that are written without spaces."""
+_IDEOGRAPHIC_STOP = re.compile("(?<=[a-z0-9-])\u3002(?=[a-z0-9-])", re.IGNORECASE)
+_AFTER_STOP = re.compile(r"\.\s+")
+_BORDER = re.compile(r"[/?#]")
+_SLASH_AT_END = re.compile(r"/+(?=[?#]|\Z)")
+_CUT_ESCAPE = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
+_STOPS = ".,;:!?*_~'\"]>}…"
+_WEB = ("http", "https", "ftp", "hxxp", "hxxps")
+
+
+def links_in(text: str) -> set[str]:
+    """Every link in `text`, in the form in which links are compared."""
+    return {link for link, _ in _found(_plain(text))}
+
+
+class KnownLinks:
+    """The links that some texts hold."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._forms: set[str] = set()
+        self._texts = [_plain(text) for text in texts]
+        for text in self._texts:
+            for link, _ in _found(text):
+                self._forms.update(_forms(link))
+            # Any two words with a stop between, also one with a space after it that was left out since.
+            self._forms.update(
+                _host(found[1]) for found in _HOST.finditer(_WIDE.sub(" ", _AFTER_STOP.sub(".", text)))
+            )
+
+    def new_in(self, text: str) -> set[str]:
+        """The links in `text` that no known text holds, as they are compared."""
+        plain = _plain(text)
+        end = len(plain.rstrip(_STOPS + ") "))
+        return {link for link, at in _found(plain) if not self._has(link, is_last=at >= end)}
+
+    def _has(self, link: str, *, is_last: bool) -> bool:
+        if link in self._forms:
+            return True
+        if link.startswith("](") and any(link[2:] in text for text in self._texts):
+            return True
+        # The last link of a text that was cut to its length may be cut, too; its host is whole.
+        return is_last and "/" in link and any(known.startswith(link) for known in self._forms)
+
+
+def _plain(text: str) -> str:
+    """`text` as a browser would take its links."""
+    if text.isascii():
+        return INVISIBLE.sub("", text)
+    return _IDEOGRAPHIC_STOP.sub(".", unicodedata.normalize("NFKC", INVISIBLE.sub("", text)))
+
+
+def _found(text: str) -> Iterator[tuple[str, int]]:
+    """The links in a plain text, and where they end."""
+    for found in _SCHEME.finditer(text):
+        yield _canonical(found[1].lower(), found[2]), found.end()
+    text = _SCHEME.sub(lambda found: "<" * len(found[0]), text)
+    for found in _SCRIPT.finditer(text):
+        yield _without_stops(found[0]).lower(), found.end()
+    narrow = _WIDE.sub(" ", text)
+    for found in _EMAIL.finditer(narrow):
+        yield found[0].rstrip(".-").casefold(), found.end()
+    for found in _HOST.finditer(narrow):
+        host, tail, call = found.groups()
+        if _is_host(host, tail) and not (call and not tail):
+            yield _canonical("", host + tail), found.end(2)
+    for found in _TARGET.finditer(text):
+        host_at = _HOST.match(target := found[1].lstrip("/\\"))
+        if not (target.startswith(("#", "mailto:")) or (host_at and _is_host(host_at[1], host_at[2]))):
+            yield f"]({found[1]}", found.end()
+
+
+def _is_host(host: str, tail: str) -> bool:
+    """Whether words with stops between are a domain, by how they end and what follows."""
+    *labels, last = host.casefold().rstrip("-").split(".")
+    if _NUMBERS.fullmatch(host):
+        return bool(tail)
+    if labels[0] == "www" or last.startswith("xn--"):
+        return last.isalpha() or last.startswith("xn--")
+    if last not in COUNTRIES | GENERIC:
+        return False
+    if tail.strip(":?") or len(labels) > 1:
+        return True
+    return last not in WORDS_AND_FILES and len(labels[0]) > (len(last) == 2)
+
+
+def _canonical(scheme: str, rest: str) -> str:
+    """A link as it is compared: host, port and the decoded rest."""
+    rest = _without_stops(_narrow(rest.replace("\\", "/").lstrip("/")))
+    at = _authority(rest)
+    user, has_user, host = rest[:at].rpartition("@")
+    kind = "" if scheme in _WEB else f"{scheme}://" if scheme else ""
+    tail = unquote(_CUT_ESCAPE.sub("", _SLASH_AT_END.sub("", rest[at:])))
+    return f"{kind}{unquote(user)}{has_user}{_host(unquote(host))}{tail}"
+
+
+def _authority(rest: str) -> int:
+    """Where the host of a link ends, and its port."""
+    border = _BORDER.search(rest)
+    return border.start() if border else len(rest)
+
+
+def _narrow(rest: str) -> str:
+    """A link up to the first character of a script without spaces that is not part of its host."""
+    at, wide = _authority(rest), _WIDE.search(rest)
+    if wide and wide.start() < at:
+        name, stop, last = rest[: wide.start()].rpartition(".")
+        if not (name and stop and last.casefold() in COUNTRIES | GENERIC):
+            wide = _WIDE.search(rest, at)
+    return rest[: wide.start()] if wide else rest
+
+
+def _host(host: str) -> str:
+    name, _, port = host.casefold().partition(":")
+    labels = [_label(label) for label in name.strip(".").removeprefix("www.").split(".")]
+    return ".".join(labels) + (f":{port}" if port not in ("", "80", "443") else "")
+
+
+def _label(label: str) -> str:
+    """A label of a host in its own letters, where it is written in punycode."""
+    if not label.startswith("xn--"):
+        return label
+    try:
+        return unicodedata.normalize("NFKC", label[4:].encode("ascii").decode("punycode")).casefold()
+    except UnicodeError:
+        return label
+
+
+def _without_stops(link: str) -> str:
+    """`link` without what belongs to the sentence around it."""
+    end, spare = len(link), link.count(")") - link.count("(")
+    while end and (link[end - 1] in _STOPS or (link[end - 1] == ")" and spare > 0)):
+        spare -= link[end - 1] == ")"
+        end -= 1
+    return link[:end]
+
+
+def _forms(link: str) -> Iterator[str]:
+    """The link, and what it vouches for besides."""
+    yield link
+    for border in "#?":
+        link = link.partition(border)[0].rstrip("/")
+        yield link
+    _, _, rest = link.rpartition("://")
+    yield rest.partition("/")[0].rpartition("@")[2]

@@ -1,0 +1,1 @@
+"""Users: their tokens, limits and quotas."""

@@ -1,0 +1,80 @@
+"""How often somebody may try to sign in within a minute: for one name from one address, and for or from either alone.
+
+An attempt counts before the password is looked at, and is given back when it was right; so guesses in parallel do not
+get further than guesses in turn, and nobody who knows the password is counted. Exact as `quotas` are.
+
+The low limit is for a name and an address together, so that a stranger's guesses do not keep a name's owner out. That
+for a name from everywhere is ten times as high: it slows down guesses that come from many addresses at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils.crypto import salted_hmac
+
+from conversations.accounts import quotas
+from conversations.accounts.limits import Window
+from conversations.models import SignInAttempts
+
+NAMES_PER_ADDRESS = 10
+"""How many times as much one address may try: a school is behind one, and a guesser changes names."""
+ADDRESSES_PER_NAME = 10
+"""How many times as often one name may be tried from all addresses together."""
+IPV6_NETWORK_BITS = 64
+"""What one customer of a provider has at least: its addresses count as one."""
+
+
+def take(username: str, address: str) -> tuple[str, ...]:
+    """Count an attempt; what to give back by. Raises `RateLimited`."""
+    most = settings.LIMIT_SIGN_INS
+    if not quotas.are_on() or not most:
+        return ()
+    name, origin = username.casefold(), network_of(address)
+    allowed = {
+        _key("name-and-address", f"{origin} {name}"): most,
+        _key("address", origin): NAMES_PER_ADDRESS * most,
+        _key("name", name): ADDRESSES_PER_NAME * most,
+    }
+    with transaction.atomic():
+        for key in sorted(allowed):  # in one order, so that two of them do not wait for each other
+            _count(key, allowed[key])
+    return tuple(allowed)
+
+
+def give_back(keys: Iterable[str]) -> None:
+    """The password was right."""
+    with transaction.atomic():
+        for key in sorted(keys):  # the order of `take`
+            SignInAttempts.objects.filter(key=key).update(count=F("count") - 1)
+
+
+def network_of(address: str) -> str:
+    """The address as attempts are counted: of IPv6, its network; what is no address stays as it is."""
+    with suppress(ValueError):
+        found = ip_address(address)
+        if isinstance(found, IPv6Address):
+            if found.ipv4_mapped is not None:
+                return str(found.ipv4_mapped)
+            return str(IPv6Network((int(found), IPV6_NETWORK_BITS), strict=False))
+    return address
+
+
+def _count(key: str, allowed: int) -> None:
+    SignInAttempts.objects.bulk_create([SignInAttempts(key=key, minute=Now())], ignore_conflicts=True)
+    row = SignInAttempts.objects.select_for_update().annotate(now=Now()).get(key=key)
+    window = Window(row.minute, row.count).at(row.now)
+    if (refusal := window.refusal("sign_ins", allowed, row.now)) is not None:
+        raise quotas.refused(refusal)
+    after = window.one_more()
+    SignInAttempts.objects.filter(key=key).update(minute=after.since, count=after.count)
+
+
+def _key(kind: str, text: str) -> str:
+    return salted_hmac(f"chatmemory.sign-in.{kind}", text, algorithm="sha256").hexdigest()

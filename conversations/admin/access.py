@@ -1,0 +1,205 @@
+"""Who among the staff sees what people said, and the record of each look.
+
+Content is whatever people typed or a model made of it: messages, titles, instructions, metadata, options, keys, memory,
+errors that may quote. Ids, usernames, counts, models, costs and times are not. Who may see a page without its content
+gets the length of each text and a hash that tells whether two texts of one chat are the same. The hash is keyed, and by
+chat, so that nobody can find out a short text by guessing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.utils import lookup_field
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.crypto import salted_hmac
+from django.utils.safestring import SafeString
+
+from conversations.admin.html import heading, link, short_id
+from conversations.admin.readonly import CHATS_SEARCHED, FactAdmin
+from conversations.models import Chat, ContentView
+
+PERMISSION = "conversations.view_content"
+COST_PERMISSION = "memory.view_cost"
+
+LIST, SEARCH = "list", "search"
+"""Where the page of no one object was looked at: its list, with titles; a search that found titles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page of one row: its texts by name, and what its template shows to anybody, and to those who may see."""
+
+    texts: Mapping[str, Any]
+    context: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """What stands in the place of a text."""
+
+    name: str
+    characters: int
+    hash: str
+
+
+def may_see(request: HttpRequest) -> bool:
+    """Whether whoever asks may read content."""
+    return bool(request.user.has_perm(PERMISSION))
+
+
+def sees_cost(request: HttpRequest) -> bool:
+    """Whether whoever asks may see what chats and their memory cost in money."""
+    return bool(request.user.has_perm(COST_PERMISSION))
+
+
+def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
+    """Record that content of each chat was seen on `page`: of the object of that id, in a `LIST` or by a `SEARCH`."""
+    viewer = request.user
+    assert isinstance(viewer, User)  # the admin lets nobody else in
+    ContentView.objects.bulk_create(
+        ContentView(
+            viewer=viewer,
+            viewer_name=viewer.username,
+            owner_id=chat.owner_id,
+            chat_id=chat.pk,
+            page=page,
+            object_id=object_id,
+        )
+        for chat, object_id in looks
+    )
+
+
+def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
+    """The texts as they show to those who may not read them."""
+    salt = f"chatmemory.content.{chat.pk}"
+    return [
+        Withheld(name, len(text), salted_hmac(salt, text, algorithm="sha256").hexdigest()[:16])
+        for name, text in texts.items()
+    ]
+
+
+class ContentAdmin(FactAdmin):
+    """Facts with content. Subclasses name the columns and fields that hold it, and say what a row's page shows."""
+
+    content_columns: ClassVar[tuple[str, ...]] = ("title",)
+    content_fields: ClassVar[tuple[str, ...]] = ()
+    change_form_template = "admin/conversations/content.html"
+    search_help_text = (
+        "An id, a chat's id, an owner's username, or, for those who may read content, part of a chat's title."
+    )
+
+    def page(self, row: Any, name: str) -> Page:
+        """What the row's own page shows. `name` is what to call its chat."""
+        raise NotImplementedError(f"{type(self).__name__}.page")
+
+    def page_for(self, request: HttpRequest, row: Any, name: str) -> Page:
+        """The same for a page that depends on what was asked, and on who asks."""
+        return self.page(row, name)
+
+    def chat_of(self, row: Any) -> Chat:
+        """The chat of a row, selected along with it."""
+        chat: Chat = row.chat
+        return chat
+
+    @property
+    def own_name(self) -> str:
+        """`app_model`, as the record calls our pages."""
+        return f"{self.opts.app_label}_{self.opts.model_name}"
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = super().get_list_display(request)
+        return [one for one in columns if may_see(request) or one not in self.content_columns]
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if may_see(request):
+            return fieldsets
+        kept = [
+            (name, [one for one in options["fields"] if one not in self.content_fields])
+            for name, options in fieldsets
+        ]
+        return [(name, {"fields": fields}) for name, fields in kept if fields]
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs["obj"]
+        chat, may = self.chat_of(row), may_see(request)
+        page = self.page_for(request, row, heading(chat, may))
+        texts = {name: _as_text(value) for name, value in page.texts.items() if value}
+        if may and texts:
+            record(request, self.own_name, [(chat, row.pk)])
+        context |= {**page.context, **(page.content if may else {})}
+        context |= {"may_see": may, "withheld": [] if may else withheld(chat, texts)}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        response = super().changelist_view(request, extra_context)
+        if isinstance(response, TemplateResponse) and may_see(request):
+            changelist = (response.context_data or {}).get("cl")
+            rows = changelist.result_list if changelist is not None else []
+            record(
+                request, self.own_name, {self.chat_of(row): LIST for row in rows if self._tells(row)}.items()
+            )
+        return response
+
+    def _tells(self, row: Any) -> bool:
+        """Whether a row of a list has content in one of its columns."""
+        columns = set(self.content_columns) & set(self.list_display)
+        return any(lookup_field(column, row, self)[2] for column in columns)
+
+    def named(self, request: HttpRequest, term: str) -> Q:
+        """Also, to those who may read them, chats by part of their title: what is found tells what is in it."""
+        called = super().named(request, term)
+        if not may_see(request):
+            return called
+        titled = list(
+            Chat.objects.filter(title__icontains=term).order_by("-pk").only("owner")[:CHATS_SEARCHED]
+        )
+        record(request, self.own_name, [(chat, SEARCH) for chat in titled])
+        return called | Q(pk__in=[chat.pk for chat in titled])
+
+
+class OfChatAdmin(ContentAdmin):
+    """Content of one chat, with columns that lead to it."""
+
+    @admin.display(description="chat")
+    def chat_link(self, row: Any) -> SafeString:
+        chat_id = self.chat_of(row).pk
+        return link(chat_id, "conversations_chat", "change", chat_id)
+
+    @admin.display(description="chat")
+    def in_chat(self, row: Any) -> SafeString:
+        chat_id = self.chat_of(row).pk
+        return link(short_id(chat_id), "conversations_chat", "change", chat_id)
+
+    @admin.display(description="title")
+    def title(self, row: Any) -> str:
+        return self.chat_of(row).title
+
+    @admin.display(description="owner")
+    def owner(self, row: Any) -> str:
+        return str(self.chat_of(row).owner)
+
+
+def without(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
+    """Fieldsets less the fields that are not for whoever asks."""
+    return [
+        (name, {**options, "fields": [one for one in options["fields"] if one not in hidden]})
+        for name, options in fieldsets
+    ]
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,0 +1,93 @@
+"""What is under way, for staff: replies in the making, and the keys by which a request is safe to repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Length
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from conversations.admin.access import OfChatAdmin, Page
+from conversations.admin.html import as_text, message_link, moment, short_id
+from conversations.models import ActiveReply, IdempotencyKey
+
+
+@admin.register(ActiveReply)
+class ActiveReplyAdmin(OfChatAdmin):
+    """Replies in the making: who writes them, how far they are, and until when nobody else may finish them."""
+
+    list_display = (
+        "reply",
+        "in_chat",
+        "owner_process",
+        "length",
+        moment("lease_expires_at"),
+        "cancel_requested",
+        moment("started_at"),
+    )
+    list_select_related = ("chat",)
+    list_defer = ("text", "context", "metadata", "chat__instructions", "chat__metadata", "chat__options")
+    content_columns = ()
+    content_fields = ("partial",)
+    fieldsets = [
+        (
+            None,
+            {
+                "fields": [
+                    *("message_id", "chat_link", "model_variant", "model", "owner_process"),
+                    *(
+                        moment("lease_expires_at"),
+                        "cancel_requested",
+                        moment("started_at"),
+                        "length",
+                        "partial",
+                    ),
+                ]
+            },
+        )
+    ]
+
+    def page(self, row: ActiveReply, name: str) -> Page:
+        return Page({"text so far": row.text})
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
+        rows: QuerySet[ActiveReply] = super().get_queryset(request)
+        return rows.annotate(length=Length("text"))
+
+    @admin.display(description="reply")
+    def reply(self, reply: ActiveReply) -> SafeString:
+        return short_id(reply.message_id)
+
+    @admin.display(description="written by")
+    def owner_process(self, reply: ActiveReply) -> str:
+        return reply.owner
+
+    @admin.display(description="characters so far")
+    def length(self, reply: Any) -> int:
+        return int(reply.length)
+
+    @admin.display(description="text so far")
+    def partial(self, reply: ActiveReply) -> SafeString:
+        return as_text(reply.text)
+
+
+@admin.register(IdempotencyKey)
+class IdempotencyKeyAdmin(OfChatAdmin):
+    list_display = ("key", "user", "in_chat", "reply", moment("created_at"))
+    list_select_related = ("user", "chat")
+    list_defer = ("chat__instructions", "chat__metadata", "chat__options")
+    content_columns = ("key",)  # an id, but the client's: it may be anything
+    content_fields = ("key", "request_hash")
+    fieldsets = [
+        (None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", moment("created_at")]})
+    ]
+
+    def page(self, row: IdempotencyKey, name: str) -> Page:
+        return Page({"key": row.key, "request hash": row.request_hash})
+
+    @admin.display(description="reply")
+    def reply(self, row: IdempotencyKey) -> SafeString | str:
+        return message_link(row.message_id)

@@ -1,0 +1,130 @@
+"""What was said, for staff: chats to read, and to be deleted with all that stems from them.
+
+What is remembered is added to these pages by `memory.admin`; this side does not know of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet, Sum
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+
+from conversations.admin.access import ContentAdmin, Page, sees_cost, without
+from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
+from conversations.admin.allowances import AllowanceAdmin
+from conversations.admin.content_views import ContentViewAdmin
+from conversations.admin.html import as_json, as_text, chat_rows, link, moment
+from conversations.admin.messages import MessageAdmin
+from conversations.models import Chat, Message
+from conversations.replies import begin
+
+__all__ = [
+    "ActiveReplyAdmin",
+    "AllowanceAdmin",
+    "ChatAdmin",
+    "ContentViewAdmin",
+    "IdempotencyKeyAdmin",
+    "MessageAdmin",
+]
+
+
+ADDED_UP = 2000
+"""Newest messages whose tokens and cost are added up on the page of a chat: all of a long one would take too long."""
+
+
+@admin.register(Chat)
+class ChatAdmin(ContentAdmin):
+    """Read-only but for deleting, which goes through the service."""
+
+    chat_path = ""
+    list_display: Any = ("short", "title", "owner", "policy", "last_seq", moment("updated_at"))
+    list_select_related: ClassVar[Any] = ("owner",)
+    list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
+    raw_id_fields = ("owner",)
+    content_fields = ("title", "options_json", "instructions_text", "metadata_json")
+    fieldsets: ClassVar[Any] = [
+        (
+            None,
+            {
+                "fields": [
+                    *("title", "title_is_automatic", "owner", "policy", "rows", "tokens", "cost"),
+                    *(moment("created_at"), moment("updated_at"), "looks"),
+                ]
+            },
+        ),
+        ("Given by the client", {"fields": ["options_json", "instructions_text", "metadata_json"]}),
+    ]
+
+    def chat_of(self, row: Chat) -> Chat:
+        return row
+
+    def page(self, row: Chat, name: str) -> Page:
+        given = {"options": row.options, "instructions": row.instructions, "metadata": row.metadata}
+        return Page({"title": row.title, **given})
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.has_perm("conversations.delete_chat"))
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """What will go, in numbers: Django's own way would load every message to list it."""
+        chats = list(objs)
+        counts = {"chats": len(chats), "messages": sum(chat.last_seq for chat in chats)}
+        return [f"Chat {chat.pk}" for chat in chats], counts, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Chat) -> None:
+        begin.delete_chat(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Chat]) -> None:
+        for chat in queryset:
+            begin.delete_chat(chat)
+
+    @admin.display(description="see")
+    def rows(self, chat: Chat) -> SafeString:
+        return chat_rows(f"{chat.last_seq} messages", "conversations_message", chat.pk)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Without the cost for those who may not see it."""
+        hidden = () if sees_cost(request) else ("cost",)
+        return without(super().get_fieldsets(request, obj), hidden)
+
+    @admin.display(description="tokens")
+    def tokens(self, chat: Chat) -> str:
+        said = _newest(chat).aggregate(
+            said=Sum("token_count"), sent=Sum("input_tokens"), got=Sum("output_tokens"), n=Count("pk")
+        )
+        which = "the newest " if chat.last_seq > ADDED_UP else ""
+        return (
+            f"{said['said'] or 0:,} said in {which}{said['n']:,} messages; "
+            f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them"
+        )
+
+    @admin.display(description="cost")
+    def cost(self, chat: Chat) -> str:
+        cost = _newest(chat).aggregate(cost=Sum("cost_usd"))["cost"]
+        which = f", of the newest {ADDED_UP:,} messages" if chat.last_seq > ADDED_UP else ""
+        return "–" if cost is None else f"{cost:.6f} USD{which}"
+
+    @admin.display(description="who has read it")
+    def looks(self, chat: Chat) -> SafeString:
+        return link("content views", "conversations_contentview", "changelist", chat_id__exact=chat.pk)
+
+    @admin.display(description="options")
+    def options_json(self, chat: Chat) -> SafeString:
+        return as_json(chat.options)
+
+    @admin.display(description="instructions")
+    def instructions_text(self, chat: Chat) -> SafeString:
+        return as_text(chat.instructions)
+
+    @admin.display(description="metadata")
+    def metadata_json(self, chat: Chat) -> SafeString:
+        return as_json(chat.metadata)
+
+
+def _newest(chat: Chat) -> QuerySet[Message]:
+    return Message.objects.filter(chat=chat, seq__gt=max(0, chat.last_seq - ADDED_UP))

@@ -1,0 +1,147 @@
+"""Admin pages of facts: found and read, never added, changed or deleted, and cheap on tables of any size.
+
+No page counts a table, searches text, or sorts by a column without an index. What the facts are, and who may read what
+of them, is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+from uuid import UUID
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from django.utils.functional import cached_property
+from django.utils.safestring import SafeString
+
+from conversations.admin.html import short_id
+from conversations.models import Chat
+
+LIST_LIMIT = 5000
+"""Rows a list pages through. More than anybody clicks through, and few enough to be counted on every page."""
+CHATS_SEARCHED = 100
+"""Chats of that name whose rows a search shows, newest first."""
+
+
+class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Pages of the first `LIST_LIMIT` rows: no COUNT(*) over a whole table."""
+
+    @cached_property
+    def count(self) -> int:
+        rows = self.object_list[:LIST_LIMIT]
+        return rows.count() if isinstance(rows, QuerySet) else len(rows)
+
+
+class FactList(ChangeList):
+    """A list that leaves long columns in the database."""
+
+    model_admin: FactAdmin
+
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
+    ) -> QuerySet[Any]:
+        rows = super().get_queryset(request, exclude_parameters)
+        return rows.defer(*self.model_admin.list_defer)
+
+
+class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """A read-only page. Subclasses name the long columns of their list and their way to the chat."""
+
+    list_defer: ClassVar[tuple[str, ...]] = ()
+    chat_path = "chat"
+    """The lookup that leads to the chat; "" on the chat itself."""
+    chat_ordering: tuple[str, ...] = ()
+    """Order of a list that shows one chat, along its index. Else it is the newest first, by primary key."""
+    chat_filters: tuple[str, ...] = ()
+    """Filters offered in a list that shows one chat. Elsewhere they would scan the table."""
+    lookups: ClassVar[tuple[str, ...]] = ()
+    """Query parameters of our own links, besides those of filters and of the chat."""
+
+    list_filter: ClassVar[tuple[Any, ...]] = ()
+    """Filters offered everywhere: only such as find their rows by an index."""
+
+    paginator = BoundedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    list_max_show_all = 100
+    sortable_by = ()
+    ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    search_fields = ("pk",)  # only switches the box on: see get_search_results
+    search_help_text = "An id, a chat's id, or an owner's username."
+
+    class Media:
+        css = {"all": ("chatmemory/admin.css",)}
+
+    @admin.display(description="id")
+    def short(self, row: Model) -> SafeString:
+        return short_id(row.pk)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return FactList
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """What our own links ask for. Django allows any column: who may not read a text could find it out by asking."""
+        filters = (f"{name}__exact" for name in self.chat_filters)
+        return lookup in {self.chat_parameter, *self.lookups, *filters}
+
+    @property
+    def chat_parameter(self) -> str:
+        """The query parameter that narrows a list to one chat."""
+        return f"{self.chat_path}__id__exact"
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.chat_ordering if self.chat_parameter in request.GET else self.ordering
+
+    def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
+        return (*self.list_filter, *(self.chat_filters if self.chat_parameter in request.GET else ()))
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """By id where the term is one, else by name. Never by what was said."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        wanted = uuid_in(term)
+        if wanted is None:
+            return queryset.filter(self._by_name(request, term)), False
+        if self.model.objects.filter(pk=wanted).exists():
+            return queryset.filter(pk=wanted), False
+        if not self.chat_path:
+            return queryset.none(), False
+        return queryset.filter(**{self.chat_path: wanted}).order_by(
+            *(self.chat_ordering or self.ordering)
+        ), False
+
+    def named(self, request: HttpRequest, term: str) -> Q:
+        """Which chats are called so: those of the user of that name."""
+        return Q(owner__username__iexact=term)
+
+    def _by_name(self, request: HttpRequest, term: str) -> Q:
+        named = Chat.objects.filter(self.named(request, term))
+        if not self.chat_path:
+            return Q(pk__in=named.values("pk"))
+        # Their ids first: a planner that sees the whole question may walk the big table instead.
+        chats = list(named.order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED])
+        return Q(**{f"{self.chat_path}__in": chats})
+
+
+def uuid_in(term: str) -> UUID | None:
+    """The id that a search term is, if it is one."""
+    try:
+        return UUID(term)
+    except ValueError:
+        return None

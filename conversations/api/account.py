@@ -1,0 +1,213 @@
+"""Views of one's own account: tokens, who one is, and erasing oneself. The export is a view of memory's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from knox.models import AuthToken
+from rest_framework.exceptions import PermissionDenied, ValidationError
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.errors import InvalidCredentials, InvalidRequest, NotFound
+from conversations import erasure
+from conversations.accounts import api_tokens, sign_in_limits
+from conversations.api.account_serializers import (
+    EraseIn,
+    KnownTokenOut,
+    MeOut,
+    TokenIn,
+    TokenOut,
+    TokensPageOut,
+)
+
+TOKEN_DAYS = 30
+"""Life of a token that was got with a password."""
+FRESH_TOKEN_MINUTES = 10
+"""How old a token may be that stands in for a password."""
+
+
+class TokenView(APIView):
+    """Tokens: got with a password, revoked with themselves."""
+
+    @extend_schema(
+        request=TokenIn,
+        responses={201: TokenOut},
+        auth=[],
+        summary="Get a token with a password",
+        tags=["account"],
+    )
+    def post(self, request: Request) -> Response:
+        body = TokenIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        taken = sign_in_limits.take(body.validated_data["username"], _address(request))
+        token, text = _issued(request, **body.validated_data)
+        sign_in_limits.give_back(taken)
+        return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
+
+    @extend_schema(request=None, responses={204: None}, summary="Revoke the token in use", tags=["account"])
+    def delete(self, request: Request) -> Response:
+        if not isinstance(request.auth, AuthToken):
+            raise InvalidRequest("This request was not made with a token.")
+        request.auth.delete()
+        return Response(status=204)
+
+    def get_permissions(self) -> Any:
+        return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
+
+    def get_authenticators(self) -> Any:
+        # A stale token sent along must not keep its owner from getting a new one.
+        return (
+            [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
+        )
+
+
+def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, str]:
+    """A new token for a name and its password. Raises `InvalidCredentials`."""
+    for _ in range(2):  # the password may be hashed anew, or changed, while it is looked at
+        user = authenticate(request._request, username=username, password=password)
+        if not isinstance(user, User):
+            break
+        if issued := api_tokens.issue(user, timedelta(days=TOKEN_DAYS)):
+            return issued
+    raise InvalidCredentials
+
+
+def _address(request: Request) -> str:
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+class TokenPages(CursorPages):
+    page_size = 50
+    max_page_size = 200
+    ordering = "-created"
+
+
+class TokensView(APIView):
+    @extend_schema(
+        parameters=PAGING,
+        responses=TokensPageOut,
+        operation_id="tokens_list",
+        summary="Your tokens that are valid",
+        tags=["account"],
+    )
+    def get(self, request: Request) -> Response:
+        pages = TokenPages()
+        tokens = pages.paginate_queryset(api_tokens.valid_tokens(caller(request).pk), request, view=self)
+        shown = [_token_json(token, request) for token in tokens or []]
+        return pages.get_paginated_response(KnownTokenOut(shown, many=True).data)
+
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="tokens_delete_all",
+        summary="Revoke all your tokens",
+        description="The one in use, too. Whatever is called with any of them from now on is answered with 401.",
+        tags=["account"],
+    )
+    def delete(self, request: Request) -> Response:
+        api_tokens.revoke(caller(request).pk)
+        return Response(status=204)
+
+
+class KnownTokenView(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "token_id",
+                {"type": "string", "pattern": f"^{api_tokens.ID_PATTERN}$"},
+                OpenApiParameter.PATH,
+                description="From the list of your tokens.",
+            )
+        ],
+        request=None,
+        responses={204: None},
+        operation_id="tokens_delete",
+        summary="Revoke one of your tokens",
+        tags=["account"],
+    )
+    def delete(self, request: Request, token_id: str) -> Response:
+        if not api_tokens.revoke(caller(request).pk, [token_id]):
+            raise NotFound("There is no such token, or it is not yours.")
+        return Response(status=204)
+
+
+def _token_json(token: Any, request: Request) -> dict[str, Any]:
+    return {
+        "id": api_tokens.id_of(token),
+        "prefix": api_tokens.prefix_of(token),
+        "created_at": token.created,
+        "expires_at": token.expiry,
+        "current": isinstance(request.auth, AuthToken) and request.auth.pk == token.pk,
+    }
+
+
+class MeView(APIView):
+    @extend_schema(responses=MeOut, operation_id="me_read", summary="Whose account this is", tags=["account"])
+    def get(self, request: Request) -> Response:
+        user, token = caller(request), request.auth
+        me = {
+            "username": user.get_username(),
+            "is_staff": user.is_staff,
+            "has_password": _has_password(user),
+            "token": _token_json(token, request) if isinstance(token, AuthToken) else None,
+        }
+        return Response(MeOut(me).data)
+
+    @extend_schema(
+        request=EraseIn,
+        responses={204: None},
+        operation_id="me_delete",
+        summary="Erase yourself and all that is yours",
+        description="Asks for your password again. An account without one gives its user name as `confirm`, with a "
+        f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "
+        "sessions end at once. What takes more than a few seconds to erase goes on without you.",
+        tags=["account"],
+    )
+    def delete(self, request: Request) -> Response:
+        body = EraseIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        user = caller(request)
+        if user.is_superuser:
+            raise PermissionDenied("A superuser is not erased this way: `manage.py forget_user` does it.")
+        if _has_password(user):
+            _require_password(request, user, body.validated_data.get("password"))
+        else:
+            _require_confirmation(request, user, body.validated_data.get("confirm"))
+        erasure.request_erasure(user.pk)
+        erasure.erase(user.pk, seconds=erasure.AT_ONCE_SECONDS)
+        return Response(status=204)
+
+
+def _has_password(user: User) -> bool:
+    return bool(user.password) and user.has_usable_password()
+
+
+def _require_password(request: Request, user: User, password: str | None) -> None:
+    """Raises unless this is the password; wrong ones are counted as those of a sign-in."""
+    if password is None:
+        raise ValidationError({"password": ["Your password is needed to erase your account."]})
+    taken = sign_in_limits.take(user.get_username(), _address(request))
+    if not user.check_password(password):
+        raise PermissionDenied("This is not your password.")
+    sign_in_limits.give_back(taken)
+
+
+def _require_confirmation(request: Request, user: User, name: str | None) -> None:
+    """Raises unless the user's name was given, with a token that is new: an old one may have been stolen."""
+    if name != user.get_username():
+        raise ValidationError({"confirm": ["Your user name is needed to erase your account."]})
+    oldest = timezone.now() - timedelta(minutes=FRESH_TOKEN_MINUTES)
+    if not (isinstance(request.auth, AuthToken) and request.auth.created >= oldest):
+        raise PermissionDenied(
+            f"Your account has no password: this needs a token made in the last {FRESH_TOKEN_MINUTES} minutes. "
+            "Ask whoever runs this server."
+        )

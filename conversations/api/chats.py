@@ -1,0 +1,184 @@
+"""Ordinary views of chats and messages. The doors that make replies are in `doors`."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.llm import registry
+from conversations import editing
+from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut, ModelsOut
+from conversations.models import UNSHOWN, ActiveReply, Chat, Message
+from conversations.replies import begin
+
+
+class ChatPages(CursorPages):
+    page_size = 50
+    max_page_size = 200
+    ordering = "-id"
+
+
+class ChatsView(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("search", str),
+            *PAGING,
+        ],
+        responses=ChatsPageOut,
+        operation_id="chats_list",
+        summary="Your chats, newest first",
+        tags=["chats"],
+    )
+    def get(self, request: Request) -> Response:
+        chats = Chat.objects.filter(owner=caller(request))
+        if search := request.query_params.get("search", "").replace("\0", "").strip():
+            chats = chats.filter(Q(title__icontains=search))
+        pages = ChatPages()
+        page = pages.paginate_queryset(chats, request, view=self)
+        return pages.get_paginated_response(ChatOut(page, many=True).data)
+
+    @extend_schema(
+        request=ChatIn,
+        responses={201: ChatOut},
+        operation_id="chats_create",
+        summary="Make an empty chat",
+        tags=["chats"],
+    )
+    def post(self, request: Request) -> Response:
+        body = ChatIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        chat = begin.create_chat(caller(request), **body.validated_data)
+        return Response(ChatOut(chat).data, status=201)
+
+
+class ChatView(APIView):
+    @extend_schema(responses=ChatOut, operation_id="chats_read", summary="One chat", tags=["chats"])
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        return Response(ChatOut(begin.get_chat(caller(request), chat_id)).data)
+
+    @extend_schema(
+        request=ChatIn,
+        responses=ChatOut,
+        operation_id="chats_update",
+        summary="Change a chat",
+        tags=["chats"],
+    )
+    def patch(self, request: Request, chat_id: UUID) -> Response:
+        chat = begin.get_chat(caller(request), chat_id)
+        body = ChatIn(chat, data=request.data)
+        body.is_valid(raise_exception=True)
+        return Response(ChatOut(begin.update_chat(chat, body.validated_data)).data)
+
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="chats_delete",
+        summary="Remove a chat and all that stems from it",
+        tags=["chats"],
+    )
+    def delete(self, request: Request, chat_id: UUID) -> Response:
+        begin.delete_chat(begin.get_chat(caller(request), chat_id))
+        return Response(status=204)
+
+
+class MessagePages(CursorPages):
+    page_size = 50
+    max_page_size = 200
+
+    def get_ordering(self, request: Request, queryset: Any, view: Any) -> tuple[str, ...]:
+        order = request.query_params.get("order", "asc")
+        if order not in ("asc", "desc"):
+            raise ValidationError({"order": ["This must be asc or desc."]})
+        return ("seq",) if order == "asc" else ("-seq",)
+
+    def with_active(self, page: list[Message], active: ActiveReply | None) -> list[Message | ActiveReply]:
+        """The page, and the reply being written where it belongs: after the newest message."""
+        if active is None or any(message.pk == active.message_id for message in page):
+            return [*page]
+        if self.ordering == ("seq",):
+            return [*page] if self.get_next_link() else [*page, active]
+        return [*page] if self.get_previous_link() else [active, *page]
+
+
+def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
+    """A page of all messages ever said in `chat`, summarized or not."""
+    pages = MessagePages()
+    # In this order: a reply that becomes final in between is then found twice, never not at all.
+    active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
+    rows = Message.objects.filter(chat=chat).defer(*UNSHOWN)
+    page = pages.paginate_queryset(rows, request, view=view) or []
+    return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
+
+
+class MessageView(APIView):
+    @extend_schema(
+        responses=MessageOut,
+        operation_id="messages_read",
+        summary="One message, also while it is written",
+        tags=["messages"],
+    )
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = begin.get_chat(caller(request), chat_id)
+        return Response(MessageOut(begin.get_message(chat, message_id)).data)
+
+    @extend_schema(
+        request=EditIn,
+        responses=MessageOut,
+        operation_id="messages_update",
+        summary="Let a message say something else",
+        description="Memory that stood on the former text is dropped at once and made anew in the background.",
+        tags=["messages"],
+    )
+    def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = begin.get_chat(caller(request), chat_id)
+        body = EditIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        content = body.validated_data.get("content")
+        if content is None:
+            return Response(MessageOut(begin.get_message(chat, message_id)).data)
+        return Response(MessageOut(editing.edit_message(chat, message_id, content)).data)
+
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="messages_delete",
+        summary="Forget a message, and what memory made of it",
+        description="An empty row with status `deleted` stays in its place. What others said of it stays, too.",
+        tags=["messages"],
+    )
+    def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        chat = begin.get_chat(caller(request), chat_id)
+        editing.forget_message(chat.pk, message_id)
+        return Response(status=204)
+
+
+class ModelsView(APIView):
+    @extend_schema(
+        responses=ModelsOut,
+        operation_id="models_list",
+        summary="The model variants you may choose",
+        tags=["account"],
+    )
+    def get(self, request: Request) -> Response:
+        variants = [
+            {
+                "name": variant.name,
+                "model": variant.model,
+                "reasoning_effort": variant.reasoning_effort,
+                "max_output_tokens": variant.max_output_tokens,
+                "default": variant.name == settings.DEFAULT_MODEL_VARIANT,
+                "price": variant.price
+                and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
+            }
+            for variant in settings.MODEL_VARIANTS.values()
+        ]
+        return Response({"results": variants, "offline": registry.is_offline()})

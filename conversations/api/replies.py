@@ -1,0 +1,307 @@
+"""The doors that make and repeat replies: decided in the database executor, answered on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.api.async_view import AsyncDoor
+from chatmemory.api.http import PAGING, caller
+from chatmemory.database import executors
+from chatmemory.errors import (
+    InvalidRequest,
+    NotFound,
+    Unavailable,
+    UpstreamFailed,
+    UpstreamTimedOut,
+)
+from chatmemory.runtime import fault_points
+from conversations.accounts import quotas, stateless_calls
+from conversations.api import streams
+from conversations.api.chats import messages_page
+from conversations.api.event_streams import EVENTS, event_stream
+from conversations.api.serializers import (
+    ChatMessageIn,
+    FirstMessageIn,
+    MessageIn,
+    MessagesPageOut,
+    TurnOut,
+    VariantIn,
+    message_json,
+)
+from conversations.api.stateless_serializers import AskIn, AskOut
+from conversations.replies import begin as services
+from conversations.replies import generation, reader_limits, stateless
+from conversations.replies.begin import Begun, Standing
+from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
+
+KEY = OpenApiParameter(
+    "Idempotency-Key",
+    # What is printable of the bytes that a header can hold.
+    {"type": "string", "maxLength": 128, "pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]*$"},
+    OpenApiParameter.HEADER,
+    description="At most 128 characters; the same turn for 24 hours.",
+)
+WHICH = "Events; with `stream: false` the message, once it is final."
+TURN = {
+    (200, "text/event-stream"): OpenApiResponse(EVENTS, WHICH),
+    (200, "application/json"): OpenApiResponse(TurnOut, WHICH),
+}
+ANSWER = {
+    (200, "text/event-stream"): OpenApiResponse({"$ref": "#/components/schemas/AnswerEvent"}, WHICH),
+    (200, "application/json"): OpenApiResponse(AskOut, WHICH),
+}
+
+
+def idempotency_key(request: Request) -> str:
+    """The client's key, or "". Raises InvalidRequest for one that is too long or not text."""
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > 128 or not key.isprintable():
+        raise InvalidRequest(
+            "The Idempotency-Key is not valid.",
+            details={"Idempotency-Key": ["At most 128 printable characters."]},
+        )
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A turn that begins when its chat's memory is fresh, or has had its time. Nothing of it is stored yet."""
+
+    stale: StaleMemory
+    begin: Callable[[], Begun | Standing]
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A turn that begins when older messages were looked for that mean something like its question."""
+
+    chat_id: UUID
+    question: str
+    begin: Callable[[tuple[Near, ...]], Begun | Standing | Waiting]
+
+
+Opened: TypeAlias = Begun | Standing | Waiting | Looking
+
+
+def _begun(begin: Callable[..., Begun | Standing]) -> Begun | Standing | Waiting:
+    generation.refuse_when_draining()
+    try:
+        return begin(may_wait=True)
+    except StaleMemory as stale:
+        return Waiting(stale, begin)
+
+
+async def _looked(looking: Looking) -> Begun | Standing | Waiting:
+    """Ask the upstream what the question means: on the loop, where nobody waits for it but this turn."""
+    near = await near_in_meaning(looking.chat_id, looking.question)
+    return await executors.write(looking.begin, near)
+
+
+async def _fresh(waiting: Waiting) -> Begun | Standing:
+    """Have the chat folded first, on a thread that nobody else needs. A fold that takes longer goes on by itself."""
+    stale = waiting.stale
+    with suppress(TimeoutError):
+        async with asyncio.timeout(stale.seconds):
+            await executors.slow(freshen, stale.chat_id, stale.seconds)
+    generation.refuse_when_draining()
+    return await executors.write(waiting.begin)
+
+
+class ReplyDoor(AsyncDoor):
+    """Answers with the reply of a turn that has begun, or of one that stands."""
+
+    wants_stream = True
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        if isinstance(opened, Looking):
+            opened = await _looked(opened)
+        turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
+        if isinstance(turn, Standing):
+            return await self._attached(turn)
+        pending = turn.pending
+        fault_points.point("begin.committed")
+        generation.start(turn)
+        turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
+        if self.wants_stream:
+            return event_stream(streams.events(turn.chat_id, turn.message_id))
+        return await self._whole(turn)
+
+    async def _attached(self, turn: Standing) -> HttpResponseBase:
+        """The same for a turn that stands: this is one more reader of its reply."""
+        user_id = caller(self.request).pk
+        slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
+        if self.wants_stream:
+            return event_stream(streams.events(turn.chat_id, turn.message_id), slot)
+        try:
+            return await self._whole(turn)
+        finally:
+            slot.release()
+
+    def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Opened:
+        """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
+        self.wants_stream = body.validated_data["stream"]
+        turn, key = body.turn(services.default_variant()), idempotency_key(request)
+        user = caller(request)
+
+        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
+            asked = replace(turn, near=near)
+            return _begun(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
+
+        if chat_id is None or not knows_meanings(user, chat_id):
+            return begin()
+        return Looking(chat_id, turn.message, begin)
+
+    async def _whole(self, turn: Standing) -> HttpResponseBase:
+        message = await streams.final(turn.chat_id, turn.message_id)
+        if message is None and not generation.is_draining():
+            raise NotFound("The chat was deleted while the reply was being written.")
+        if message is None:
+            raise Unavailable(
+                "This server is restarting; the reply goes on. Ask for the message in a moment.",
+                details={"chat_id": [str(turn.chat_id)], "message_id": [str(turn.message_id)]},
+                retry_after=1,
+            )
+        body = {
+            "chat_id": str(turn.chat_id),
+            "user_message_id": str(turn.user_message_id),
+            "message": message_json(message),
+        }
+        if message.status == "failed":
+            raise _nothing(message.error, body, message.retry_after)
+        return Response(body)
+
+
+def _nothing(error: dict[str, str] | None, body: dict[str, Any], retry_after: int | None) -> UpstreamFailed:
+    error = error or {}
+    kind = UpstreamTimedOut if error.get("code") == "upstream_timeout" else UpstreamFailed
+    return kind(error.get("message") or "The model gave no answer.", details=body, retry_after=retry_after)
+
+
+class FirstMessageDoor(ReplyDoor):
+    @extend_schema(
+        request=FirstMessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="message_first",
+        summary="Make a chat by its first message",
+        tags=["messages"],
+    )
+    def post(self, request: Request) -> Opened:
+        body = FirstMessageIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self.begin(request, body, None)
+
+
+class MessageDoor(ReplyDoor):
+    @extend_schema(
+        request=ChatMessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="message",
+        summary="Send a message, get the reply",
+        tags=["messages"],
+    )
+    def post(self, request: Request) -> Opened:
+        body = ChatMessageIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self.begin(request, body, body.validated_data["chat_id"])
+
+
+class ChatMessagesDoor(ReplyDoor):
+    """The messages of a chat, and the door to it by path."""
+
+    @extend_schema(
+        request=MessageIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="messages_create",
+        summary="The same, the chat from the path",
+        tags=["messages"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Opened:
+        body = MessageIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        return self.begin(request, body, chat_id)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("order", str, enum=["asc", "desc"]),
+            *PAGING,
+        ],
+        responses=MessagesPageOut,
+        operation_id="messages_list",
+        summary="All messages ever said",
+        tags=["messages"],
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        return messages_page(request, services.get_chat(caller(request), chat_id), self)
+
+
+class RegenerateDoor(ReplyDoor):
+    @extend_schema(
+        request=VariantIn,
+        responses=TURN,
+        parameters=[KEY],
+        operation_id="messages_regenerate",
+        summary="Answer the last question again",
+        tags=["messages"],
+    )
+    def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Opened:
+        body = VariantIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        self.wants_stream = body.validated_data["stream"]
+        user, key = caller(request), idempotency_key(request)
+        again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
+
+        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
+            return _begun(partial(again, near=near))
+
+        if not knows_meanings(user, chat_id):
+            return begin()
+        return Looking(chat_id, last_question(chat_id), begin)
+
+
+class AskDoor(AsyncDoor):
+    """For clients that manage their own history."""
+
+    is_stateless = True
+    wants_stream = True
+
+    @extend_schema(
+        request=AskIn,
+        responses=ANSWER,
+        operation_id="ask",
+        summary="Answer a history that the client keeps; nothing is stored",
+        description="The messages are sent as they are, no memory is added. A client that leaves ends the answer.",
+        tags=["stateless"],
+    )
+    def post(self, request: Request) -> stateless.Asked:
+        body = AskIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        generation.refuse_when_draining()
+        self.wants_stream = body.validated_data["stream"]
+        prompt = body.prompt()
+        tokens = stateless_calls.count(prompt.messages, prompt.instructions)
+        return stateless.Asked(prompt, body.variant() or services.default_variant(), tokens)
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        asked: stateless.Asked = opened
+        tokens = quotas.tokens_for(asked.tokens, asked.variant)
+        asked = replace(asked, call=await stateless_calls.begin(caller(self.request).pk, tokens))
+        if self.wants_stream:
+            return event_stream(stateless.events(asked))
+        message, retry_after = await stateless.whole(asked)
+        if message["status"] == "failed":
+            raise _nothing(message["error"], {"message": message}, retry_after)
+        return Response({"message": message})

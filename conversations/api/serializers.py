@@ -1,0 +1,330 @@
+"""JSON of chats and messages, in and out. Plain functions write what goes out, because streams do it often."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from django.conf import settings
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from chatmemory.api.fields import Flag, OneOf, Text, no_longer_than, not_blank
+from chatmemory.llm.protocol import Variant
+from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
+from conversations.replies.begin import TurnRequest
+from memory.context.sources import Source
+from memory.policies import POLICIES
+from memory.policies.options import wrong_in
+
+
+def iso(moment: Any) -> str | None:
+    """ISO 8601 in UTC, as DRF writes it."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
+def message_json(message: Message) -> dict[str, Any]:
+    """A final message as the API shows it."""
+    return {
+        "id": str(message.pk),
+        "chat_id": str(message.chat_id),
+        "seq": message.seq,
+        "role": message.role,
+        "content": message.content,
+        "status": message.status,
+        "model_variant": message.model_variant or None,
+        "model": message.model or None,
+        "token_count": message.token_count,
+        "reply_to": _id(message.reply_to_id),
+        "superseded_by": _id(message.superseded_by_id),
+        "is_first": message.seq == 1,
+        "created_at": iso(message.created_at),
+        "completed_at": iso(message.completed_at),
+        "edited_at": iso(message.edited_at),
+        "usage": message.usage,
+        "error": message.error,
+        "metadata": message.metadata,
+    }
+
+
+def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
+    """A reply being written, as a message with status `streaming` and what its last checkpoint holds."""
+    return {
+        "id": str(active.message_id),
+        "chat_id": str(active.chat_id),
+        "seq": last_seq + 1,
+        "role": Role.ASSISTANT.value,
+        "content": active.text,
+        "status": STREAMING,
+        "model_variant": active.model_variant,
+        "model": active.model,
+        "token_count": 0,
+        "reply_to": _id(active.user_message_id),
+        "superseded_by": None,
+        "is_first": False,
+        "created_at": iso(active.started_at),
+        "completed_at": None,
+        "edited_at": None,
+        "usage": None,
+        "error": None,
+        "metadata": active.metadata,
+    }
+
+
+def _id(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+JSON_DEPTH = 64
+"""How deep a client's JSON may be nested: what is kept must be written again, by code that recurses."""
+
+
+def any_json(value: Any) -> Any:
+    """A JSON object from a client, of bounded size: no NUL, no lone surrogate, because the database takes neither."""
+    if not isinstance(value, dict):
+        raise serializers.ValidationError("This must be a JSON object.")
+    if _is_deeper(value, JSON_DEPTH):
+        raise serializers.ValidationError(f"This is nested more than {JSON_DEPTH} deep.")
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise serializers.ValidationError("This holds a lone surrogate, which is no text.") from None
+    except ValueError:
+        raise serializers.ValidationError("This holds a number that JSON does not have.") from None
+    if "\\u0000" in text.replace("\\\\", ""):
+        raise serializers.ValidationError("This holds a NUL character.")
+    if size > settings.METADATA_MAX_BYTES:
+        raise serializers.ValidationError(
+            f"This is over the limit of {settings.METADATA_MAX_BYTES} bytes as JSON."
+        )
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inner is not None and (levels == 0 or any(_is_deeper(one, levels - 1) for one in inner))
+
+
+@extend_schema_field(OpenApiTypes.OBJECT)
+class ObjectField(serializers.JSONField):
+    """Any JSON object."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        return any_json(super().to_internal_value(data))
+
+
+NAMED = 20
+"""Unknown fields that an error names: a body can hold a hundred thousand."""
+
+
+class Strict(serializers.Serializer[Any]):
+    """Refuses fields it does not know: a typo must not be silently without effect."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
+            raise serializers.ValidationError(
+                {name: ["There is no such field."] for name in sorted(map(str, unknown))[:NAMED]}
+            )
+        return super().to_internal_value(data)
+
+
+checked_text = no_longer_than(lambda: settings.MESSAGE_MAX_CHARS)
+checked_instructions = no_longer_than(lambda: settings.INSTRUCTIONS_MAX_CHARS)
+known_policy = OneOf("policy", lambda: POLICIES)
+known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
+
+
+def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `options` for that policy, a sentence each; `standing` are those that the chat has."""
+    return wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, standing) if policy in POLICIES else []
+
+
+SOURCES_MAX = 200
+"""Sources of one turn: far more than fit into a prompt, and few enough to be checked in no time."""
+
+
+class SourceIn(Strict):
+    title = Text(required=False, allow_blank=True, default="", max_length=1000)
+    text = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+
+
+class VariantIn(Strict):
+    """What every request that makes a reply may say."""
+
+    model_variant = Text(required=False, validators=[known_variant])
+    stream = Flag(required=False, default=True)
+
+    def variant(self) -> Variant | None:
+        """The variant that was named."""
+        name = self.validated_data.get("model_variant")
+        return settings.MODEL_VARIANTS[name] if name else None
+
+
+class MessageIn(VariantIn):
+    message = Text(trim_whitespace=False, validators=[not_blank, checked_text])
+    instructions = Text(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_instructions]
+    )
+    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
+    metadata = ObjectField(required=False, default=dict)
+
+    def turn(self, default: Variant) -> TurnRequest:
+        """The request as a value."""
+        data = self.validated_data
+        return TurnRequest(
+            message=data["message"],
+            variant=self.variant() or default,
+            instructions=data["instructions"],
+            sources=tuple(Source(source["title"], source["text"]) for source in data["sources"]),
+            metadata=data["metadata"],
+            policy=data.get("policy"),
+        )
+
+
+class EditIn(Strict):
+    content = Text(required=False, trim_whitespace=False, validators=[not_blank, checked_text])
+
+
+class FirstMessageIn(MessageIn):
+    policy = Text(required=False, validators=[known_policy])
+
+
+class ChatMessageIn(MessageIn):
+    chat_id = serializers.UUIDField()
+
+
+class UsageOut(serializers.Serializer[Any]):
+    input_tokens = serializers.IntegerField()
+    cached_tokens = serializers.IntegerField()
+    output_tokens = serializers.IntegerField()
+    cost_usd = serializers.FloatField(allow_null=True)
+
+
+class ReplyErrorOut(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class MessageOut(serializers.Serializer[Any]):
+    """A message. This declares the schema; `message_json` and `streaming_json` write it; a test compares."""
+
+    id = serializers.UUIDField()
+    chat_id = serializers.UUIDField()
+    seq = serializers.IntegerField()
+    role = serializers.ChoiceField(Role.choices)
+    content = serializers.CharField()
+    status = serializers.ChoiceField([STREAMING, *Status.values])
+    model_variant = serializers.CharField(allow_null=True)
+    model = serializers.CharField(allow_null=True)
+    token_count = serializers.IntegerField()
+    reply_to = serializers.UUIDField(allow_null=True)
+    superseded_by = serializers.UUIDField(allow_null=True)
+    is_first = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    completed_at = serializers.DateTimeField(allow_null=True)
+    edited_at = serializers.DateTimeField(allow_null=True)
+    usage = UsageOut(allow_null=True)
+    error = ReplyErrorOut(allow_null=True)
+    metadata = ObjectField()
+
+    def to_representation(self, instance: Any) -> Any:
+        if isinstance(instance, dict):
+            return instance
+        if isinstance(instance, ActiveReply):
+            return streaming_json(instance, instance.chat.last_seq)
+        return message_json(cast(Message, instance))
+
+
+class TurnOut(serializers.Serializer[Any]):
+    """The answer with `"stream": false`."""
+
+    chat_id = serializers.UUIDField()
+    user_message_id = serializers.UUIDField()
+    message = MessageOut()
+
+
+class OneMessageOut(serializers.Serializer[Any]):
+    message = MessageOut()
+
+
+class ChatOut(serializers.ModelSerializer[Chat]):
+    message_count = serializers.IntegerField(source="last_seq", read_only=True)
+    options = ObjectField(read_only=True)
+    metadata = ObjectField(read_only=True)
+
+    class Meta:
+        model = Chat
+        fields = [
+            "id",
+            "title",
+            "title_is_automatic",
+            "policy",
+            "options",
+            "instructions",
+            "message_count",
+            "created_at",
+            "updated_at",
+            "metadata",
+        ]
+        read_only_fields = fields
+
+
+class ChatIn(Strict):
+    """What a client sets of a chat; the chat itself, where it is changed, comes as the `instance`."""
+
+    title = Text(required=False, allow_blank=True, max_length=200)
+    instructions = Text(
+        required=False, allow_blank=True, trim_whitespace=False, validators=[checked_instructions]
+    )
+    policy = Text(required=False, validators=[known_policy])
+    options = ObjectField(required=False)
+    metadata = ObjectField(required=False)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Policy and options, as they will stand, must go together."""
+        if attrs.keys() & {"policy", "options"}:
+            chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
+            options = attrs.get("options", chat.options)
+            if wrong := bad_options(attrs.get("policy", chat.policy), options, chat.options):
+                raise serializers.ValidationError({"options": wrong})
+        return attrs
+
+
+class PriceOut(serializers.Serializer[Any]):
+    """USD per million tokens."""
+
+    input = serializers.FloatField()
+    cached = serializers.FloatField()
+    output = serializers.FloatField()
+
+
+class ModelOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    model = serializers.CharField()
+    reasoning_effort = serializers.CharField(allow_null=True)
+    max_output_tokens = serializers.IntegerField(allow_null=True)
+    default = serializers.BooleanField()
+    price = PriceOut(allow_null=True)
+
+
+class ModelsOut(serializers.Serializer[Any]):
+    results = ModelOut(many=True)
+    offline = serializers.BooleanField()
+
+
+class PageOut(serializers.Serializer[Any]):
+    """A page of a list: follow `next` and `previous`."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+
+
+class ChatsPageOut(PageOut):
+    results = ChatOut(many=True)
+
+
+class MessagesPageOut(PageOut):
+    results = MessageOut(many=True)

@@ -1,0 +1,122 @@
+"""Histories that clients keep themselves (seed 004), in and out: the JSON of the doors that store nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, ClassVar
+
+from rest_framework import serializers
+
+from chatmemory.api.fields import NOT_BLANK, Text
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
+from chatmemory.text.control_tokens import disarm
+from conversations.api.serializers import (
+    ReplyErrorOut,
+    Strict,
+    UsageOut,
+    VariantIn,
+    checked_instructions,
+    checked_text,
+)
+
+HISTORY_MAX = 1000
+"""Messages of one request: far more than fit into a model's window, and few enough to be checked in no time."""
+ROLES = ("system", "user", "assistant", "examiner")
+"""`examiner` is the seed's name for the assistant in its transcripts."""
+
+
+def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
+    """Tokens and USD as the API shows them, None where the upstream told none."""
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": None if cost_usd is None else float(cost_usd.quantize(Decimal("1E-9"))),
+    }
+
+
+class HistoryMessageIn(Strict):
+    role = serializers.ChoiceField(ROLES)
+    content = Text(allow_blank=True, trim_whitespace=False, validators=[checked_text])
+
+
+class HistoryField(serializers.ListField):
+    """The messages of a history, oldest first; at least one that is not the system's says something."""
+
+    child = HistoryMessageIn()
+    in_the_schema: ClassVar[dict[str, Any]] = {
+        "minItems": 1,
+        "maxItems": HISTORY_MAX,
+        "contains": {
+            "type": "object",
+            "required": ["role", "content"],
+            "properties": {
+                "role": {"enum": [role for role in ROLES if role != "system"]},
+                "content": {"type": "string", "pattern": NOT_BLANK},
+            },
+        },
+    }
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, list) and len(data) > HISTORY_MAX:
+            raise serializers.ValidationError(
+                f"These are {len(data)} messages; at most {HISTORY_MAX} are taken."
+            )
+        messages = super().to_internal_value(data)
+        if not any(message["content"].strip() for message in messages if message["role"] != "system"):
+            raise serializers.ValidationError("Nobody says anything here.")
+        return messages
+
+
+def spoken(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
+    """What was said in validated `messages`, the system's left out."""
+    return tuple(
+        PromptMessage("user" if message["role"] == "user" else "assistant", message["content"])
+        for message in messages
+        if message["role"] != "system"
+    )
+
+
+class AskIn(VariantIn):
+    messages = HistoryField(
+        help_text="A system message, which must come first, is the prompt's instructions."
+    )
+
+    def validate_messages(self, messages: list[dict[str, str]]) -> list[dict[str, str]]:
+        if any(message["role"] == "system" for message in messages[1:]):
+            raise serializers.ValidationError("Only the first message may be the system's.")
+        checked_instructions(_instructions(messages))
+        return messages
+
+    def prompt(self) -> Prompt:
+        """The messages as they are but for control tokens of models, and the system's as instructions."""
+        messages = self.validated_data["messages"]
+        if registry.disarms_control_tokens():
+            messages = [{**message, "content": disarm(message["content"])} for message in messages]
+        return Prompt(spoken(messages), instructions=_instructions(messages))
+
+
+def _instructions(messages: Sequence[dict[str, str]]) -> str:
+    return messages[0]["content"] if messages[0]["role"] == "system" else ""
+
+
+class AnswerOut(serializers.Serializer[Any]):
+    """A reply that is stored nowhere, so it has no id."""
+
+    role = serializers.ChoiceField(["assistant"])
+    content = serializers.CharField()
+    status = serializers.ChoiceField(["complete", "incomplete", "failed"])
+    model_variant = serializers.CharField()
+    model = serializers.CharField()
+    usage = UsageOut(allow_null=True)
+    error = ReplyErrorOut(allow_null=True)
+
+
+class AskOut(serializers.Serializer[Any]):
+    """The answer with `"stream": false`."""
+
+    message = AnswerOut()

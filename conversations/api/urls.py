@@ -1,0 +1,33 @@
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
+
+from conversations.accounts.api_tokens import ID_PATTERN
+from conversations.api import account, active_replies, chats, replies
+
+
+class TokenId(StringConverter):
+    regex = ID_PATTERN
+
+
+register_converter(TokenId, "token")
+
+chat = "chats/<uuid:chat_id>"
+message = f"{chat}/messages/<uuid:message_id>"
+
+urlpatterns = [
+    path("auth/token", account.TokenView.as_view()),
+    path("auth/tokens", account.TokensView.as_view()),
+    path("auth/tokens/<token:token_id>", account.KnownTokenView.as_view()),
+    path("message/first", replies.FirstMessageDoor.as_view()),
+    path("message", replies.MessageDoor.as_view()),
+    path("chats", chats.ChatsView.as_view()),
+    path(chat, chats.ChatView.as_view()),
+    path(f"{chat}/messages", replies.ChatMessagesDoor.as_view()),
+    path(message, chats.MessageView.as_view()),
+    path(f"{message}/cancel", active_replies.CancelDoor.as_view()),
+    path(f"{message}/regenerate", replies.RegenerateDoor.as_view()),
+    path(f"{message}/stream", active_replies.StreamDoor.as_view()),
+    path("ask", replies.AskDoor.as_view()),
+    path("me", account.MeView.as_view()),
+    path("models", chats.ModelsView.as_view()),
+]

@@ -1,0 +1,150 @@
+"""Taking back what was said: a message that is edited, and one that is forgotten. One transaction each.
+
+With its commit the former text is in no prompt any more, nor in any row: the message's own, the line of its turn, and,
+by memory's own doing, whatever was summarized from it. What others said of it is theirs, and stays: forgetting a
+question leaves its answer. A forgotten message leaves an empty row behind, so that `seq` has no holes.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Left
+from django.utils import timezone
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.text.salience import make_line, outline
+from chatmemory.text.tokens import count_tokens
+from conversations import titles
+from conversations.interchange.to_rows import stored_message
+from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.replies import begin
+from memory import services as memory
+from memory.history.turns import to_turns
+from memory.recall.analysis.terms import stored_terms
+
+logger = logging.getLogger(__name__)
+
+_EMPTIED: dict[str, Any] = {
+    "content": "",
+    "token_count": 0,
+    "outline": "",
+    "terms": "",
+    "response_id": "",
+    "error": None,
+    "metadata": {},
+}
+"""What is left of a forgotten message, beside its place, its times and what it cost."""
+
+
+def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
+    """Let a message say something else. What it says already changes nothing.
+
+    Raises NotFound; ChatBusy for a reply being written and its question; Conflict for one that says nothing.
+    """
+    # What costs time comes before the lock.
+    found = {"token_count": count_tokens(content), "terms": stored_terms(content, chat.owner_id)}
+    told = outline(content)
+    counted = _count_beforehand(chat.pk, message_id)
+    with transaction.atomic():
+        message = _locked(chat.pk, message_id)
+        if message.status in (Status.DELETED, Status.FAILED):
+            raise Conflict("There is nothing to edit: this message was deleted, or never became one.")
+        if message.content != content:
+            is_reply = message.role == Role.ASSISTANT
+            _change(message, counted, content=content, outline=told if is_reply else "", **found)
+    return message
+
+
+def forget_message(chat_id: UUID, message_id: UUID) -> None:
+    """Take out all that a message said. One that is forgotten already stays so.
+
+    Raises NotFound; ChatBusy for a reply being written and its question.
+    """
+    counted = _count_beforehand(chat_id, message_id)
+    with transaction.atomic():
+        message = _locked(chat_id, message_id)
+        if message.status != Status.DELETED:
+            _change(message, counted, status=Status.DELETED, **_EMPTIED)
+
+
+def _count_beforehand(chat_id: UUID, message_id: UUID) -> memory.Tally | None:
+    """What costs time in a chat of which much is not folded, before the lock."""
+    seq = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", flat=True).first()
+    return None if seq is None else memory.count_beforehand(chat_id, seq)
+
+
+def _locked(chat_id: UUID, message_id: UUID) -> Message:
+    """The message, final, with its chat locked: nothing of it is begun, finished or folded meanwhile."""
+    chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
+    concerned = Q(message_id=message_id) | Q(user_message=message_id)
+    if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
+        begin.require_idle(chat)
+    message = Message.objects.filter(chat=chat_id, pk=message_id).first()
+    if chat is None or message is None:
+        raise NotFound("There is no such message in this chat.")
+    return message
+
+
+def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
+    """Store these fields, and let nothing stand that was made of what they held before."""
+    former = message.content
+    message.edited_at = timezone.now()
+    for name, value in fields.items():
+        setattr(message, name, value)
+    message.save(update_fields=[*fields, "edited_at"])
+    title = _retitled(message.chat_id, former)
+    Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
+    first = _tell_turn_anew(message)
+    memory.message_changed(message)
+    memory.messages_changed(message.chat_id, from_seq=first, forgets=True, beforehand=counted)
+    logger.info(
+        "message forgotten" if message.status == Status.DELETED else "message edited",
+        extra={"chat": str(message.chat_id), "message_id": str(message.pk), "seq": message.seq},
+    )
+
+
+def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
+    """What to change about the chat's title: one made from messages is made anew, from the first that is left."""
+    title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
+    if not (is_automatic or titles.repeats(title, former)):
+        return {}
+    asked = Message.objects.filter(chat=chat_id, role=Role.USER).exclude(status=Status.DELETED)
+    beginning = Left("content", titles.CONSIDERED_CHARS)
+    first = asked.order_by("seq").values_list(beginning, flat=True).first()
+    return {"title": titles.automatic_title(first or ""), "title_is_automatic": True}
+
+
+def _tell_turn_anew(message: Message) -> int:
+    """Make the line of the message's turn from what it says now. Returns the seq at which the turn begins.
+
+    Every answer of a turn has had a line with words of its question, those that failed or were replaced, too.
+    """
+    rows = _turn_of(message)
+    turn = to_turns([stored_message(row) for row in rows])[0]
+    holder = (turn.last_assistant_id or turn.message_ids[-1]) if turn.message_ids else None
+    for row in rows:
+        line = _line(turn.user, turn.assistant, cut_off=turn.cut_off) if row.pk == holder else ""
+        if row.line != line:
+            row.line = line
+            row.save(update_fields=["line"])
+    return turn.from_seq
+
+
+def _turn_of(message: Message) -> list[Message]:
+    """All messages of its turn, in order: from a user message to before the next one."""
+    said = Message.objects.filter(chat=message.chat_id)
+    asked = said.filter(role=Role.USER).values_list("seq", flat=True)
+    first = asked.filter(seq__lte=message.seq).order_by("-seq").first() or 1
+    following = asked.filter(seq__gt=message.seq).order_by("seq").first()
+    rows = said.filter(seq__gte=first).order_by("seq")
+    return list(rows.filter(seq__lt=following) if following else rows)
+
+
+def _line(user: str, assistant: str, *, cut_off: bool) -> str:
+    return make_line(user, assistant, settings.MEMORY_LIMITS.line_tokens, cut_off=cut_off)

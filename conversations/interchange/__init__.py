@@ -1,0 +1,1 @@
+"""Chats from files and into files, in our own format and in others'."""

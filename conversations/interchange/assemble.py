@@ -1,0 +1,147 @@
+"""The messages of one entry, taken together → a chat's messages: who answers whom, and where asides are kept.
+
+Asides are what neither side said: tool messages, and system messages that come later than the first words.
+They are kept in the metadata of the reply they led to (the next one before the user speaks again), or of the
+message before where no reply came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from conversations.interchange.messages import Said
+from conversations.interchange.values import FormatError, ImportedMessage
+
+TOOL_MESSAGES = "tool_messages"
+SYSTEM_MESSAGES = "system_messages"
+
+
+@dataclass
+class Spoken:
+    """A message of the user or the assistant, with the asides it keeps."""
+
+    said: Said
+    number: int
+    """Its place in the file, from 1, asides counted."""
+    asides: list[Said] = field(default_factory=list)
+
+
+@dataclass
+class Assembled:
+    """What the messages of an entry come to."""
+
+    instructions: str
+    messages: tuple[ImportedMessage, ...]
+    asides: Mapping[str, object]
+    """The asides of a chat in which nobody said anything; else empty."""
+
+
+def assemble(saids: Sequence[Said]) -> Assembled:
+    """Put the messages of an entry together. Raises `FormatError` for a link that leads nowhere."""
+    leading = _leading_system(saids)
+    spoken, asides = _settle_asides(saids[leading:], leading)
+    instructions = "\n\n".join(said.content for said in saids[:leading])
+    return Assembled(instructions, _linked(spoken), _as_metadata({}, asides))
+
+
+def _leading_system(saids: Sequence[Said]) -> int:
+    return next((index for index, said in enumerate(saids) if said.part != "system"), len(saids))
+
+
+def _settle_asides(saids: Sequence[Said], before: int) -> tuple[list[Spoken], list[Said]]:
+    spoken: list[Spoken] = []
+    waiting: list[Said] = []
+    for number, said in enumerate(saids, start=before + 1):
+        if said.part in ("system", "tool"):
+            waiting.append(said)
+            continue
+        if said.part == "user" and spoken:
+            spoken[-1].asides += waiting
+            waiting = []
+        spoken.append(Spoken(said, number, waiting))
+        waiting = []
+    if spoken:
+        spoken[-1].asides += waiting
+        waiting = []
+    return spoken, waiting
+
+
+def _as_metadata(metadata: Mapping[str, object], asides: Sequence[Said]) -> dict[str, object]:
+    result = dict(metadata)
+    for aside in asides:
+        key = TOOL_MESSAGES if aside.part == "tool" else SYSTEM_MESSAGES
+        kept = result.get(key, [])
+        result[key] = [*(kept if isinstance(kept, list) else [kept]), dict(aside.raw)]
+    return result
+
+
+def _linked(spoken: Sequence[Spoken]) -> tuple[ImportedMessage, ...]:
+    indexes = _indexes(spoken)
+    messages: list[ImportedMessage] = []
+    question: int | None = None
+    for index, one in enumerate(spoken):
+        if one.said.part == "user":
+            question = index
+        try:
+            messages.append(_message(one, indexes, question))
+        except FormatError as exc:
+            raise FormatError(f"message {one.number}: {exc}") from None
+    _check_links(messages, spoken)
+    return tuple(messages)
+
+
+def _indexes(spoken: Sequence[Spoken]) -> dict[int, int]:
+    """The number by which a file names a message → its index."""
+    indexes: dict[int, int] = {}
+    for index, one in enumerate(spoken):
+        seq = one.said.places.get("seq") or index + 1
+        if seq in indexes:
+            raise FormatError(f"message {one.number}: seq {seq} is there twice")
+        indexes[seq] = index
+    return indexes
+
+
+def _message(one: Spoken, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:
+    said, places = one.said, one.said.places
+    is_user = said.part == "user"
+    own_word = is_user or "reply_to" in places
+    reply_to = _index(places, "reply_to", indexes) if own_word else question
+    return ImportedMessage(
+        role="user" if is_user else "assistant",
+        content=said.content,
+        status=said.status,
+        created_at=said.created_at,
+        completed_at=said.completed_at,
+        edited_at=said.edited_at,
+        model_variant=said.model_variant,
+        model=said.model,
+        metadata=_as_metadata(said.metadata, one.asides),
+        usage=said.usage,
+        error=said.error,
+        reply_to=reply_to,
+        superseded_by=_index(places, "superseded_by", indexes),
+        number=one.number,
+    )
+
+
+def _index(places: Mapping[str, int | None], name: str, indexes: Mapping[int, int]) -> int | None:
+    seq = places.get(name)
+    if seq is None:
+        return None
+    if seq not in indexes:
+        raise FormatError(f"{name} names message {seq}, which is not there")
+    return indexes[seq]
+
+
+def _check_links(messages: Sequence[ImportedMessage], spoken: Sequence[Spoken]) -> None:
+    """A reply answers an earlier user message and gives way to a later reply; nothing else links."""
+    for index, message in enumerate(messages):
+        answers, heir = message.reply_to, message.superseded_by
+        good_answer = answers is None or (answers < index and messages[answers].role == "user")
+        good_heir = heir is None or (heir > index and messages[heir].role == "assistant")
+        if message.role == "user" and (answers, heir) != (None, None):
+            raise FormatError(f"message {spoken[index].number}: a user message replies to nothing")
+        if not good_answer or not good_heir:
+            name = "superseded_by" if good_answer else "reply_to"
+            raise FormatError(f"message {spoken[index].number}: {name} names a message that cannot be meant")

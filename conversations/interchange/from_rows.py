@@ -1,0 +1,67 @@
+"""Rows → chats as values, for export. Reads a chat as it stands; a reply still being written is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.db.models import F
+
+from conversations.interchange.read import ImportedChat, ImportedMessage, ImportedUsage
+from conversations.models import UNSHOWN, Chat, Message
+from memory import services as memory
+
+CHUNK = 20
+"""Rows read at a time, so that a chat of any length is exported in little memory; one may have a megabyte."""
+
+
+def chat_values(chat: Chat) -> ImportedChat:
+    """A chat without its messages."""
+    return ImportedChat(
+        title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
+        instructions=chat.instructions,
+        metadata=chat.metadata,
+        policy=chat.policy,
+        options=chat.options,
+        created_at=chat.created_at,
+        pins=memory.exported_pins(chat.pk, chat.last_seq),
+    )
+
+
+def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
+    """The messages of a chat in order, read as they are asked for; none that came after `chat` was read."""
+    rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
+    rows = rows.defer(*UNSHOWN).annotate(
+        reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
+    )
+    for row in rows.iterator(chunk_size=CHUNK):
+        yield _values(row, chat.last_seq)
+
+
+def _values(row: Any, last_seq: int) -> ImportedMessage:
+    return ImportedMessage(
+        role="user" if row.role == "user" else "assistant",
+        content=row.content,
+        status=row.status,
+        created_at=row.created_at,
+        completed_at=row.completed_at,
+        edited_at=row.edited_at,
+        model_variant=row.model_variant,
+        model=row.model,
+        metadata=row.metadata,
+        usage=_usage(row),
+        error=row.error,
+        reply_to=_index(row.reply_to_seq, last_seq),
+        superseded_by=_index(row.superseded_by_seq, last_seq),
+    )
+
+
+def _index(seq: int | None, last_seq: int) -> int | None:
+    return None if seq is None or seq > last_seq else seq - 1
+
+
+def _usage(row: Message) -> ImportedUsage | None:
+    if row.input_tokens is None:
+        return None
+    return ImportedUsage(row.input_tokens, row.cached_tokens or 0, row.output_tokens or 0, row.cost_usd)

@@ -1,0 +1,190 @@
+"""One message of a file, in whichever dialect, → what was said, by whom, and what came with it.
+
+Knows how each dialect names things. Refuses to know about the messages around it: that is `assembly`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from conversations.interchange.fields import (
+    cost_field,
+    count_field,
+    object_field,
+    place_field,
+    text_field,
+    time_field,
+)
+from conversations.interchange.values import FormatError, ImportedUsage, Status
+
+Part = Literal["user", "assistant", "system", "tool"]
+
+PARTS: Mapping[str, Part] = {
+    **dict.fromkeys(("user", "human"), "user"),
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "model", "bot"), "assistant"),
+    **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "tool_call", "tool_response", "assistant_tool_call"), "tool"),
+    **dict.fromkeys(("function", "function_call", "function_response", "observation"), "tool"),
+}
+"""What the roles of all dialects mean here."""
+
+STATUSES: Mapping[str, Status] = {
+    "complete": "complete",
+    "incomplete": "incomplete",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "deleted": "deleted",
+}
+
+CALLS = ("tool_calls", "function_call")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where an entry keeps its messages, and how a message names its role and its text."""
+
+    name: str
+    messages: str
+    role: str
+    text: tuple[str, ...]
+
+
+OPENAI = Dialect("openai", "messages", "role", ("content", "text"))
+SHAREGPT = Dialect("sharegpt", "conversations", "from", ("value",))
+CHATS = Dialect("chats", "messages", "role", ("text", "content"))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as the file has it, in our terms. The last six fields are only in files of our own format."""
+
+    part: Part
+    content: str
+    raw: Mapping[str, object]
+    metadata: dict[str, object] = field(default_factory=dict)
+    created_at: datetime | None = None
+    completed_at: datetime | None = None
+    model: str = ""
+    status: Status = "complete"
+    edited_at: datetime | None = None
+    model_variant: str = ""
+    usage: ImportedUsage | None = None
+    error: Mapping[str, object] | None = None
+    places: Mapping[str, int | None] = field(default_factory=dict)
+    """`seq` and, for a reply that names them, `reply_to` and `superseded_by`: numbers from 1."""
+
+
+def read_message(raw: object, dialect: Dialect, *, own: bool) -> Said:
+    """One message of `dialect`; `own`: the file was written by `export_chat`. Raises `FormatError`."""
+    if not isinstance(raw, dict):
+        raise FormatError("it is not an object")
+    part = _part(raw, dialect)
+    content, others = _content(raw, dialect)
+    if part == "assistant" and not content and any(raw.get(name) for name in CALLS):
+        part = "tool"
+    if part in ("system", "tool"):
+        return Said(part, content, raw)
+    return _said(part, content, raw, _metadata(raw, others), own=own)
+
+
+def _said(
+    part: Part, content: str, raw: dict[str, object], metadata: dict[str, object], *, own: bool
+) -> Said:
+    created = time_field(raw, "created_at")
+    completed = time_field(raw, "completed_at") if "completed_at" in raw else created
+    model = text_field(raw, "model", 128)
+    if not own:
+        return Said(part, content, raw, metadata, created, completed, model)
+    return Said(
+        part,
+        content,
+        raw,
+        metadata,
+        created,
+        completed,
+        model,
+        status=_status(raw, part),
+        edited_at=time_field(raw, "edited_at"),
+        model_variant=text_field(raw, "model_variant", 64),
+        usage=_usage(raw),
+        error=object_field(raw, "error"),
+        places={name: place_field(raw, name) for name in ("seq", "reply_to", "superseded_by") if name in raw},
+    )
+
+
+def _part(raw: Mapping[str, object], dialect: Dialect) -> Part:
+    role = raw.get(dialect.role)
+    if not isinstance(role, str):
+        raise FormatError(f'"{dialect.role}" is missing or not a string')
+    if role.lower() not in PARTS:
+        raise FormatError(f'"{dialect.role}" is {json.dumps(role[:40])}, which is not a known role')
+    return PARTS[role.lower()]
+
+
+def _content(raw: Mapping[str, object], dialect: Dialect) -> tuple[str, list[object]]:
+    """The text, and the parts of the content that are not text."""
+    name = next((name for name in dialect.text if name in raw), None)
+    value = None if name is None else raw[name]
+    if isinstance(value, str):
+        return value, []
+    if isinstance(value, list):
+        return _joined(value)
+    if value is not None:
+        raise FormatError(f'"{name}" is neither a string nor a list of parts')
+    if isinstance(raw.get("refusal"), str):
+        return str(raw["refusal"]), []
+    if name is None and not any(raw.get(call) for call in CALLS):
+        raise FormatError(f'"{dialect.text[0]}" is missing')
+    return "", []
+
+
+def _joined(parts: list[object]) -> tuple[str, list[object]]:
+    texts: list[str] = []
+    others: list[object] = []
+    for part in parts:
+        text = _part_text(part)
+        if text is None:
+            others.append(part)
+        else:
+            texts.append(text)
+    return "\n".join(texts), others
+
+
+def _part_text(part: object) -> str | None:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, dict):
+        raise FormatError("a part of its content is neither a string nor an object")
+    text = part.get("text", part.get("refusal"))
+    return text if isinstance(text, str) else None
+
+
+def _metadata(raw: Mapping[str, object], others: list[object]) -> dict[str, object]:
+    """The message's own metadata, and what the file says of it that has no field here."""
+    found = {name: raw[name] for name in ("name", "refusal", *CALLS) if raw.get(name)}
+    if others:
+        found["content_parts"] = others
+    return {**found, **(object_field(raw, "metadata") or {})}
+
+
+def _status(raw: Mapping[str, object], part: Part) -> Status:
+    name = text_field(raw, "status") or "complete"
+    if name not in STATUSES or (part == "user" and name not in ("complete", "deleted")):
+        raise FormatError(f"status {json.dumps(name[:40])} is not one that a message of {part} can have")
+    return STATUSES[name]
+
+
+def _usage(raw: Mapping[str, object]) -> ImportedUsage | None:
+    usage = object_field(raw, "usage")
+    if usage is None:
+        return None
+    return ImportedUsage(
+        count_field(usage, "input_tokens"),
+        count_field(usage, "cached_tokens"),
+        count_field(usage, "output_tokens"),
+        cost_field(usage, "cost_usd"),
+    )

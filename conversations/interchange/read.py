@@ -1,0 +1,134 @@
+"""Conversations as files: text → chats as values, and back. Each step is a module of `conversations.formats`.
+
+Pure: no ORM, no clock, no files. What is done with the chats is `importing`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from conversations.interchange.assemble import assemble
+from conversations.interchange.documents import Entry, entries
+from conversations.interchange.fields import flag_field, object_field, text_field, time_field
+from conversations.interchange.messages import CHATS, OPENAI, SHAREGPT, Dialect, Said, read_message
+from conversations.interchange.pins import read_pins
+from conversations.interchange.values import (
+    OWN_FORMAT,
+    FormatError,
+    ImportedChat,
+    ImportedMessage,
+    ImportedUsage,
+)
+from conversations.interchange.write import export_chat_json, export_chat_text
+
+__all__ = [
+    "FORMATS",
+    "FormatError",
+    "FormatName",
+    "ImportedChat",
+    "ImportedMessage",
+    "ImportedUsage",
+    "export_chat_json",
+    "export_chat_text",
+    "read_chats",
+]
+
+FormatName = Literal["auto", "openai", "sharegpt", "chats"]
+FORMATS: tuple[FormatName, ...] = ("auto", "openai", "sharegpt", "chats")
+
+TITLE_LENGTH = 200
+"""Characters a title can have in storage; a longer one is cut."""
+
+
+def read_chats(text: str, format_name: FormatName = "auto") -> list[ImportedChat]:
+    """All conversations of a file. Raises `FormatError` naming the conversation and message that are wrong.
+
+    A message over the server's length limit is kept: that limit is for requests. Times are those of the file,
+    None where it has none.
+    """
+    chats: list[ImportedChat] = []
+    for entry in entries(text):
+        for value, dialect in _conversations(entry, format_name):
+            place = f"conversation {len(chats) + 1}" + (f" (line {entry.line})" if entry.line else "")
+            chats.append(_chat_at(place, value, dialect))
+    return chats
+
+
+def _conversations(entry: Entry, name: FormatName) -> Iterator[tuple[object, Dialect | None]]:
+    """The conversations of an entry, each with the dialect it is in; None where that cannot be told."""
+    value = entry.value
+    if name in ("auto", "chats") and isinstance(value, dict) and isinstance(value.get("chats"), list):
+        yield from ((chat, CHATS) for chat in value["chats"])
+    elif name == "chats":
+        yield value, None
+    else:
+        yield value, _dialect(value, name)
+
+
+def _dialect(value: object, name: FormatName) -> Dialect | None:
+    for dialect in (OPENAI, SHAREGPT):
+        if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:
+            return dialect
+    return None
+
+
+def _chat_at(place: str, value: object, dialect: Dialect | None) -> ImportedChat:
+    if not isinstance(value, dict):
+        raise FormatError(f"{place}: it is not an object")
+    if dialect is None:
+        raise FormatError(f"{place}: it is in none of the formats that were asked for")
+    try:
+        return _chat(value, dialect)
+    except FormatError as exc:
+        raise FormatError(f"{place}: {exc}") from None
+
+
+def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
+    own = _is_own(value)
+    found = assemble(_messages(value, dialect, own=own))
+    instructions = (text_field(value, "instructions"), text_field(value, "system"), found.instructions)
+    return ImportedChat(
+        title=text_field(value, "title")[:TITLE_LENGTH],
+        title_is_automatic=own and flag_field(value, "title_is_automatic"),
+        instructions="\n\n".join(text for text in instructions if text),
+        metadata={**found.asides, **_source_id(value, own=own), **(object_field(value, "metadata") or {})},
+        policy=text_field(value, "policy") or None if own else None,
+        options=(object_field(value, "options") or {}) if own else {},
+        created_at=time_field(value, "created_at"),
+        messages=found.messages,
+        pins=read_pins(value, len(found.messages)) if own else None,
+        facts=_facts(value),
+    )
+
+
+def _facts(value: dict[str, object]) -> Sequence[object]:
+    found = value.get("facts")
+    return tuple(found) if isinstance(found, list) else ()
+
+
+def _is_own(value: dict[str, object]) -> bool:
+    """Whether `export_chat` wrote it. Raises `FormatError` for a version of our format not known here."""
+    name = value.get("format")
+    if isinstance(name, str) and name.startswith("chatmemory/") and name != OWN_FORMAT:
+        raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")
+    return name == OWN_FORMAT
+
+
+def _source_id(value: dict[str, object], *, own: bool) -> dict[str, object]:
+    found = value.get("id")
+    return {"source_id": found} if not own and isinstance(found, str | int) else {}
+
+
+def _messages(value: dict[str, object], dialect: Dialect, *, own: bool) -> list[Said]:
+    raws = value.get(dialect.messages)
+    if not isinstance(raws, list):
+        raise FormatError(f'"{dialect.messages}" is not a list')
+    return [_message_at(number, raw, dialect, own=own) for number, raw in enumerate(raws, start=1)]
+
+
+def _message_at(number: int, raw: object, dialect: Dialect, *, own: bool) -> Said:
+    try:
+        return read_message(raw, dialect, own=own)
+    except FormatError as exc:
+        raise FormatError(f"message {number}: {exc}") from None

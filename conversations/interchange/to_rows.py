@@ -1,0 +1,156 @@
+"""Chats from files → rows, one transaction a chat.
+
+What costs time (counting tokens, making lines) is done before the transaction begins, so that other writers
+wait for the inserts alone. Bulk inserts fire no signal: memory is told at the end, in the same transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from chatmemory.database.row_sizes import json_size
+from chatmemory.errors import InvalidRequest
+from chatmemory.text.salience import make_line, outline
+from chatmemory.text.tokens import count_tokens
+from conversations.interchange.read import ImportedChat, ImportedMessage
+from conversations.models import Chat, Message
+from memory import services as memory
+from memory.history.turns import StoredMessage, Turn, to_turns
+from memory.policies import POLICIES
+from memory.recall.analysis.terms import stored_terms
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+"""Rows of one INSERT."""
+
+
+def check_chat(chat: ImportedChat) -> None:
+    """Raise `InvalidRequest` for a chat that this server cannot hold as it is."""
+    if chat.policy is not None and chat.policy not in POLICIES:
+        known = ", ".join(sorted(POLICIES))
+        raise InvalidRequest(f"The memory policy {chat.policy[:40]!r} is not known here; there is: {known}.")
+    _check_size("The chat's options", chat.options)
+    _check_size("The chat's metadata", chat.metadata)
+    for seq, message in enumerate(chat.messages, start=1):
+        _check_size(f"The metadata of message {seq}", message.metadata)
+
+
+def _check_size(what: str, value: Mapping[str, object]) -> None:
+    if (size := json_size(value)) > settings.METADATA_MAX_BYTES:
+        limit = f"the limit is {settings.METADATA_MAX_BYTES} (METADATA_MAX_BYTES)"
+        raise InvalidRequest(f"{what} has {size} bytes as JSON; {limit}.")
+
+
+def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
+    """Store a chat with all its messages; its memory is folded in the background if it is due.
+
+    Messages without a time get that of the import. `advance` is told how many more messages are ready to be
+    stored. Raises `InvalidRequest`; then nothing was stored.
+    """
+    check_chat(chat)
+    row = _chat_row(owner, chat)
+    messages = _message_rows(row, chat.messages, advance)
+    _add_lines(messages)
+    stated = memory.stated_in(messages) if chat.pins is None else []
+    with transaction.atomic():
+        row.save(force_insert=True)
+        if chat.created_at is not None:
+            Chat.objects.filter(pk=row.pk).update(created_at=chat.created_at)
+        Message.objects.bulk_create(messages, batch_size=BATCH)
+        memory.messages_changed(row.pk, from_seq=1)
+        if chat.pins is None:
+            memory.pin_imported(row.pk, stated)
+        else:
+            memory.restore_pins(row.pk, chat.pins, messages)
+    tokens = sum(message.token_count for message in messages)
+    logger.info("chat imported", extra={"chat": str(row.pk), "messages": len(messages), "tokens": tokens})
+    return row
+
+
+def _chat_row(owner: User, chat: ImportedChat) -> Chat:
+    return Chat(
+        owner=owner,
+        title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
+        policy=chat.policy or settings.MEMORY_POLICY,
+        options=dict(chat.options),
+        instructions=chat.instructions,
+        metadata=dict(chat.metadata),
+        last_seq=len(chat.messages),
+    )
+
+
+def _message_rows(
+    chat: Chat, messages: Sequence[ImportedMessage], advance: Callable[[int], None]
+) -> list[Message]:
+    now = timezone.now()
+    rows: list[Message] = []
+    for seq, message in enumerate(messages, start=1):
+        rows.append(_message_row(chat, seq, message, now))
+        advance(1)
+    for row, message in zip(rows, messages, strict=True):
+        row.reply_to = None if message.reply_to is None else rows[message.reply_to]
+        row.superseded_by = None if message.superseded_by is None else rows[message.superseded_by]
+    return rows
+
+
+def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) -> Message:
+    usage = message.usage
+    return Message(
+        chat=chat,
+        seq=seq,
+        role=message.role,
+        content=message.content,
+        status=message.status,
+        model_variant=message.model_variant,
+        model=message.model,
+        token_count=count_tokens(message.content),
+        outline=outline(message.content) if message.role == "assistant" else "",
+        terms=stored_terms(message.content, chat.owner_id),
+        input_tokens=usage.input_tokens if usage else None,
+        cached_tokens=usage.cached_tokens if usage else None,
+        output_tokens=usage.output_tokens if usage else None,
+        cost_usd=usage.cost_usd if usage else None,
+        error=None if message.error is None else dict(message.error),
+        metadata=dict(message.metadata),
+        created_at=message.created_at or now,
+        completed_at=message.completed_at or (None if message.created_at else now),
+        edited_at=message.edited_at,
+    )
+
+
+def _add_lines(rows: Sequence[Message]) -> None:
+    """Give each turn its line: on the last reply that counts, or on the user's message where none does."""
+    for turn in to_turns([stored_message(row) for row in rows]):
+        if turn.message_ids:
+            line = make_line(
+                turn.user, turn.assistant, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off
+            )
+            _line_row(rows, turn).line = line
+
+
+def _line_row(rows: Sequence[Message], turn: Turn) -> Message:
+    span = rows[turn.from_seq - 1 : turn.through_seq]
+    holder = turn.last_assistant_id or turn.message_ids[-1]
+    return next(row for row in span if row.pk == holder)
+
+
+def stored_message(row: Message) -> StoredMessage:
+    """A row as memory sees it."""
+    return StoredMessage(
+        id=row.pk,
+        seq=row.seq,
+        role=row.role,
+        status=row.status,
+        superseded=row.superseded_by_id is not None,
+        token_count=row.token_count,
+        content=row.content,
+    )

@@ -1,0 +1,88 @@
+"""A chat's values → our own format: a superset of the `openai` one, which imports again to the same values.
+
+Messages are named by `seq`, their number in the chat from 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from chatmemory.runtime.escape import plain_json
+from conversations.interchange.pins import pin_fields
+from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, ImportedUsage
+
+
+def chat_fields(chat: ImportedChat) -> dict[str, object]:
+    """All of a chat but its messages, as JSON values."""
+    return {
+        "format": OWN_FORMAT,
+        "title": chat.title,
+        "title_is_automatic": chat.title_is_automatic,
+        "instructions": chat.instructions,
+        "policy": chat.policy,
+        "options": dict(chat.options),
+        "metadata": dict(chat.metadata),
+        "created_at": _time(chat.created_at),
+        **({} if chat.pins is None else {"pins": [pin_fields(pin, _time) for pin in chat.pins]}),
+    }
+
+
+def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
+    """One message as JSON values."""
+    return {
+        "seq": seq,
+        "role": message.role,
+        "content": message.content,
+        "status": message.status,
+        "created_at": _time(message.created_at),
+        "completed_at": _time(message.completed_at),
+        "edited_at": _time(message.edited_at),
+        "model_variant": message.model_variant,
+        "model": message.model,
+        "reply_to": _seq(message.reply_to),
+        "superseded_by": _seq(message.superseded_by),
+        "usage": _usage(message.usage),
+        "error": None if message.error is None else dict(message.error),
+        "metadata": dict(message.metadata),
+    }
+
+
+def export_chat_json(chat: ImportedChat) -> dict[str, object]:
+    """A whole chat as one JSON object."""
+    messages = [message_fields(message, seq) for seq, message in enumerate(chat.messages, start=1)]
+    return {**chat_fields(chat), "messages": messages}
+
+
+def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) -> Iterator[str]:
+    """The same as JSON text, piece by piece, a message a line; `messages` are read as they are written.
+
+    `chat.messages` is not looked at.
+    """
+    head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1)
+    yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['
+    separator = "\n"
+    for seq, message in enumerate(messages, start=1):
+        yield separator + "  " + plain_json(json.dumps(message_fields(message, seq), ensure_ascii=False))
+        separator = ",\n"
+    yield "\n ]\n}\n"
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _seq(index: int | None) -> int | None:
+    return None if index is None else index + 1
+
+
+def _usage(usage: ImportedUsage | None) -> dict[str, object] | None:
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": None if usage.cost_usd is None else float(usage.cost_usd),
+    }

@@ -1,0 +1,380 @@
+"""The door to a chat, and the beginning of a turn.
+
+Every write to a chat goes through here or through `finishing`, under the chat's row lock. A turn begins in one short
+transaction: the owner, then the idempotency key, then that no reply is being written, then the owner's allowance; the
+user message and the `ActiveReply` are stored, together with what the model is about to be sent and what is reserved for
+it. From its commit on the message is safe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from chatmemory.database.compiled import Select
+from chatmemory.database.ids import new_id
+from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
+from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.runtime import fault_points, process_id
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import quotas
+from conversations.accounts.quotas import Reservation
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
+from conversations.replies import finish
+from conversations.replies.finish import Pending
+from conversations.titles import automatic_title
+from memory import services as memory
+from memory.context.sources import Source
+from memory.recall.analysis.terms import stored_terms
+
+IDEMPOTENCY_HOURS = 24
+
+_OLD_KEY = ExpressionWrapper(
+    Q(created_at__lt=Now() - timedelta(hours=IDEMPOTENCY_HOURS)), output_field=BooleanField()
+)
+"""By the database's clock, as servers may disagree about the day."""
+
+_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
+_LOCKED_CHAT = Select(
+    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
+)
+_ACTIVE = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRequest:
+    """What a client sends with a message. `policy` is for a first message alone."""
+
+    message: str
+    variant: Variant
+    instructions: str = ""
+    sources: tuple[Source, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    policy: str | None = None
+    near: tuple[memory.Near, ...] = ()
+    """Older messages that mean something like it. No part of what a client sends."""
+
+    def fingerprint(self, chat_id: UUID | None) -> str:
+        """The same for the same request: what an idempotency key is held against."""
+        sources = [[source.title, source.text] for source in self.sources]
+        fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
+        return _fingerprint(["message", str(chat_id or "first"), *fields])
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that has begun: what to send the model, and the reply that is to be written."""
+
+    pending: Pending
+    prompt: Prompt
+    variant: Variant
+    brings_card: bool = False
+    """The reply is to carry a memory card, which its reader must not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A reply that is there already, final or being written: follow it."""
+
+    chat_id: UUID
+    user_message_id: UUID
+    message_id: UUID
+
+
+def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
+    """The only door to a chat. 404 for strangers: never confirm that it exists."""
+    chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
+    if chat is None:
+        raise NotFound("There is no such chat, or it is not yours.")
+    return chat
+
+
+def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
+    """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
+    found = (
+        ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
+        or Message.objects.filter(chat=chat, pk=message_id).first()
+    )
+    if found is None:
+        raise NotFound("There is no such message in this chat.")
+    return found
+
+
+def create_chat(owner: User, **fields: Any) -> Chat:
+    """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
+    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
+
+
+def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
+    """Change what a client may change. A new policy rebuilds the memory; new options do where they must.
+
+    Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
+    """
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is None:
+            raise NotFound("There is no such chat any more.")
+        chat = locked
+        new = {name for name, value in changes.items() if value != getattr(chat, name)}
+        if "title" in new:
+            changes = {**changes, "title_is_automatic": False}
+        for name, value in changes.items():
+            setattr(chat, name, value)
+        chat.save(update_fields=[*changes, "updated_at"])
+        if "policy" in new:
+            if chat.last_seq:
+                quotas.take_rebuild(chat.owner_id)
+            memory.policy_changed(chat)
+        elif "options" in new:
+            memory.options_changed(chat)
+    return chat
+
+
+def delete_chat(chat: Chat) -> None:
+    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard.
+
+    Messages go by one statement: they refer to each other and to nothing that is left, and there may be 100,000.
+    """
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is not None:
+            _end_unheard(locked)
+            IdempotencyKey.objects.filter(chat=locked).delete()
+            memory.chat_deleted(locked.pk)
+            Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
+            locked.delete()
+
+
+def _end_unheard(chat: Chat) -> None:
+    """Remove a reply that is being written. What it had reserved is spent: the model was asked, and may still write."""
+    active = _ACTIVE.first(chat.pk)
+    if active is not None:
+        active.delete()
+        quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)
+
+
+def begin_turn(
+    user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "", may_wait: bool = False
+) -> Begun | Standing:
+    """Store the user's message and begin the reply; without `chat_id`, in a new chat.
+
+    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy,
+    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
+    """
+    fingerprint = request.fingerprint(chat_id)
+    counted = count_tokens(request.message)
+
+    def begin() -> Begun | Standing:
+        chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
+        if known := _known(user, key, fingerprint):
+            return known
+        if chat is None:
+            chat = create_chat(user, **({"policy": request.policy} if request.policy else {}))
+        else:
+            require_idle(chat)
+        message = _store_question(chat, request, counted)
+        begun = _begin_reply(chat, message, request.variant, request, may_wait=may_wait)
+        _remember(user, key, fingerprint, begun.pending)
+        fault_points.point("begin.stored")
+        return begun
+
+    return _once(begin)
+
+
+def begin_regeneration(
+    user: User,
+    chat_id: UUID,
+    message_id: UUID,
+    variant: Variant | None,
+    *,
+    key: str = "",
+    may_wait: bool = False,
+    near: tuple[memory.Near, ...] = (),
+) -> Begun | Standing:
+    """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
+
+    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict,
+    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
+    """
+    fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
+
+    def begin() -> Begun | Standing:
+        chat = get_chat(user, chat_id, lock=True)
+        if known := _known(user, key, fingerprint):
+            return known
+        require_idle(chat)
+        question, answers = _last_turn(chat, message_id)
+        last = answers[-1] if answers else None
+        chosen = (
+            variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
+        )
+        instructions, sources = memory.material_of(last) if last else ("", ())
+        request = TurnRequest(
+            message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
+        )
+        standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
+        begun = _begin_reply(
+            chat, question, chosen, request, again=True, supersedes=standing, may_wait=may_wait
+        )
+        _remember(user, key, fingerprint, begun.pending)
+        fault_points.point("begin.stored")
+        return begun
+
+    return _once(begin)
+
+
+def default_variant() -> Variant:
+    """The variant used where none is named."""
+    variant: Variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
+    return variant
+
+
+def _once(begin: Any) -> Begun | Standing:
+    """Run in a transaction; if two requests raced for one idempotency key, the loser finds what the winner made."""
+    try:
+        with transaction.atomic():
+            return begin()  # type: ignore[no-any-return]  # Begun | Standing, by its only two callers
+    except IntegrityError:
+        with transaction.atomic():
+            return begin()  # type: ignore[no-any-return]  # as above
+
+
+def _known(user: User, key: str, fingerprint: str) -> Standing | None:
+    if not key:
+        return None
+    row = IdempotencyKey.objects.annotate(is_old=_OLD_KEY).filter(user=user, key=key).first()
+    if row is None:
+        return None
+    if row.is_old:
+        row.delete()
+        return None
+    if row.request_hash != fingerprint:
+        raise IdempotencyMismatch("This idempotency key was used with another request.")
+    return Standing(row.chat_id, row.user_message_id, row.message_id)
+
+
+def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
+    if key:
+        IdempotencyKey.objects.create(
+            user=user,
+            key=key,
+            request_hash=fingerprint,
+            chat_id=pending.chat_id,
+            user_message_id=pending.user_message.pk,
+            message_id=pending.message_id,
+            created_at=Now(),
+        )
+
+
+def require_idle(chat: Chat) -> None:
+    """No reply is being written, or `ChatBusy`; one whose process is gone is finished here and now. Holds the lock."""
+    active = _ACTIVE.first(chat.pk)
+    if active is None:
+        return
+    if not ActiveReply.objects.filter(finish.EXPIRED, pk=active.pk).exists():
+        raise ChatBusy("A reply is being written in this chat.", retry_after=1)
+    finish.finish_abandoned(active)
+    chat.refresh_from_db(fields=["last_seq"])
+
+
+def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
+    chat.last_seq += 1
+    changed = ["last_seq", "updated_at"]
+    if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
+        chat.title, chat.title_is_automatic = automatic_title(request.message), True
+        changed += ["title", "title_is_automatic"]
+    chat.save(update_fields=changed)
+    now = timezone.now()
+    message = Message(
+        chat=chat,
+        seq=chat.last_seq,
+        role=Role.USER,
+        content=request.message,
+        status=Status.COMPLETE,
+        token_count=tokens,
+        terms=stored_terms(request.message, chat.owner_id),
+        metadata=dict(request.metadata),
+        created_at=now,
+        completed_at=now,
+    )
+    message.save(force_insert=True)
+    return message
+
+
+def _begin_reply(
+    chat: Chat,
+    question: Message,
+    variant: Variant,
+    request: TurnRequest,
+    *,
+    again: bool = False,
+    supersedes: Message | None = None,
+    may_wait: bool = False,
+) -> Begun:
+    prepared = memory.context_for(
+        chat,
+        question=question.content,
+        before_seq=question.seq,
+        turn_instructions=request.instructions,
+        sources=request.sources,
+        again=again,
+        may_wait=may_wait,
+        near=request.near,
+    )
+    tokens = quotas.tokens_for(finish.prompt_tokens(prepared.record), variant)
+    reservation = quotas.reserve(chat.owner_id, tokens)
+    pending = Pending(
+        chat_id=chat.pk,
+        message_id=new_id(),
+        seq=chat.last_seq + 1,
+        user_message=question,
+        supersedes=supersedes.pk if supersedes else None,
+        variant=variant.name,
+        model=variant.model,
+        context=prepared.record,
+        started_at=timezone.now(),
+        owner_id=chat.owner_id,
+        reservation=reservation,
+    )
+    ActiveReply.objects.create(
+        chat=chat,
+        message_id=pending.message_id,
+        user_message=question,
+        supersedes=pending.supersedes,
+        model_variant=pending.variant,
+        model=pending.model,
+        context=pending.context,
+        owner=process_id.name(),
+        lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
+        started_at=pending.started_at,
+        **quotas.held_by(reservation),
+    )
+    return Begun(pending, prepared.prompt, variant, prepared.brings_card)
+
+
+def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:
+    """The last question and its answers so far, if `message_id` belongs to them."""
+    target = get_message(chat, message_id)
+    assert isinstance(target, Message)  # the chat is idle
+    question = Message.objects.filter(chat=chat, role=Role.USER).order_by("-seq").first()
+    if question is None or target.seq < question.seq:
+        raise Conflict("Only the last turn of a chat can be answered again.")
+    if question.status == Status.DELETED:
+        raise Conflict("The question of this turn was deleted.")
+    return question, list(Message.objects.filter(chat=chat, seq__gt=question.seq).order_by("seq"))
+
+
+def _fingerprint(parts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()

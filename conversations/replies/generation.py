@@ -1,0 +1,307 @@
+"""A reply in the making: one asyncio task that reads the upstream, appends to a log and wakes its readers.
+
+The task belongs to the process, not to a request: it has an empty context and a strong reference, so a client that
+leaves changes nothing. Twice a second one checkpointer a process stores all partial texts that grew. At the end the
+reply is finished in one transaction. When the process is told to go, readers are sent elsewhere at once and
+generations get `REPLY_DRAIN_SECONDS` to end by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from bisect import bisect_right
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError
+
+from chatmemory.database import executors
+from chatmemory.errors import Unavailable
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Delta, Reply, ReplyError
+from chatmemory.runtime import fault_points, process_id
+from chatmemory.runtime.logging_config import request_id
+from conversations.models import Message, Status
+from conversations.replies import broadcast, finish
+from conversations.replies.begin import Begun
+from conversations.replies.broadcast import Broadcast
+from conversations.replies.events import ReplyEvents
+from conversations.replies.finish import Ending
+from memory.policies.card.stream import CardStream
+
+logger = logging.getLogger(__name__)
+
+FINISH_TRIES = 8
+"""Tries to write a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
+
+FIRST_WORDS = 8
+"""Deltas after which readers get their turn even if more are there already, so that the first words need not wait until
+a long burst has been read. After that, what comes together is written together."""
+
+
+class Log:
+    """The text of a reply as it grows. Positions are code points, as clients count them."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._ends: list[int] = []
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def append(self, text: str) -> None:
+        self._parts.append(text)
+        self._ends.append(len(self) + len(text))
+
+    def since(self, position: int) -> str:
+        """Everything after `position`."""
+        first = bisect_right(self._ends, position)
+        if first == len(self._parts):
+            return ""
+        start = self._ends[first] - len(self._parts[first])
+        return "".join(self._parts[first:])[max(0, position - start) :]
+
+    def text(self) -> str:
+        """All of it. Its pieces become one at every checkpoint, because many small ones take several times the room."""
+        whole = "".join(self._parts)
+        self._parts, self._ends = [whole], [len(whole)]
+        return whole
+
+
+class Generation:
+    """One reply being generated in this process."""
+
+    def __init__(self, begun: Begun) -> None:
+        self.begun = begun
+        self.pending = begun.pending
+        self.log = Log()
+        self._card = CardStream() if begun.brings_card else None
+        self.done = False
+        self.final: Message | None = None
+        """The final message; None although `done` if somebody else finished it, or nobody could."""
+        self.checkpointed = 0
+        self.changes = Broadcast()
+        """Wakes its readers."""
+        self.events = ReplyEvents()
+        self._request_id = request_id.get()
+        self._upstream: asyncio.Task[Reply] | None = None
+        self._cut: Ending | None = None
+        self._lost = False
+
+    async def run(self) -> None:
+        """Generate and finish. Every way out leaves the generation `done`, its readers awake."""
+        request_id.set(self._request_id)
+        try:
+            self._upstream = asyncio.create_task(self._read())
+            if self._cut is not None:
+                self._upstream.cancel()
+            await asyncio.wait([self._upstream])
+            fault_points.point("generate.ended")
+            if not self._lost:
+                self.final = await self._finish(self._without_card(self._ending()))
+        finally:
+            self.done = True
+            self.changes.close()
+
+    def cancel(self) -> None:
+        """End it as cancelled, with what was said so far."""
+        self._stop(Ending.cancelled())
+
+    def interrupt(self) -> None:
+        """End it as cut off by our own going away."""
+        self._stop(Ending.interrupted(self.log.text()))
+
+    def abandon(self) -> None:
+        """Stop without finishing: the reply is not this process's any more."""
+        self._lost = True
+        self._stop(Ending.interrupted(""))
+
+    def _stop(self, ending: Ending) -> None:
+        if self._cut is not None or (self._upstream is not None and self._upstream.done()):
+            return
+        self._cut = ending
+        if self._upstream is not None:
+            self._upstream.cancel()
+
+    async def _read(self) -> Reply:
+        fault_points.point("generate.started")
+        stream = registry.chat_model().stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES)
+        async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
+            count = 0
+            async for item in items:
+                if isinstance(item, Reply):
+                    return item
+                text = item.text if self._card is None else self._card.feed(item.text)
+                if not text:
+                    continue
+                fault_points.point("generate.delta")
+                self.log.append(text)
+                self.changes.wake()
+                count += 1
+                if count == FIRST_WORDS:
+                    await asyncio.sleep(0)
+        return Reply("failed", error=ReplyError("upstream_error", "The model ended without an answer."))
+
+    def _ending(self) -> Ending:
+        assert self._upstream is not None
+        if self._upstream.cancelled():
+            return self._cut or Ending.interrupted(self.log.text())
+        if (error := self._upstream.exception()) is not None:
+            logger.error("generation failed", exc_info=error, extra={"reply": str(self.pending.message_id)})
+            broken = ReplyError(
+                "upstream_error", "Something went wrong on our side while the model answered."
+            )
+            return Ending.of(Reply("incomplete" if len(self.log) else "failed", error=broken))
+        return Ending.of(self._upstream.result())
+
+    def _without_card(self, ending: Ending) -> Ending:
+        """Give out what was held back, unless it is a piece of a card; the card goes with the ending."""
+        if self._card is None:
+            return ending
+        rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
+        if rest:
+            self.log.append(rest)
+            self.changes.wake()
+        return ending.with_card(card, self.log.text())
+
+    async def _finish(self, ending: Ending) -> Message | None:
+        try:
+            return await self._stored(ending)
+        except executors.UNSTORABLE as exc:
+            self._log_unstorable(exc)
+        try:
+            bare = ending.without_extras()
+            return await self._stored(bare) or await executors.read(finish.stored, self.pending)
+        except executors.UNSTORABLE as exc:
+            self._log_unstorable(exc)  # the sweep finishes it, from its last checkpoint
+        return None
+
+    async def _stored(self, ending: Ending) -> Message | None:
+        """Store the reply. An error can come after the commit: then the next try finds it done, and hands it out.
+
+        Raises `db.UNSTORABLE` at once.
+        """
+        text = self.log.text()
+        for attempt in range(FINISH_TRIES):
+            try:
+                made = await executors.write(
+                    finish.finish, self.pending, text, ending, owner=process_id.name()
+                )
+                return made or (await executors.read(finish.stored, self.pending) if attempt else None)
+            except executors.UNSTORABLE:
+                raise
+            except (DatabaseError, InterfaceError) as exc:
+                logger.warning(
+                    "reply not stored yet",
+                    extra={"reply": str(self.pending.message_id), "error": type(exc).__name__},
+                )
+                await asyncio.sleep(0.1 * 2**attempt)
+            except Exception:
+                # Whatever it was, it would be so again; but the reply may be stored for all that.
+                logger.exception("reply not stored by a fault of our own")
+                return await executors.read(finish.stored, self.pending)
+        return None
+
+    def _log_unstorable(self, exc: Exception) -> None:
+        extra = {"reply": str(self.pending.message_id), "error": type(exc).__name__}
+        logger.error("reply does not fit the database", extra=extra)
+
+
+_running: dict[UUID, Generation] = {}
+_tasks: set[asyncio.Task[None]] = set()
+_checkpointer: asyncio.Task[None] | None = None
+_draining = False
+_letting_end: asyncio.Task[None] | None = None
+
+
+def start(begun: Begun) -> Generation:
+    """Begin to generate, on the running loop, in a task of its own."""
+    global _checkpointer  # one a process
+    made = Generation(begun)
+    # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) lives on in it.
+    _running[begun.pending.message_id] = made
+    task = asyncio.get_running_loop().create_task(made.run(), context=contextvars.Context())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    task.add_done_callback(lambda _: _running.pop(begun.pending.message_id, None))
+    if _checkpointer is None or _checkpointer.done():
+        _checkpointer = asyncio.get_running_loop().create_task(_checkpoints(), context=contextvars.Context())
+    return made
+
+
+def running(message_id: UUID) -> Generation | None:
+    """The generation of this reply, if this process does it."""
+    return _running.get(message_id)
+
+
+def is_draining() -> bool:
+    return _draining
+
+
+def refuse_when_draining() -> None:
+    """New turns go to another process once this one is going away."""
+    if _draining:
+        raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
+
+
+def start_draining() -> None:
+    """Send readers away and give the generations their time; called on SIGTERM, before the server stops listening.
+
+    Not only at shutdown, because that comes after the last answer: one with `"stream": false` waits for its reply.
+    """
+    global _draining, _letting_end  # a process drains once
+    if not _draining:
+        _draining = True
+        logger.info("draining", extra={"replies": len(_running)})
+        broadcast.wake_all()
+        _letting_end = asyncio.get_running_loop().create_task(_let_end(), context=contextvars.Context())
+
+
+async def shut_down() -> None:
+    """Let generations end by themselves for `REPLY_DRAIN_SECONDS`, then finish the rest as cut off."""
+    start_draining()
+    if _letting_end is not None:
+        await _letting_end
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
+
+
+async def _let_end() -> None:
+    if _tasks:
+        await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
+    for generation in list(_running.values()):
+        generation.interrupt()
+
+
+async def _checkpoints() -> None:
+    """While anything is being generated: store what grew, renew leases, notice who was cancelled or lost."""
+    renewed = asyncio.get_running_loop().time()
+    while _running:
+        await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
+        now = asyncio.get_running_loop().time()
+        renew = now - renewed >= settings.REPLY_LEASE_SECONDS / 3
+        open_now = {key: made for key, made in _running.items() if not made.done}
+        grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
+        try:
+            texts = [(key, open_now[key].log.text()) for key in grown]
+            mine = await executors.write(finish.checkpoint, texts, renew=list(open_now) if renew else [])
+        except (DatabaseError, InterfaceError) as exc:
+            logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
+            continue
+        except Exception:
+            # Whatever it was: without checkpoints, all replies of this process would be taken for abandoned.
+            logger.exception("checkpoint failed by a fault of our own", extra={"replies": len(grown)})
+            continue
+        renewed = now if renew else renewed
+        for key, length in grown.items():
+            open_now[key].checkpointed = length
+        for key, made in open_now.items():
+            if mine.get(key):
+                made.cancel()
+            elif key not in mine:
+                made.abandon()

@@ -1,0 +1,166 @@
+"""A reply that nobody keeps, for clients that manage their own history (seed 004): read once, and gone.
+
+Nothing of it is stored but what it took of its user's allowance. A client that leaves ends the upstream, because nobody
+else could read the rest. Replies of chats are `generation`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+from django.conf import settings
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, Variant
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import stateless_calls
+from conversations.api import sse, streams
+from conversations.api.stateless_serializers import usage_json
+from conversations.replies.draining import drained
+from conversations.replies.finish import INTERRUPTED, cost_of
+from conversations.replies.generation import Log
+
+logger = logging.getLogger(__name__)
+
+NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
+BROKEN = ReplyError("upstream_error", "Something went wrong on our side while the model answered.")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model is to be sent, and which."""
+
+    prompt: Prompt
+    variant: Variant
+    tokens: int = 0
+    """Of the prompt, by our own count."""
+    call: int | None = None
+    """What it holds of the user's allowance, as `passing.begin` gave it."""
+
+
+async def events(asked: Asked) -> AsyncIterator[bytes]:
+    """The events of the API, without the ids of a chat. The upstream is asked when the first one has been read."""
+    yield sse.event("message.created", {"model_variant": asked.variant.name})
+    with Reading(asked) as reading:
+        while not reading.is_over:
+            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+                yield sse.event("content.delta", {"delta": text})
+            elif not reading.is_over:
+                yield sse.comment()
+        message = reading.message()
+        await reading.settle()
+    ending = "completed" if message["status"] == "complete" else message["status"]
+    error = {"error": message["error"]} if message["error"] else {}
+    yield sse.event(f"message.{ending}", {"message": message, **error})
+
+
+async def whole(asked: Asked) -> tuple[dict[str, Any], int | None]:
+    """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
+    with Reading(asked) as reading:
+        while not reading.is_over:
+            await reading.more(streams.KEEP_ALIVE_SECONDS)
+        await reading.settle()
+        return reading.message(), reading.retry_after
+
+
+class Reading:
+    """One reply as it is read. Leaving the context ends the upstream, and so does the end of this process."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._log = Log()
+        self._told = 0
+        self._news = asyncio.Event()
+        self._left = False
+        self._settling: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Reading:
+        self._task = asyncio.create_task(self._read())
+        self._task.add_done_callback(lambda _: self._news.set())
+        self._going = asyncio.create_task(drained())
+        self._going.add_done_callback(lambda going: None if going.cancelled() else self._task.cancel())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._going.cancel()
+        self._left = self._task.cancel()
+        if self._settling is None:
+            self._task.add_done_callback(lambda _: self._settled())
+
+    @property
+    def is_over(self) -> bool:
+        """The reply has ended, and all of it was told."""
+        return self._task.done() and self._told == len(self._log)
+
+    async def more(self, seconds: float) -> str:
+        """What was said since the last call; waits for it, at most `seconds`. "" if there was nothing, or no more."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        self._news.clear()
+        text = self._log.since(self._told)
+        self._told += len(text)
+        return text
+
+    async def settle(self) -> None:
+        """Settle what the reply has taken, now that it has ended. One that is left is settled by itself."""
+        await asyncio.shield(self._settled())
+
+    @property
+    def retry_after(self) -> int | None:
+        """Of a reply that failed: seconds for which the upstream wants to be left alone."""
+        return self._reply.error.retry_after if self._reply.error else None
+
+    def message(self) -> dict[str, Any]:
+        """The reply as it ended."""
+        reply, variant = self._reply, self._asked.variant
+        return {
+            "role": "assistant",
+            "content": self._log.text(),
+            "status": reply.status,
+            "model_variant": variant.name,
+            "model": reply.model or variant.model,
+            "usage": usage_json(reply.usage, cost_of(variant.price, reply)),
+            "error": {"code": reply.error.code, "message": reply.error.message} if reply.error else None,
+        }
+
+    def _settled(self) -> asyncio.Task[None]:
+        if self._settling is None:
+            self._settling = stateless_calls.end(self._asked.call, self._spent)
+        return self._settling
+
+    def _spent(self) -> int | None:
+        """Tokens, None where nothing came of it. Who leaves has had the model asked."""
+        reply = self._reply
+        if reply.usage is not None:
+            return reply.usage.input_tokens + reply.usage.output_tokens
+        if reply.status == "failed" and not self._left:
+            return None
+        return self._asked.tokens + count_tokens(self._log.text())
+
+    @cached_property
+    def _reply(self) -> Reply:
+        cut: ReplyStatus = "incomplete" if len(self._log) else "failed"
+        if self._task.cancelled():
+            return Reply(cut, error=INTERRUPTED)
+        if (error := self._task.exception()) is not None:
+            logger.error("stateless reply failed", exc_info=error)
+            return Reply(cut, error=BROKEN)
+        return self._task.result()
+
+    async def _read(self) -> Reply:
+        model, asked = registry.chat_model(), self._asked
+        stream = model.stream(asked.prompt, asked.variant, settings.REPLY_DEADLINES)
+        async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
+            async for item in items:
+                if isinstance(item, Reply):
+                    return item
+                self._log.append(item.text)
+                self._news.set()
+        return Reply("failed", error=NO_ANSWER)

@@ -1,0 +1,202 @@
+"""What the model was sent for a reply: the prompt rebuilt from its record, in its sections, and proven by its hash."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from chatmemory.templatetags.viewing import viewer_time
+from conversations.admin.access import OfChatAdmin, Page, sees_cost
+from conversations.admin.html import link
+from conversations.admin.messages import LONG_COLUMNS
+from conversations.models import Chat, Message
+from memory import services
+from memory.admin.prompts import ShownSection, at, sentences, shown_sections
+from memory.context.fit import prompt_messages
+from memory.context.plan import Plan
+from memory.context.render import Section
+from memory.explain.coverage import budget_of
+from memory.explain.reasons import explain
+from memory.explain.verify import OTHER, why_not_exact
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+
+NEAR = 200
+"""Messages on either side of a reply among which the reply before and after it are looked for."""
+
+
+@admin.register(ContextRecord)
+class RecordAdmin(OfChatAdmin):
+    list_display = (
+        *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
+        *("unrepresented", "clipped", "dropped", "card", "created"),
+    )
+    list_defer = ("plan", "sections", *(f"reply__{name}" for name in LONG_COLUMNS))
+    chat_path = "reply__chat"
+    chat_ordering = ("-reply__seq",)
+    content_columns = ()
+    change_form_template = "admin/memory/contextrecord/change_form.html"
+
+    def chat_of(self, row: ContextRecord) -> Chat:
+        return row.reply.chat
+
+    @admin.display(description="message")
+    def seq(self, record: ContextRecord) -> int:
+        return record.reply.seq
+
+    @admin.display(description="created")
+    def created(self, record: ContextRecord) -> Any:
+        return viewer_time(record.reply.created_at)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
+        return super().get_queryset(request).select_related("reply__chat__owner")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return []  # the page is a template of its own
+
+    def page_for(self, request: HttpRequest, row: ContextRecord, name: str) -> Page:
+        sections, prompt, why = rebuilt(row)
+        revision, reply = _revision_of(row), row.reply
+        facts = _facts(row, revision, with_cost=sees_cost(request))
+        told = explain(
+            Plan.from_json(row.plan),
+            head=row.revision,
+            folded_through=revision.through_seq if revision else 0,
+        )
+        context = {
+            "title": f"What the model saw for message {reply.seq}",
+            "subtitle": None,
+            "record": row,
+            "sections": [replace(section, text="") for section in sections],
+            "budget": budget_of([(section.kind, section.tokens) for section in sections], row.budget),
+            "told": sentences(reply.chat_id, told),
+            "why": why,
+            "facts": facts,
+            "plan": json.dumps(row.plan, indent=2, sort_keys=True),
+            **_beside(reply),
+        }
+        texts = {section.name: section.text for section in sections}
+        content = {"sections": sections, "prompt": prompt, "facts": [*facts, _hashes(row)]}
+        return Page(texts, context, content)
+
+
+def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, str]], str | None]:
+    """The sections with their texts, the prompt by role, and None if that was sent, to the letter, else why not.
+
+    Where it is not (a message was edited or forgotten since), the sections are shown as recorded, without text.
+    """
+    past = services.past_context(record.reply)
+    why = OTHER if past is None else why_not_exact(record.reply, *past)
+    chat_id = record.reply.chat_id
+    if past is not None and why is None:
+        return shown_sections(chat_id, past[0].sections), prompt_messages(past[0].prompt), None
+    recorded = [
+        Section(
+            kind=section["kind"],
+            tokens=section["tokens"],
+            text="",
+            message_ids=tuple(UUID(message_id) for message_id in section["message_ids"]),
+            clipped=section["clipped"],
+        )
+        for section in record.sections
+    ]
+    return shown_sections(chat_id, recorded), [], why
+
+
+def _beside(reply: Message) -> dict[str, Any]:
+    """The replies before and after this one that have a record, where they are near."""
+    near = Message.objects.filter(chat_id=reply.chat_id, context_record__isnull=False).only("pk", "seq")
+    before = near.filter(seq__lt=reply.seq, seq__gte=reply.seq - NEAR).order_by("-seq")
+    after = near.filter(seq__gt=reply.seq, seq__lte=reply.seq + NEAR).order_by("seq")
+    return {"previous": before.first(), "next": after.first()}
+
+
+def _facts(
+    record: ContextRecord, revision: SummaryRevision | None, *, with_cost: bool
+) -> list[tuple[str, list[tuple[str, Any]]]]:
+    return [
+        ("The reply", _of_reply(record, revision)),
+        ("The memory in it", _of_memory(record)),
+        ("The model's bill", _bill(record.reply, with_cost=with_cost)),
+    ]
+
+
+def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[tuple[str, Any]]:
+    reply = record.reply
+    return [
+        ("In its chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
+        ("All of it", link("its own page", "conversations_message", "change", reply.pk)),
+        ("Status", reply.get_status_display()),
+        ("Revision", _revision(record, revision)),
+        ("Policy", record.policy),
+    ]
+
+
+def _of_memory(record: ContextRecord) -> list[tuple[str, Any]]:
+    return [
+        ("Memory", f"{record.tokens:,} of {record.budget:,} tokens"),
+        ("Turns without text or line", record.unrepresented),
+        ("Of the newest, not word for word", record.dropped),
+        ("Things cut", record.clipped),
+        ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
+    ]
+
+
+def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
+    """What the upstream counted. Its tokens are not ours: another model counts another way."""
+    said = [("Model", f"{reply.model or '–'}, as {reply.model_variant or '–'}")]
+    if reply.input_tokens is None:
+        said.append(("Tokens", "not told by the model"))
+    else:
+        said += [
+            ("Tokens in", f"{reply.input_tokens:,}"),
+            ("Of them from its cache", _cached(reply.cached_tokens or 0, reply.input_tokens)),
+            ("Tokens out", f"{reply.output_tokens or 0:,}"),
+        ]
+    if with_cost:
+        said.append(("Cost", "not known" if reply.cost_usd is None else f"{reply.cost_usd:.6f} USD"))
+    return said
+
+
+def _cached(cached: int, sent: int) -> str:
+    return f"{cached:,} ({cached / sent:.0%})" if sent else "0"
+
+
+def _hashes(record: ContextRecord) -> tuple[str, list[tuple[str, Any]]]:
+    """Content, too: of a short text, a plain hash can be guessed."""
+    return (
+        "Hashes",
+        [
+            ("Prompt", record.prompt_hash),
+            ("Instructions", record.instructions_hash or "none"),
+            ("Sources", record.sources_hash or "none"),
+        ],
+    )
+
+
+def _revision_of(record: ContextRecord) -> SummaryRevision | None:
+    """The revision it was made with, without its texts; None where there was none, and where it is gone."""
+    rows = SummaryRevision.objects.filter(chat_id=record.reply.chat_id, version=record.revision)
+    return rows.only("pk", "version", "through_seq", "forgotten_at").first() if record.revision else None
+
+
+def _revision(record: ContextRecord, found: SummaryRevision | None) -> SafeString | str:
+    if not record.revision:
+        return "none yet"
+    if found is None:
+        return f"revision {record.revision}, gone"
+    head = (
+        ConversationBrief.objects.filter(chat_id=record.reply.chat_id).values_list("head", flat=True).first()
+    )
+    now = "still in use" if head == found.version else "since replaced"
+    if found.forgotten_at is not None:
+        now = "its texts were deleted"
+    name = link(f"revision {record.revision}", "memory_summaryrevision", "change", found.pk)
+    return format_html("{}, {}", name, now)

@@ -1,0 +1,161 @@
+"""Editing a chat's memory by hand: the form, the page that shows what would change, and the saving of it.
+
+What can be edited, and what may stand in it, is `memory.policies.editing.editors`'s; what comes of it is
+`memory.revisions.edit`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+
+from chatmemory.errors import ChatMemoryError
+from conversations.admin.access import may_see, record
+from conversations.admin.html import admin_url, heading
+from conversations.models import Chat
+from memory.policies.editing.fields import BadEdit
+from memory.revisions.diff import difference, remembered
+from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
+
+FIELD = "part-"
+"""Before the name of a part, in the form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the form sent."""
+
+    texts: Mapping[str, str]
+    on_version: int
+    confirmed: bool
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> Sent:
+        texts = {
+            name.removeprefix(FIELD): str(text)
+            for name, text in request.POST.items()
+            if name.startswith(FIELD)
+        }
+        return cls(texts, _number(request.POST.get("on_version")) or 0, "confirmed" in request.POST)
+
+
+class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Gives briefs a page to edit them by hand, to those who may change and read them."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.edit_view)
+        return [path("<uuid:chat_id>/edit/", view, name="memory_conversationbrief_edit"), *super().get_urls()]
+
+    def has_edit_permission(self, request: HttpRequest) -> bool:
+        return may_see(request) and request.user.has_perm("memory.change_conversationbrief")
+
+    def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
+        """The form for the revision in use, or for `?from=` another; then what would change; then it is done."""
+        if not self.has_edit_permission(request):
+            raise PermissionDenied
+        chat = get_object_or_404(
+            Chat.objects.select_related("owner", "brief"), pk=chat_id, brief__isnull=False
+        )
+        version = _number((request.POST if request.method == "POST" else request.GET).get("from"))
+        try:
+            begun = draft(chat, version)
+        except ChatMemoryError as refused:
+            self.message_user(request, refused.message, messages.ERROR)
+            return redirect(admin_url("memory_conversationbrief", "change", chat.pk))
+        record(request, "memory_conversationbrief", [(chat, chat.pk)])
+        if request.method != "POST":
+            return self._form(request, chat, begun)
+        return self._sent(request, chat, begun, Sent.of(request))
+
+    def _sent(self, request: HttpRequest, chat: Chat, begun: Draft, sent: Sent) -> HttpResponse:
+        """Shows what would change, or saves it; the form again, with a sentence, where that cannot be."""
+        if "again" in request.POST:
+            return self._form(request, chat, begun, sent)
+        try:
+            revision = changed(chat.brief, begun.base, sent.texts)
+            if sent.on_version != begun.in_use:
+                raise StaleEdit(
+                    f"Nothing was saved. Revision {begun.in_use} is in use now, and it was {sent.on_version} when you "
+                    "began. What you wrote is below, and beside it what stands there now."
+                )
+            if sent.confirmed:
+                return self._save(request, chat, begun, sent)
+        except BadEdit as wrong:
+            return self._form(request, chat, begun, sent, wrong=wrong)
+        except StaleEdit as stale:
+            return self._form(request, chat, begun, sent, stale=stale.message)
+        except ChatMemoryError as refused:
+            return self._form(request, chat, begun, sent, refused=refused.message)
+        found = difference(revision, begun.base)
+        if all(piece.kind == "same" for piece in found.pieces):
+            return self._form(request, chat, begun, sent, refused="Nothing was changed.")
+        context = self._context(request, chat, begun) | {"difference": found, "texts": sent.texts}
+        return TemplateResponse(request, "admin/memory/confirm_edit.html", context)
+
+    def _save(self, request: HttpRequest, chat: Chat, begun: Draft, sent: Sent) -> HttpResponse:
+        assert isinstance(request.user, User)  # the admin lets nobody else in
+        base = begun.base.version
+        brief = edit_by_hand(chat, sent.texts, request.user, on_version=sent.on_version, base=base)
+        self.log_change(request, brief, f"Edited by hand: revision {brief.head}, from revision {base}.")
+        self.message_user(
+            request, f"What you wrote is now revision {brief.head}, and in use.", messages.SUCCESS
+        )
+        return redirect(admin_url("memory_conversationbrief", "change", chat.pk))
+
+    def _form(
+        self,
+        request: HttpRequest,
+        chat: Chat,
+        begun: Draft,
+        sent: Sent | None = None,
+        *,
+        wrong: BadEdit | None = None,
+        stale: str = "",
+        refused: str = "",
+    ) -> HttpResponse:
+        entered = sent.texts if sent else {}
+        fields = [
+            {
+                "part": part,
+                "text": entered.get(part.name, part.text),
+                "wrong": wrong.message if wrong is not None and wrong.part == part.name else "",
+            }
+            for part in begun.parts
+        ]
+        trouble = stale or refused or (wrong.message if wrong is not None and not wrong.part else "")
+        context = self._context(request, chat, begun) | {
+            "fields": fields,
+            "trouble": trouble,
+            "has_wrong": wrong is not None,
+            "now": remembered(chat.brief) if stale else [],
+        }
+        status = 409 if stale else 400 if trouble or wrong else 200
+        return TemplateResponse(request, "admin/memory/edit_by_hand.html", context, status=status)
+
+    def _context(self, request: HttpRequest, chat: Chat, begun: Draft) -> dict[str, Any]:
+        return {
+            **self.admin_site.each_context(request),
+            "title": f"Edit what is remembered of {heading(chat, may_see=True)}",
+            "opts": self.opts,
+            "media": self.media,
+            "chat": chat,
+            "brief": chat.brief,
+            "draft": begun,
+            "is_older": begun.base.version != begun.in_use,
+            "field": FIELD,
+        }
+
+
+def _number(text: str | None) -> int | None:
+    """A version as an address or a form has it."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None

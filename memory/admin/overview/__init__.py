@@ -1,0 +1,1 @@
+"""The overview page of the admin: workload, totals and charts."""

@@ -1,0 +1,128 @@
+"""How the work on memory stands at this moment: what waits, what fails, whether anybody works. For staff.
+
+Everything is read by an index and as far as `MOST` alone, however much there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Max, Min, QuerySet
+from django.db.models.fields.json import KT
+from django.db.models.functions import Now
+from django_q.conf import Conf
+from django_q.models import OrmQ, Schedule, Success
+
+from conversations.models import ActiveReply
+from memory import queue
+from memory.admin import states
+from memory.models import ContextRecord, Watch
+from memory.worker import watches
+from memory.worker.broker import AWAY
+
+MOST = 1000
+"""Rows counted of anything; where there are more, the answer is "1,000 or more"."""
+FAILING_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many there are, or at least how many, where not all were read."""
+
+    number: int
+    is_all: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.number:,}" if self.is_all else f"{self.number:,} or more"
+
+    def __bool__(self) -> bool:
+        return self.number > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A chat whose summarizer fails. No text of the error: it may quote."""
+
+    chat_id: UUID
+    attempts: int
+    code: str
+    next_attempt_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What waits and who works."""
+
+    chats: Mapping[str, Count]
+    """Those with work, by the name of their state (`waiting.STATES`)."""
+    being_written: Count
+    uncounted: Count
+    """Replies that are in no figure of a day yet."""
+    queued: int | None
+    """None where the queue does not answer."""
+    oldest_queued_at: datetime | None
+    """None where nothing waits, or the queue is on Redis, which does not tell."""
+    worker_problem: str | None
+    """A sentence, where no worker gives a sign of life."""
+    worker_alive_at: datetime | None
+    swept_at: datetime | None
+    """When the last sweep ended that the queue remembers."""
+    next_sweep_at: datetime | None
+
+
+def standing() -> Standing:
+    """How it all stands now, in a fixed number of queries."""
+    oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
+    schedule = Schedule.objects.filter(func=queue.SWEEP_TASK).order_by("pk").first()
+    swept = Success.objects.filter(func=queue.SWEEP_TASK).aggregate(at=Max("stopped"))
+    return Standing(
+        chats=_waiting_chats(),
+        being_written=_count(ActiveReply.objects.order_by("pk")),
+        uncounted=_count(ContextRecord.objects.filter(is_counted=False)),
+        queued=_queued(),
+        oldest_queued_at=oldest,
+        worker_problem=watches.problem(),
+        worker_alive_at=Watch.objects.aggregate(at=Max("alive_at"))["at"],
+        swept_at=swept["at"],
+        next_sweep_at=schedule.next_run if schedule else None,
+    )
+
+
+def failing() -> list[Failing]:
+    """Chats whose summarizer fails, those first that failed last."""
+    rows = states.waiting().filter(states.STATES["failing"].condition, next_attempt_at__isnull=False)
+    shown = rows.order_by("-next_attempt_at").annotate(code=KT("last_error__code"))[:FAILING_SHOWN]
+    columns = ("chat_id", "attempts", "code", "next_attempt_at")
+    return [
+        Failing(chat_id, attempts, code or "–", at)
+        for chat_id, attempts, code, at in shown.values_list(*columns)
+    ]
+
+
+def _waiting_chats() -> dict[str, Count]:
+    all_of_them, found = states.counts(MOST + 1)
+    return {name: Count(min(number, MOST), all_of_them <= MOST) for name, number in found.items()}
+
+
+def _count(rows: QuerySet[Any]) -> Count:
+    found = rows[: MOST + 1].count()
+    return Count(min(found, MOST), found <= MOST)
+
+
+def _queued() -> int | None:
+    try:
+        return queue.waiting_tasks()
+    except AWAY:
+        return None
+
+
+def _oldest_task() -> datetime | None:
+    """When the task was queued that waits longest: its lock is the time from which it may be taken."""
+    waiting = OrmQ.objects.filter(key=Conf.CLUSTER_NAME, lock__lte=Now())
+    oldest: datetime | None = waiting.aggregate(at=Min("lock"))["at"]
+    return oldest

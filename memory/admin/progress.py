@@ -1,0 +1,134 @@
+"""What is going on with a chat's memory right now: a state, a sentence, and how far it is; as JSON for its pages.
+
+Only values: what a brief holds, and the time. No text of the chat is in it, nor of any error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, JsonResponse
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils import timezone
+
+from memory.folding.rebuild import Told, told
+from memory.models import ConversationBrief, Requested
+
+
+class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+    """Gives briefs the address that pages ask for progress. No content is in it."""
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.progress_view)
+        return [
+            path("<uuid:chat_id>/progress/", view, name="memory_conversationbrief_progress"),
+            *super().get_urls(),
+        ]
+
+    def progress_view(self, request: HttpRequest, chat_id: UUID) -> JsonResponse:
+        """What is going on, for those who may see briefs."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        briefs = ConversationBrief.objects.defer("global_summary", "state", "options", "last_error")
+        brief = get_object_or_404(briefs, pk=chat_id)
+        return JsonResponse(under_way(brief, timezone.now()).to_json())  # the admin lets nobody keep it
+
+
+Doing = Literal["waiting", "folding", "rebuilding", "failed", "done"]
+
+SIGNS: dict[Doing, str] = {"waiting": "…", "folding": "↧", "rebuilding": "⟳", "failed": "⚠", "done": "✓"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """The state of the work on one chat's memory. `of` is None where nobody knows yet how much there is."""
+
+    doing: Doing
+    sentence: str
+    done: int
+    of: int | None
+    head: int
+    """The revision in use."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be done."""
+        return self.doing == "done"
+
+    @property
+    def sign(self) -> str:
+        """A sign for the state, beside its sentence."""
+        return SIGNS[self.doing]
+
+    def to_json(self) -> dict[str, object]:
+        """As a page asks for it."""
+        return {
+            "doing": self.doing,
+            "sign": self.sign,
+            "sentence": self.sentence,
+            "done": self.done,
+            "of": self.of,
+            "head": self.head,
+            "is_over": self.is_over,
+        }
+
+
+def under_way(brief: ConversationBrief, now: datetime) -> UnderWay:
+    """What is going on with the memory that `brief` holds."""
+    rebuild = told(brief)
+    is_wanted = brief.due or brief.requested != Requested.NOTHING
+    if brief.lease_owner and brief.lease_expires_at is not None and brief.lease_expires_at > now:
+        doing, sentence = _at_work(rebuild)
+    elif is_wanted and brief.delayed_until is not None and brief.delayed_until > now:
+        wait = round((brief.delayed_until - now).total_seconds()) + 1
+        doing, sentence = "waiting", f"Its owner changed it too often: it goes on in {_seconds(wait)}."
+    elif is_wanted and brief.attempts and brief.next_attempt_at is not None and brief.next_attempt_at > now:
+        wait = round((brief.next_attempt_at - now).total_seconds()) + 1
+        doing, sentence = "failed", f"The last attempt failed. The next one comes in {_seconds(wait)}."
+    elif is_wanted:
+        doing, sentence = "waiting", _waits(rebuild)
+    else:
+        doing, sentence = "done", _rests(brief)
+    has_begun = rebuild is not None and rebuild.of_seq is not None and doing != "done"
+    return UnderWay(
+        doing=doing,
+        sentence=sentence,
+        done=rebuild.through_seq if rebuild is not None and has_begun else 0,
+        of=rebuild.of_seq if rebuild is not None and has_begun else None,
+        head=brief.head,
+    )
+
+
+def _at_work(rebuild: Told | None) -> tuple[Doing, str]:
+    if rebuild is None:
+        return "folding", "A worker is folding messages into the memory."
+    if rebuild.of_seq is None:
+        return "rebuilding", "A worker is rebuilding the memory: it reads the first messages."
+    return "rebuilding", f"A worker is rebuilding the memory: {_how_far(rebuild)}."
+
+
+def _waits(rebuild: Told | None) -> str:
+    if rebuild is not None and rebuild.of_seq is not None:
+        return f"Waiting for a worker to go on with the rebuild: {_how_far(rebuild)}."
+    return "Waiting for a worker."
+
+
+def _rests(brief: ConversationBrief) -> str:
+    if not brief.head:
+        return "Nothing is to be done, and nothing is remembered yet."
+    later = " It will be rebuilt as soon as the model answers again." if brief.degraded else ""
+    return f"Nothing is to be done: revision {brief.head} is in use.{later}"
+
+
+def _how_far(rebuild: Told) -> str:
+    return f"messages 1–{rebuild.through_seq:,} of {rebuild.of_seq or 0:,}"
+
+
+def _seconds(count: int) -> str:
+    return f"{count} seconds" if count < 120 else f"{round(count / 60)} minutes"

@@ -1,0 +1,90 @@
+"""The state of a chat's memory: as a word in lists, as filters of lists, and counted for the overview.
+
+All chats whose memory waits for work are found by the index of briefs that wait, and only as many of them as a list
+pages through. So a filter costs what those chats cost, however many others there are. A chat can be in several states
+at once. The word's sign can be told without colour.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import admin
+from django.db import models
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from conversations.admin.readonly import LIST_LIMIT
+from memory.folding import lease
+from memory.models import ConversationBrief, Requested
+
+PARAMETER = "memory"
+
+
+class MemoryFilter(admin.SimpleListFilter):
+    """For lists of rows whose key is a chat's id."""
+
+    title = "memory"
+    parameter_name = PARAMETER
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, state.label) for name, state in STATES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        state = STATES.get(self.value() or "")
+        if state is None:
+            return queryset
+        briefs = waiting().filter(state.condition)
+        return queryset.filter(pk__in=briefs.values("pk")[:LIST_LIMIT])
+
+
+def health_of(brief: ConversationBrief | None) -> SafeString:
+    """What matters most of it."""
+    if brief is not None and brief.attempts:
+        return chip("bad", f"failing, attempt {brief.attempts}")
+    if brief is not None and brief.degraded:
+        return chip("bad", "degraded")
+    if brief is not None and (brief.due or brief.requested):
+        return chip("busy", "due" if brief.due else brief.get_requested_display().lower())
+    return chip("good", "up to date")
+
+
+def chip(kind: str, text: str) -> SafeString:
+    """A state: `good`, `busy` or `bad`, and what it is."""
+    return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What it is called, and which of the briefs that wait are in it."""
+
+    label: str
+    condition: Q
+    is_trouble: bool = False
+
+
+STATES = {
+    "due": State("Due to be folded", Q(due=True)),
+    "parked": State("Waiting for their next attempt", Q(next_attempt_at__gt=Now())),
+    "failing": State("Failing", Q(attempts__gt=0), is_trouble=True),
+    "degraded": State("Made by the built-in summarizer", Q(degraded=True), is_trouble=True),
+    "update": State("Asked to be summarized", Q(requested=Requested.UPDATE)),
+    "rebuild": State("Being rebuilt, or asked to be", Q(requested=Requested.REBUILD)),
+}
+"""By the name that links use."""
+
+
+def waiting() -> QuerySet[ConversationBrief]:
+    """The briefs of chats with work, in the order of their index."""
+    return ConversationBrief.objects.filter(lease.WANTED).order_by("next_attempt_at")
+
+
+def counts(most: int) -> tuple[int, dict[str, int]]:
+    """How many of the first `most` chats with work are in each state, and how many those are in all. One query."""
+    each = {name: models.Count("pk", filter=state.condition) for name, state in STATES.items()}
+    found = waiting()[:most].aggregate(all=models.Count("pk"), **each)
+    return found.pop("all"), found

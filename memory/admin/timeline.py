@@ -1,0 +1,257 @@
+"""Pages of a chat's timeline: its turns by seq, some thirty at a time, each with its mark, and what was found in it.
+
+All by (chat, seq), and only as far as a page reaches, so that a page costs the same however long the chat is. Texts are
+read only for those who may read them; of a long message the head is shown, and how much is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Left, Length
+
+from conversations.models import STREAMING, ActiveReply, Chat, Message, Role
+from memory.context.plan import Plan
+from memory.explain.lineage import folds_of
+from memory.explain.timeline import Mark, Place, Standing, Versions
+from memory.history.turns import StoredMessage, Turn, to_turns
+from memory.models import ContextRecord, ConversationBrief
+
+TURNS = 30
+"""Turns of a page, at most."""
+ROWS = 90
+"""Messages of a page, at most: a question that was asked again has many replies."""
+BEFORE = 16
+"""About so many messages come before the one that a page is opened at."""
+
+_COLUMNS = (
+    *("id", "seq", "role", "status", "superseded_by_id", "token_count", "line"),
+    *("model_variant", "model", "created_at", "error", "characters", "text"),
+)
+
+
+class Wanted(NamedTuple):
+    """Which page: the turns that end before a message, begin after one, or hold one; none of it: the newest."""
+
+    before: int | None = None
+    after: int | None = None
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One turn of a page."""
+
+    turn: Turn
+    mark: Mark
+    bubbles: tuple[Bubble, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePage:
+    """Turns in order. `older` and `newer` are the seqs to go on from; None at that end of the chat."""
+
+    moments: tuple[Moment, ...] = ()
+    older: int | None = None
+    newer: int | None = None
+
+    @property
+    def texts(self) -> str:
+        """All that the page shows of what was said."""
+        shown = [bubble.head + bubble.rest for moment in self.moments for bubble in moment.bubbles]
+        return "\n".join(text for text in shown if text)
+
+
+def timeline(
+    chat: Chat,
+    brief: ConversationBrief | None,
+    plan: Plan,
+    versions: Sequence[Versions],
+    wanted: Wanted,
+    *,
+    texts: bool,
+) -> TimelinePage:
+    """A page of `chat`, whose next prompt shows `plan` and whose memory goes on from `versions`.
+
+    Without `texts`, no message is read.
+    """
+    rows, more_before, more_after = _rows(chat, wanted, texts=texts)
+    active = ActiveReply.objects.filter(chat=chat).annotate(seq=F("user_message__seq")).first()
+    if not rows:
+        return TimelinePage()
+    turns = to_turns([_stored(row) for row in rows])
+    turns = turns[:TURNS] if _goes_on(wanted) else turns[-TURNS:]
+    first, last = turns[0].from_seq, turns[-1].through_seq
+    asked = getattr(active, "seq", None)
+    folded = brief.folded_through_seq if brief else 0
+    standing = Standing(plan, folded, folds_of(brief, versions, first, last) if brief else (), asked)
+    bubbles = bubbles_of([row for row in rows if first <= row["seq"] <= last])
+    moments = []
+    for turn in turns:
+        mark = standing.of(turn)
+        said = [bubble for bubble in bubbles if turn.from_seq <= bubble.seq <= turn.through_seq]
+        if active is not None and mark.place == Place.WAITING:
+            said.append(being_written(active, texts=texts))
+        moments.append(Moment(turn, mark, tuple(said)))
+    return TimelinePage(
+        tuple(moments),
+        first if more_before or first > rows[0]["seq"] else None,
+        last if more_after or last < rows[-1]["seq"] else None,
+    )
+
+
+# Rows
+
+
+def _goes_on(wanted: Wanted) -> bool:
+    """Whether the page is read onwards, from its oldest turn."""
+    return wanted.at is not None or wanted.after is not None
+
+
+def _rows(chat: Chat, wanted: Wanted, *, texts: bool) -> tuple[list[dict[str, Any]], bool, bool]:
+    """The messages of a page, whole turns as far as they fit, and whether the chat goes on before and after them."""
+    start = _start(chat, wanted)
+    if start is not None:
+        rows = list(_messages(chat, texts=texts).filter(seq__gte=start).order_by("seq")[: ROWS + 1])
+        if len(rows) <= ROWS:
+            return rows, start > 1, False
+        is_whole = rows[-1]["role"] == Role.USER
+        return rows[:-1] if is_whole else _without_last_turn(rows) or rows[:-1], start > 1, True
+    before = wanted.before if wanted.before is not None else chat.last_seq + 1
+    found = _messages(chat, texts=texts).filter(seq__lt=before).order_by("-seq")[: ROWS + 1]
+    rows = list(found)[::-1]
+    more_after = before <= chat.last_seq
+    if len(rows) <= ROWS:
+        return rows, False, more_after
+    first = next((at for at, row in enumerate(rows) if at and row["role"] == Role.USER), 1)
+    return rows[first:], True, more_after
+
+
+def _start(chat: Chat, wanted: Wanted) -> int | None:
+    """The message that a page begins with which is read onwards: for `at`, that of a turn some way before it."""
+    if wanted.after is not None:
+        return wanted.after + 1
+    if wanted.at is None:
+        return None
+    questions = Message.objects.filter(chat=chat, role=Role.USER, seq__lte=max(1, wanted.at - BEFORE))
+    found = questions.order_by("-seq").values_list("seq", flat=True).first() or 1
+    return found if wanted.at - found < ROWS // 2 else wanted.at
+
+
+def _without_last_turn(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`rows` without those of the last turn, which may go on; [] where there is but one."""
+    last = next((at for at in range(len(rows) - 1, -1, -1) if rows[at]["role"] == Role.USER), 0)
+    return rows[:last]
+
+
+def _messages(chat: Chat, *, texts: bool) -> QuerySet[Message, dict[str, Any]]:
+    text = Left("content", MOST_CHARS) if texts else Value("")
+    rows: QuerySet[Message, dict[str, Any]] = (
+        Message.objects.filter(chat=chat).annotate(characters=Length("content"), text=text).values(*_COLUMNS)
+    )
+    return rows
+
+
+def _stored(row: dict[str, Any]) -> StoredMessage:
+    return StoredMessage(
+        row["id"],
+        row["seq"],
+        row["role"],
+        row["status"],
+        row["superseded_by_id"] is not None,
+        row["token_count"],
+        line=row["line"],
+    )
+
+
+HEAD_CHARS = 480
+"""What of a long message shows at first."""
+MOST_CHARS = 6000
+"""What of it is on the page at all; the rest is on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bubble:
+    """One message of a page. `rest` goes on where `head` ends; `missing` characters more are not on the page."""
+
+    id: UUID
+    seq: int
+    role: str
+    status: str
+    superseded_by: int | None
+    """Seq of the newer answer, 0 where that is on another page; None: it stands."""
+    tokens: int
+    characters: int
+    head: str
+    rest: str
+    missing: int
+    model_variant: str
+    model: str
+    created_at: Any
+    error_code: str
+    has_record: bool
+
+
+def bubbles_of(rows: Sequence[dict[str, Any]]) -> list[Bubble]:
+    """The messages of a page, from their columns and `characters`, and `text`: as much of it as may be shown."""
+    seqs = {row["id"]: row["seq"] for row in rows}
+    replies = [row["id"] for row in rows if row["role"] == Role.ASSISTANT]
+    recorded = set(ContextRecord.objects.filter(pk__in=replies).values_list("pk", flat=True))
+    return [_bubble(row, seqs, has_record=row["id"] in recorded) for row in rows]
+
+
+def _bubble(row: dict[str, Any], seqs: dict[UUID, int], *, has_record: bool) -> Bubble:
+    newer, error = row["superseded_by_id"], row["error"]
+    head, rest = head_and_rest(row["text"])
+    return Bubble(
+        id=row["id"],
+        seq=row["seq"],
+        role=row["role"],
+        status=row["status"],
+        superseded_by=None if newer is None else seqs.get(newer, 0),
+        tokens=row["token_count"],
+        characters=row["characters"],
+        head=head,
+        rest=rest,
+        missing=row["characters"] - len(row["text"]) if row["text"] else 0,
+        model_variant=row["model_variant"],
+        model=row["model"],
+        created_at=row["created_at"],
+        error_code=str(error.get("code", "")) if isinstance(error, dict) else "",
+        has_record=has_record,
+    )
+
+
+def head_and_rest(text: str) -> tuple[str, str]:
+    """`text` cut after a word where it is long, so that both parts together are it."""
+    if len(text) <= HEAD_CHARS * 3 // 2:
+        return text, ""
+    cut = max(text.rfind(" ", HEAD_CHARS // 2, HEAD_CHARS), text.rfind("\n", HEAD_CHARS // 2, HEAD_CHARS)) + 1
+    cut = cut or HEAD_CHARS
+    return text[:cut], text[cut:]
+
+
+def being_written(active: ActiveReply, *, texts: bool) -> Bubble:
+    """The reply in the making, as far as it was saved."""
+    head, rest = head_and_rest(active.text[:MOST_CHARS] if texts else "")
+    return Bubble(
+        id=active.message_id,
+        seq=0,
+        role=Role.ASSISTANT,
+        status=STREAMING,
+        superseded_by=None,
+        tokens=0,
+        characters=len(active.text),
+        head=head,
+        rest=rest,
+        missing=max(0, len(active.text) - MOST_CHARS) if texts else 0,
+        model_variant=active.model_variant,
+        model=active.model,
+        created_at=active.started_at,
+        error_code="",
+        has_record=False,
+    )

@@ -1,0 +1,148 @@
+"""Everything that is held about a user, as the text of one JSON object that `import_chat` reads, too.
+
+A piece at a time, each read as of one moment and closed before it is given out: so a chat is told as it stood, however
+slowly its owner reads, and nobody waits for them. Secrets are not in it: neither tokens nor the password's hash.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import IO, Any
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+from knox.models import AuthToken
+
+from chatmemory.database import executors
+from chatmemory.runtime.escape import plain_json
+from conversations.interchange.from_rows import CHUNK, chat_values, message_values
+from conversations.interchange.write import chat_fields, message_fields
+from conversations.models import Allowance, Chat, ContentView, IdempotencyKey
+from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
+from memory.usage import report
+
+FORMAT = "chatmemory-account/1"
+
+_ACCOUNT = "id username email first_name last_name is_staff is_superuser date_joined last_login".split()
+_LIMITS = (
+    "requests_per_minute tokens_per_day streams readers resummarize_per_hour day day_tokens hour hour_rebuilds "
+    "exported_at"
+).split()
+_LOOK = "at page object_id chat_id".split()
+_KEY = "key chat_id user_message_id message_id created_at".split()
+_BRIEF = (
+    "policy options global_summary state version head folded_through_seq token_count degraded unfolded_turns "
+    "unfolded_tokens last_error updated_at"
+).split()
+_REVISION = (
+    "version parent kind policy degraded global_summary state from_seq through_seq turns tokens_before tokens_after "
+    "input_tokens output_tokens cost_usd model prompt_hash source_hash duration_ms retained soft_faults drift "
+    "created_at forgotten_at"
+).split()
+_CONTEXT = (
+    "revision policy sections tokens budget unrepresented clipped dropped card instructions_hash "
+    "turn_instructions_hash sources_hash prompt_hash"
+).split()
+
+
+def write_account(user_id: int, file: IO[str]) -> None:
+    """Write the object's beginning: all about the user but their chats, up to where those are listed."""
+    with executors.snapshot():
+        user = User.objects.filter(pk=user_id).first()
+        if user is not None:
+            _write(_account(user), file)
+
+
+CLOSING = "\n]}\n"
+
+
+def next_chat(user_id: int, after: UUID | None) -> UUID | None:
+    """The user's chat that follows `after`; None after the last."""
+    chats = Chat.objects.filter(owner=user_id).order_by("pk")
+    return (chats.filter(pk__gt=after) if after else chats).values_list("pk", flat=True).first()
+
+
+def write_chat(chat_id: UUID, file: IO[str]) -> None:
+    """Write all of a chat and of what is remembered of it; nothing, where it is gone."""
+    with executors.snapshot():
+        chat = Chat.objects.filter(pk=chat_id).first()
+        if chat is not None:
+            _write(_chat(chat), file)
+
+
+def _write(pieces: Iterator[str], file: IO[str]) -> None:
+    """Piece by piece: `writelines` of a spooled file keeps all of it in memory before it looks at the length."""
+    for piece in pieces:
+        file.write(piece)
+
+
+def _account(user: User) -> Iterator[str]:
+    told = {
+        "format": FORMAT,
+        "account": {name: getattr(user, name) for name in _ACCOUNT},
+        "limits": Allowance.objects.filter(pk=user.pk).values(*_LIMITS).first(),
+        "usage": report.days(user),
+    }
+    lists = {
+        "tokens": _rows(AuthToken.objects.filter(user=user).order_by("created"), ["created", "expiry"]),
+        "idempotency_keys": _rows(IdempotencyKey.objects.filter(user=user), _KEY),
+        "looked_at_by_staff": _rows(ContentView.objects.filter(owner_id=user.pk), _LOOK),
+    }
+    yield _json(told).removesuffix("}")
+    for name, rows in lists.items():
+        yield from _named_list(name, rows)
+    yield ',\n "chats": ['
+
+
+def _chat(chat: Chat) -> Iterator[str]:
+    head = {"id": chat.pk, **chat_fields(chat_values(chat)), "updated_at": chat.updated_at}
+    yield "\n" + _json(head).removesuffix("}")
+    said = (message_fields(message, seq) for seq, message in enumerate(message_values(chat), start=1))
+    yield from _named_list("messages", said)
+    brief = ConversationBrief.objects.filter(chat=chat).values(*_BRIEF).first()
+    yield ',\n "memory": {"brief": ' + _json(brief)
+    for name, rows in _remembered(chat).items():
+        yield from _named_list(name, rows)
+    yield "}}"
+
+
+def _remembered(chat: Chat) -> dict[str, Iterator[dict[str, Any]]]:
+    contexts = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
+    return {
+        "revisions": _rows(SummaryRevision.objects.filter(chat=chat).order_by("version"), _REVISION),
+        "contexts": _rows(contexts, ["reply__seq", *_CONTEXT]),
+        "given": _rows(ContextText.objects.filter(chat=chat), ["sha256", "text"]),
+    }
+
+
+def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
+    if not rows.ordered:
+        rows = rows.order_by("pk")
+    return iter(rows.values(*fields).iterator(chunk_size=CHUNK))
+
+
+def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:
+    """One more field of an object that has some."""
+    yield f",\n {_json(name)}: ["
+    separator = "\n  "
+    for value in values:
+        yield separator + _json(value)
+        separator = ",\n  "
+    yield "]"
+
+
+def _json(value: Any) -> str:
+    return plain_json(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> str | float:
+    """What JSON has no word for: times in UTC, ids and prices."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return str(value)

@@ -1,0 +1,134 @@
+"""What a client may see and change of a chat's pins: what holds there until it is taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiExample, PolymorphicProxySerializer, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api.fields import Text, no_longer_than, not_blank
+from chatmemory.api.http import PAGING, CursorPages, caller
+from conversations.api.serializers import PageOut, Strict, iso
+from conversations.replies.begin import get_chat
+from memory.models import MAX_CHARS, MOST_PINS, Pin, PinKind, PinnedBy
+from memory.pins import manual
+
+checked_pin = no_longer_than(lambda: MAX_CHARS)
+
+
+class PinTextIn(Strict):
+    text = Text(
+        trim_whitespace=False,
+        validators=[not_blank, checked_pin],
+        help_text=f"What is to be in every prompt, at most {MAX_CHARS:,} characters.",
+    )
+
+
+class PinMessageIn(Strict):
+    message_id = serializers.UUIDField(
+        help_text=f"A message of this chat to pin; of a long one the first {MAX_CHARS:,} characters."
+    )
+
+
+PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
+"""One or the other."""
+
+
+def asked(data: Any) -> dict[str, Any]:
+    """What is to be pinned: `text` or `message_id`. Raises `ValidationError`."""
+    if isinstance(data, dict) and {"text", "message_id"} <= set(data):
+        wanted = ["Give either text or message_id, not both."]
+        raise serializers.ValidationError({"text": wanted, "message_id": wanted})
+    if isinstance(data, dict) and not data:
+        raise serializers.ValidationError({"text": ["Give a text, or the message_id of a message to pin."]})
+    body = (PinMessageIn if isinstance(data, dict) and "message_id" in data else PinTextIn)(data=data)
+    body.is_valid(raise_exception=True)
+    return dict(body.validated_data)
+
+
+class PinOut(serializers.Serializer[Any]):
+    id = serializers.UUIDField()
+    text = serializers.CharField()
+    message_id = serializers.UUIDField(
+        allow_null=True, help_text="The message that it was found in, or that was pinned."
+    )
+    kind = serializers.ChoiceField(PinKind.choices)
+    by = serializers.ChoiceField(PinnedBy.choices, help_text="Who pinned it.")
+    created_at = serializers.DateTimeField()
+
+    def to_representation(self, instance: Pin) -> dict[str, Any]:
+        return pin_json(instance)
+
+
+class PinsPageOut(PageOut):
+    results = PinOut(many=True)
+
+
+def pin_json(pin: Pin) -> dict[str, Any]:
+    """A pin as the API shows it."""
+    return {
+        "id": str(pin.pk),
+        "text": pin.text,
+        "message_id": None if pin.message_id is None else str(pin.message_id),
+        "kind": pin.kind,
+        "by": pin.by,
+        "created_at": iso(pin.created_at),
+    }
+
+
+class PinPages(CursorPages):
+    page_size = 50
+    max_page_size = 200
+    ordering = ("-seq", "-start", "-id")
+
+
+class PinsView(APIView):
+    @extend_schema(
+        parameters=PAGING,
+        responses=PinsPageOut,
+        operation_id="pins_list",
+        summary="List the pins of a chat, newest first",
+        description="What holds in this chat until it is taken back, and stands in every prompt.",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        pages = PinPages()
+        page = pages.paginate_queryset(
+            Pin.objects.filter(chat=chat, ended_at__isnull=True), request, view=self
+        )
+        return pages.get_paginated_response(PinOut(page, many=True).data)
+
+    @extend_schema(
+        request=PIN_IN,
+        responses={201: PinOut, 200: PinOut},
+        operation_id="pins_create",
+        summary="Pin a text or a message",
+        description=f"A chat has at most {MOST_PINS} pins. What is pinned already is answered as it is, with 200.",
+        tags=["memory"],
+        examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        user = caller(request)
+        get_chat(user, chat_id)
+        pin, is_new = manual.pin(user, chat_id, **asked(request.data))
+        return Response(pin_json(pin), status=201 if is_new else 200)
+
+
+class PinView(APIView):
+    @extend_schema(
+        request=None,
+        responses={204: None},
+        operation_id="pins_delete",
+        summary="Remove a pin",
+        description="From the next prompt on. The message it came from stays as it is.",
+        tags=["memory"],
+    )
+    def delete(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:
+        manual.unpin(get_chat(caller(request), chat_id), pin_id)
+        return Response(status=204)

@@ -1,0 +1,91 @@
+"""`/v1/search`: a caller's own messages, best first. A query can be POSTed, because query strings end up in logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
+from chatmemory.api.http import caller
+from conversations.api.serializers import MessageOut, Strict, message_json
+from memory.recall.search import Hit, search
+
+MOST_CHARS = 2000
+"""Of a query: there is nothing to find by more."""
+USUAL, MOST = 20, 50
+"""Results of one answer."""
+
+
+class SearchIn(Strict):
+    q = Text(validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False)
+    limit = Whole(required=False, default=USUAL, min_value=1, max_value=MOST)
+
+
+class SearchQuery(serializers.Serializer[Any]):
+    q = serializers.CharField(
+        validators=[not_blank, no_longer_than(lambda: MOST_CHARS)], trim_whitespace=False
+    )
+    limit = serializers.IntegerField(required=False, default=USUAL, min_value=1, max_value=MOST)
+
+
+class SnippetOut(serializers.Serializer[Any]):
+    text = serializers.CharField()
+    matches = serializers.ListField(
+        child=serializers.ListField(child=serializers.IntegerField(), min_length=2, max_length=2),
+        help_text="Where in the text it matches: from the first code point to before the last, each.",
+    )
+
+
+class HitOut(serializers.Serializer[Any]):
+    chat_id = serializers.UUIDField()
+    message = MessageOut()
+    snippet = SnippetOut()
+
+
+class SearchOut(serializers.Serializer[Any]):
+    results = HitOut(many=True)
+    next = serializers.URLField(
+        allow_null=True,
+        help_text="Always null: what is not among the best, or has no room in the answer, is not listed.",
+    )
+    previous = serializers.URLField(allow_null=True)
+
+
+class SearchView(APIView):
+    @extend_schema(
+        parameters=[SearchQuery],
+        responses=SearchOut,
+        operation_id="search",
+        summary="Your own messages, best first",
+        tags=["messages"],
+    )
+    def get(self, request: Request) -> Response:
+        return self._answer(request, SearchQuery(data=request.query_params.dict()))
+
+    @extend_schema(
+        request=SearchIn,
+        responses=SearchOut,
+        operation_id="search_privately",
+        summary="The same, with the query in the body",
+        tags=["messages"],
+    )
+    def post(self, request: Request) -> Response:
+        return self._answer(request, SearchIn(data=request.data))
+
+    def _answer(self, request: Request, body: serializers.Serializer[Any]) -> Response:
+        body.is_valid(raise_exception=True)
+        hits = search(caller(request), body.validated_data["q"], body.validated_data["limit"])
+        return Response({"results": [_hit_json(hit) for hit in hits], "next": None, "previous": None})
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    return {
+        "chat_id": str(hit.message.chat_id),
+        "message": message_json(hit.message),
+        "snippet": {"text": hit.snippet, "matches": [list(one) for one in hit.matches]},
+    }

@@ -1,0 +1,202 @@
+"""JSON of memory: the brief and contexts, in the shapes of the public contract. Revisions have their own module."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, get_args
+
+from rest_framework import serializers
+
+from chatmemory.api.fields import Text, Whole
+from conversations.api.serializers import (
+    SOURCES_MAX,
+    ObjectField,
+    SourceIn,
+    Strict,
+    UsageOut,
+    checked_text,
+    iso,
+    known_policy,
+)
+from conversations.api.stateless_serializers import HistoryField, usage_json
+from memory.context.fit import Context, prompt_messages
+from memory.context.plan import Recall, Sought
+from memory.folding.rebuild import told
+from memory.folding.stateless import Summarized
+from memory.models import Card, ConversationBrief
+from memory.policies.interval import Interval
+from memory.recall.relevance import REASONS
+
+
+def brief_json(brief: ConversationBrief) -> dict[str, Any]:
+    """The brief as the API shows it; `brief` inside is the seeds' version 2 shape."""
+    last = brief.last_summarized_message_id
+    return {
+        "chat_id": str(brief.chat_id),
+        "policy": brief.policy,
+        "version": brief.version,
+        "brief": {
+            "global_summary": brief.global_summary,
+            "last_summarized_message_id": None if last is None else str(last),
+        },
+        "token_count": brief.token_count,
+        "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
+        "state": brief.state,
+        "updated_at": iso(brief.updated_at),
+        "due": brief.due,
+        "degraded": brief.degraded,
+        "last_error": brief.last_error,
+        "rebuild": None if (rebuild := told(brief)) is None else rebuild._asdict(),
+    }
+
+
+def context_json(context: Context, recorded_hash: str | None = None) -> dict[str, Any]:
+    """What a model is sent. `verified`: the rebuilt prompt has the hash that was recorded when it was sent."""
+    body: dict[str, Any] = {
+        "tokens": context.tokens,
+        "budget": context.budget,
+        "sections": [
+            {
+                "kind": section.kind,
+                "tokens": section.tokens,
+                "text": section.text,
+                "message_ids": [str(message_id) for message_id in section.message_ids],
+                "clipped": section.clipped,
+            }
+            for section in context.sections
+        ],
+        "unrepresented": context.unrepresented,
+        "clipped": context.clipped,
+        "recall": _recall_json(context.plan.recall),
+        "prompt": prompt_messages(context.prompt),
+        "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
+        "prompt_hash": recorded_hash or context.prompt_hash,
+    }
+    return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
+
+
+def _recall_json(recall: Recall | None) -> dict[str, str] | None:
+    return recall and {"sought": recall.sought, "reason": recall.reason, "why": REASONS[recall.reason]}
+
+
+def summarized_json(made: Summarized) -> dict[str, Any]:
+    """A summary that is stored nowhere."""
+    return {
+        "summary": made.state.summary,
+        "state": made.state.to_json(),
+        "usage": usage_json(made.usage, made.cost_usd),
+    }
+
+
+class BriefTextOut(serializers.Serializer[Any]):
+    global_summary = serializers.CharField()
+    last_summarized_message_id = serializers.UUIDField(allow_null=True)
+
+
+class UnfoldedOut(serializers.Serializer[Any]):
+    turns = serializers.IntegerField()
+    tokens = serializers.IntegerField()
+
+
+class RebuildOut(serializers.Serializer[Any]):
+    through_seq = serializers.IntegerField()
+    of_seq = serializers.IntegerField(allow_null=True)
+    turns = serializers.IntegerField()
+
+
+class BriefOut(serializers.Serializer[Any]):
+    chat_id = serializers.UUIDField()
+    policy = serializers.CharField()
+    version = serializers.IntegerField()
+    brief = BriefTextOut()
+    token_count = serializers.IntegerField()
+    unfolded = UnfoldedOut()
+    state = ObjectField()
+    updated_at = serializers.DateTimeField(allow_null=True)
+    due = serializers.BooleanField()
+    degraded = serializers.BooleanField()
+    last_error = ObjectField(allow_null=True)
+    rebuild = RebuildOut(allow_null=True)
+
+
+class ResummarizeIn(Strict):
+    mode = serializers.ChoiceField(["update", "rebuild"])
+
+
+class TaskOut(serializers.Serializer[Any]):
+    task_id = serializers.CharField()
+
+
+class ContextIn(Strict):
+    message = Text(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+    )
+    policy = Text(required=False, validators=[known_policy])
+    budget = Whole(required=False, min_value=0, max_value=1_000_000)
+    sources = serializers.ListField(child=SourceIn(), required=False, default=list, max_length=SOURCES_MAX)
+
+
+class SectionOut(serializers.Serializer[Any]):
+    kind = serializers.CharField()
+    tokens = serializers.IntegerField()
+    text = serializers.CharField()
+    message_ids = serializers.ListField(child=serializers.UUIDField())
+    clipped = serializers.BooleanField()
+
+
+class PromptMessageOut(serializers.Serializer[Any]):
+    role = serializers.ChoiceField(["system", "user", "assistant"])
+    content = serializers.CharField()
+
+
+class RecallOut(serializers.Serializer[Any]):
+    """Whether earlier turns were searched for the question, and why."""
+
+    sought = serializers.ChoiceField(get_args(Sought))
+    reason = serializers.ChoiceField(list(REASONS))
+    why = serializers.CharField()
+
+
+class ContextOut(serializers.Serializer[Any]):
+    tokens = serializers.IntegerField()
+    budget = serializers.IntegerField()
+    sections = SectionOut(many=True)
+    unrepresented = serializers.IntegerField()
+    clipped = serializers.IntegerField()
+    recall = RecallOut(allow_null=True)
+    prompt = PromptMessageOut(many=True)
+    prompt_hash = serializers.CharField()
+    tool = ObjectField(allow_null=True)
+    verified = serializers.BooleanField(required=False)
+    exact = serializers.BooleanField(required=False)
+    why = serializers.CharField(required=False, allow_null=True)
+    card = serializers.ChoiceField(Card.choices, required=False, allow_blank=True)
+
+
+class UsageQuery(serializers.Serializer[Any]):
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+
+
+class UsageDayOut(UsageOut):
+    date = serializers.DateField()
+    model_variant = serializers.CharField()
+    replies = serializers.IntegerField()
+
+
+class UsageDaysOut(serializers.Serializer[Any]):
+    results = UsageDayOut(many=True)
+
+
+class SummarizeIn(Strict):
+    messages = HistoryField(help_text="System messages are left out.")
+    previous_summary = Text(
+        required=False, allow_blank=True, default="", trim_whitespace=False, validators=[checked_text]
+    )
+    policy = Text(required=False, default=Interval.name, validators=[known_policy])
+
+
+class SummarizeOut(serializers.Serializer[Any]):
+    summary = serializers.CharField()
+    state = ObjectField()
+    usage = UsageOut()

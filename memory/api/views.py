@@ -1,0 +1,206 @@
+"""What a client may see of a chat's memory, and what it may ask of it: to be brought up to date, and to be put back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from chatmemory.api.http import PAGING, CursorPages, caller
+from chatmemory.errors import NotFound
+from conversations.models import Chat
+from conversations.replies.begin import get_chat, get_message
+from memory import services
+from memory.api.revision_serializers import (
+    DifferenceOut,
+    DifferenceQuery,
+    RevisionOut,
+    RevisionsPageOut,
+    difference_json,
+)
+from memory.api.serializers import (
+    BriefOut,
+    ContextIn,
+    ContextOut,
+    ResummarizeIn,
+    TaskOut,
+    UsageDaysOut,
+    UsageQuery,
+    brief_json,
+    context_json,
+)
+from memory.briefs import new_brief
+from memory.context.sources import Source
+from memory.explain.verify import why_not_exact
+from memory.folding.request import demand_resummarize
+from memory.models import ConversationBrief, SummaryRevision
+from memory.revisions import diff
+from memory.revisions.restore import restore
+from memory.usage import report
+
+
+def _revision(chat: Chat, version: int) -> SummaryRevision:
+    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if revision is None:
+        raise NotFound("This chat's memory has no such version.")
+    return revision
+
+
+class BriefView(APIView):
+    @extend_schema(
+        responses=BriefOut, operation_id="brief_read", summary="The memory in use", tags=["memory"]
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
+            chat=chat, **new_brief(chat)
+        )
+        return Response(brief_json(brief))
+
+
+class RevisionPages(CursorPages):
+    page_size = 20
+    max_page_size = 100
+    ordering = "-version"
+
+
+class RevisionsView(APIView):
+    @extend_schema(
+        parameters=PAGING,
+        responses=RevisionsPageOut,
+        operation_id="revisions_list",
+        summary="Every version of it, newest first",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        pages = RevisionPages()
+        page = pages.paginate_queryset(SummaryRevision.objects.filter(chat=chat), request, view=self)
+        return pages.get_paginated_response(RevisionOut(page, many=True).data)
+
+
+class RevisionView(APIView):
+    @extend_schema(
+        responses=RevisionOut, operation_id="revisions_read", summary="One version", tags=["memory"]
+    )
+    def get(self, request: Request, chat_id: UUID, version: int) -> Response:
+        return Response(RevisionOut(_revision(get_chat(caller(request), chat_id), version)).data)
+
+
+class DifferenceView(APIView):
+    @extend_schema(
+        parameters=[DifferenceQuery],
+        responses=DifferenceOut,
+        operation_id="revisions_diff",
+        summary="What one version changed, word by word: against its parent, or any other",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID, version: int) -> Response:
+        revision = _revision(get_chat(caller(request), chat_id), version)
+        query = DifferenceQuery(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        against = query.validated_data.get("against")
+        older = diff.parent_of(revision) if against is None else _revision(revision.chat, against)
+        return Response(difference_json(diff.difference(revision, older)))
+
+
+class RestoreView(APIView):
+    @extend_schema(
+        request=None,
+        responses=BriefOut,
+        operation_id="revisions_restore",
+        summary="Make an older version the memory in use, as a new one",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID, version: int) -> Response:
+        user = caller(request)
+        return Response(brief_json(restore(get_chat(user, chat_id), version, user, on_demand=True)))
+
+
+class ResummarizeView(APIView):
+    @extend_schema(
+        request=ResummarizeIn,
+        responses={202: TaskOut},
+        operation_id="resummarize",
+        summary="Fold all outside the window, or rebuild",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        body = ResummarizeIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        task_id = demand_resummarize(chat, body.validated_data["mode"])
+        return Response({"task_id": task_id}, status=202)
+
+
+class ContextView(APIView):
+    """What the model would be sent now. A question can be POSTed, because query strings end up in logs of proxies."""
+
+    @extend_schema(
+        parameters=[OpenApiParameter("message", str)],
+        responses=ContextOut,
+        operation_id="context_read",
+        summary="What the model would be sent now",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        return self._answer(
+            get_chat(caller(request), chat_id), {"message": request.query_params.get("message", "")}
+        )
+
+    @extend_schema(
+        request=ContextIn,
+        responses=ContextOut,
+        operation_id="context_preview",
+        summary="The same, with the question in the body",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        return self._answer(get_chat(caller(request), chat_id), request.data)
+
+    def _answer(self, chat: Chat, data: Any) -> Response:
+        body = ContextIn(data=data)
+        body.is_valid(raise_exception=True)
+        asked = body.validated_data
+        sources = [Source(source["title"], source["text"]) for source in asked["sources"]]
+        context = services.preview(
+            chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
+        )
+        return Response(context_json(context))
+
+
+class PastContextView(APIView):
+    @extend_schema(
+        responses=ContextOut,
+        operation_id="messages_context",
+        summary="What the model was sent for this reply",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
+        reply = get_message(get_chat(caller(request), chat_id), message_id)
+        past = services.past_context(reply)
+        if past is None:
+            raise NotFound("No model was asked for this message.")
+        why = why_not_exact(reply, *past)
+        told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
+        return Response({**context_json(*past), **told})
+
+
+class UsageView(APIView):
+    @extend_schema(
+        parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
+        responses=UsageDaysOut,
+        operation_id="usage_read",
+        summary="The caller's tokens and cost by day",
+        tags=["account"],
+    )
+    def get(self, request: Request) -> Response:
+        query = UsageQuery(data=request.query_params.dict())  # as text: in a form, "" would be no value
+        query.is_valid(raise_exception=True)
+        rows = report.days(caller(request), **query.validated_data)
+        return Response({"results": rows})

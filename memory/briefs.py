@@ -1,0 +1,62 @@
+"""The numbers that hold for one chat: the settings', with what the chat's options change.
+
+Options were checked when they came (`conversations.api.serializers`). What no longer fits, because bounds or policies
+changed since, has no effect rather than stopping a chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.conf import settings
+
+from chatmemory.text.tokens import count_tokens
+from conversations.models import Chat
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief
+from memory.pins.section import room_for_pins
+from memory.policies import get_policy
+from memory.policies.options import with_options
+from memory.policies.protocol import Policy
+
+
+def new_brief(chat: Chat) -> dict[str, Any]:
+    """The fields with which the brief of `chat` begins."""
+    return {"policy": chat.policy, "options": chat.options}
+
+
+def limits_of(brief: ConversationBrief) -> MemoryLimits:
+    """The numbers for the memory in use. Reads the chat only where its instructions count."""
+    policy = get_policy(brief.policy)
+    return _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
+
+
+def limits_beside_pins(brief: ConversationBrief) -> MemoryLimits:
+    """The same with the room that pins may take out of the budget: what is left for all else."""
+    limits, policy = limits_of(brief), get_policy(brief.policy)
+    room = room_for_pins(limits.prompt_budget, is_card=policy.asks_for_card) if limits.enabled else 0
+    return replace(limits, prompt_budget=limits.prompt_budget - min(brief.pin_tokens, room))
+
+
+def wanted_limits(chat: Chat, policy: Policy) -> MemoryLimits:
+    """The numbers for `chat` under `policy`, its own or one that it is to change to."""
+    return limits_for(policy, chat.options, chat.instructions)
+
+
+def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) -> MemoryLimits:
+    """The settings' numbers with `options` taken in, and the instructions counted where they count."""
+    return _counted(_chosen(policy, options), policy, lambda: instructions)
+
+
+def _chosen(policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
+    limits = with_options(settings.MEMORY_LIMITS, policy, options)
+    window_share = 1.0 if policy.window_first else limits.window_share
+    return replace(limits, window_share=window_share, recall=policy.recall_mode(limits))
+
+
+def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], str]) -> MemoryLimits:
+    if not policy.counts_instructions and limits.budget_for == "memory":
+        return limits
+    return replace(limits, instructions_tokens=count_tokens(instructions()))

@@ -1,0 +1,225 @@
+"""What the model is sent for one question: memory within its budget, and what stands around it.
+
+`memory.context.planner` chooses by stored counts; here the plan is rendered and the assembled text counted once more,
+because joined text can cost more than its parts. While that is over budget, a smaller plan is made: only
+from turns whose text is already there. So no text at all breaks the budget, and nothing needs to be loaded
+twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from chatmemory.llm.protocol import Prompt
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.plan import Plan
+from memory.context.planner import Material, choose_within, gather
+from memory.context.render import Count, Rendered, Section, render_memory, render_part
+from memory.context.sources import Source, fit_sources, render_sources
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.pins.section import NO_PINS, PinSection
+from memory.policies.card.policy import tool_of
+from memory.policies.protocol import StateSection
+from memory.recall.excerpts import Excerpt, Said
+
+NOTHING_SAID: Mapping[int, Said] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What stands around memory in one prompt."""
+
+    question: str = ""
+    instructions: str = ""
+    sources: tuple[Source, ...] = ()
+    cache_key: str = ""
+    card_tool_tokens: int = 0
+    """What a card may have that the model is to give by calling a tool; 0: it is sent no tool."""
+    disarms: bool = False
+    """Control tokens of models are broken in all of the prompt."""
+
+    def disarmed(self) -> Asked:
+        """The same without control tokens of models."""
+        sources = tuple(Source(disarm(source.title), disarm(source.text)) for source in self.sources)
+        return replace(
+            self, question=disarm(self.question), instructions=disarm(self.instructions), sources=sources
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A prompt, and everything there is to say about it. `tokens` are those of memory alone, as rendered."""
+
+    tokens: int
+    budget: int
+    sections: tuple[Section, ...]
+    unrepresented: int
+    """Finished turns that neither text nor line stands for: left to recall."""
+    clipped: int
+    """Things that are not whole: a turn, a section of state, a source."""
+    dropped: int
+    """Turns of the window that are not verbatim."""
+    prompt: Prompt
+    plan: Plan
+    prompt_hash: str
+
+
+def assemble(
+    plan: Plan,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    asked: Asked,
+    *,
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    lean: bool = False,
+    said: Mapping[int, Said] = NOTHING_SAID,
+    pinned: PinSection = NO_PINS,
+) -> Context:
+    """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
+    whatever the text. `pinned` stands before it, and has its room beside that.
+
+    `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
+    shows verbatim, `said` the messages that its excerpts quote. The context's own plan is the one to store.
+    """
+    count = _remembering(count_tokens)
+
+    def render(planned: Plan) -> list[Rendered]:
+        return render_memory(replace(planned, disarms=asked.disarms), state, turns, said, count)
+
+    asked = asked.disarmed() if asked.disarms else asked
+    memory = render(plan)
+    if _tokens(memory) > limits.prompt_budget:
+        material = gather(
+            state,
+            turns,
+            older_turns,
+            older_from_seq,
+            limits,
+            window_turns,
+            anchor_seq,
+            excerpts,
+            recall_tokens,
+            lean=lean,
+        )
+        plan, memory = _smaller(plan, memory, material, render)
+    sources = fit_sources(asked.sources, limits.sources_budget)
+    plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens, disarms=asked.disarms)
+    if pinned.shown:
+        plan = replace(
+            plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
+        )
+        pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
+        memory = [*render_memory(pins_alone, (), (), {}, count, pinned.texts), *memory]
+    return _finish(plan, memory, asked, count)
+
+
+def _smaller(
+    plan: Plan, memory: list[Rendered], material: Material, render: Callable[[Plan], list[Rendered]]
+) -> tuple[Plan, list[Rendered]]:
+    """The first plan that fits as rendered, and its rendering. What it shows verbatim, `plan` showed, too."""
+    budget = allowance = material.limits.prompt_budget
+    material = replace(material, may_show=frozenset(shown.from_seq for shown in plan.verbatim))
+    step = 1
+    while (over := _tokens(memory) - budget) > 0:
+        # Doubled, so that a text whose cost does not shrink with its allowance ends the loop, too.
+        allowance -= over * step
+        step *= 2
+        plan = choose_within(material, allowance)
+        memory = render(plan)
+    return plan, memory
+
+
+def rebuild(
+    plan: Plan,
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    asked: Asked,
+    said: Mapping[int, Said] = NOTHING_SAID,
+    pinned: Mapping[str, str] | None = None,
+) -> Context:
+    """The context that `plan` was stored for, from the texts it names.
+
+    Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
+    """
+    count = _remembering(count_tokens)
+    asked = asked.disarmed() if plan.disarms else asked
+    return _finish(plan, render_memory(plan, state, turns, said, count, pinned), asked, count)
+
+
+def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
+    """The prompt as a list of role and content, instructions first, as the API shows it."""
+    system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
+    return system + [{"role": message.role, "content": message.content} for message in prompt.messages]
+
+
+def hash_prompt(prompt: Prompt) -> str:
+    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one), its tool included."""
+    sent: list[dict[str, Any]] = [*prompt_messages(prompt), *([asdict(prompt.tool)] if prompt.tool else [])]
+    canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def _finish(plan: Plan, memory: Sequence[Rendered], asked: Asked, count: Count) -> Context:
+    before, after = _before(asked, count), _after(plan, asked, count)
+    messages = tuple(message for part in (*memory, *after) for message in part.messages)
+    tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
+    prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool)
+    return Context(
+        tokens=_tokens(memory),
+        budget=plan.budget,
+        sections=(*before, *(part.section for part in (*memory, *after))),
+        unrepresented=plan.unrepresented,
+        clipped=_clipped(plan),
+        dropped=plan.dropped,
+        prompt=prompt,
+        plan=plan,
+        prompt_hash=hash_prompt(prompt),
+    )
+
+
+def _before(asked: Asked, count: Count) -> list[Section]:
+    if not asked.instructions:
+        return []
+    return [Section("instructions", count(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)]
+
+
+def _after(plan: Plan, asked: Asked, count: Count) -> list[Rendered]:
+    cut = any(clip is not None for clip in plan.sources)
+    sources = render_part("sources", render_sources(asked.sources, plan.sources), count, clipped=cut)
+    question = render_part("question", asked.question, count)
+    return [part for part in (sources, question) if part.messages]
+
+
+def _tokens(memory: Sequence[Rendered]) -> int:
+    return sum(part.section.tokens for part in memory)
+
+
+def _clipped(plan: Plan) -> int:
+    ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
+    pins = sum(pin.clip is not None for pin in plan.pins)
+    return ends + pins + sum(shown.clipped for shown in plan.verbatim)
+
+
+def _remembering(count: Callable[[str], int]) -> Count:
+    """`count`, each text once: what stays from one plan to the next is not counted again."""
+    known: dict[str, int] = {}
+
+    def remembered(text: str) -> int:
+        if text not in known:
+            known[text] = count(text)
+        return known[text]
+
+    return remembered

@@ -1,0 +1,100 @@
+"""Turns as lines, and the outline of the last reply: how they read in a prompt, and what they cost. Pure.
+
+Which turns become lines is decided in `memory.context.planner`. The outline follows the state (seed 002); it is made by
+`chatmemory.text.salience`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final
+
+from chatmemory.text.markers import LINES_HEADING, quote_markers
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+from memory.history.turns import Turn
+from memory.policies.protocol import StateSection
+
+MERGED_TOKENS = 24
+"""At least what the merged line costs, for seqs up to nine digits."""
+
+
+def line_text(turn: Turn) -> str:
+    """The turn's line, on one line. A turn without a stored one gets a stand-in that names its messages."""
+    stored = " ".join(turn.line.split())
+    return stored or f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
+
+
+def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
+    """The one line that stands for all turns whose own lines have no room."""
+    noun = "turn" if turns == 1 else "turns"
+    return f"{turns} {noun} between messages {from_seq} and {through_seq}: not shown here."
+
+
+def render_lines(lines: Iterable[str]) -> str:
+    """The message that carries `lines`, oldest first."""
+    return LINES_HEADING + "\n" + quote_markers("\n".join(f"- {line}" for line in lines))
+
+
+def line_cost(line: str) -> int:
+    """Tokens of one line with its bullet and its newline. The counter of a chat's lines adds these up."""
+    return count_tokens(f"- {line}") + 1
+
+
+@cache
+def lines_head_cost() -> int:
+    """Tokens of the message around the lines."""
+    return count_tokens(LINES_HEADING) + 1 + MESSAGE_OVERHEAD
+
+
+class LineCosts:
+    """What the lines of some turns cost, counted only when asked for: most plans need a few of them."""
+
+    def __init__(self, turns: Sequence[Turn], *, older: bool) -> None:
+        self._turns = turns
+        self._older = older
+        self._known: dict[int, int] = {}
+
+    def of(self, index: int) -> int:
+        """Cost of the line of turn `index`."""
+        if index not in self._known:
+            self._known[index] = line_cost(line_text(self._turns[index]))
+        return self._known[index]
+
+    def all_of(self, indexes: Sequence[int], *, at_most: int) -> int:
+        """Cost of the whole message when each of `indexes` has a line; any number over `at_most` if it is
+        more."""
+        if not indexes and not self._older:
+            return 0
+        total = lines_head_cost() + (MERGED_TOKENS if self._older else 0)
+        for index in reversed(indexes):
+            if total > at_most:
+                break
+            total += self.of(index)
+        return total
+
+    def reserve(self, indexes: Sequence[int], budget: int) -> int:
+        """What of `budget` is kept for lines before the window gets its share: what they need, at most a
+        tenth."""
+        tenth = budget // 10
+        full = self.all_of(indexes, at_most=tenth)
+        if full <= tenth:
+            return full
+        return tenth if tenth >= lines_head_cost() + MERGED_TOKENS else 0
+
+
+OUTLINE: Final = "Previous response outline: "
+"""Before the outline, to the letter of seed 002."""
+
+OUTLINE_TOKENS: Final = 104
+"""The longest outline, with what stands before it: 400 characters are about 100 tokens (seed 002), but not always."""
+
+OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
+"""The most that an outline costs in a prompt."""
+
+
+def outline_sections(outline: str) -> list[StateSection]:
+    """The section that shows `outline`; none for an empty one."""
+    if not outline:
+        return []
+    return [StateSection("outline", clip_end(OUTLINE + quote_markers(outline), OUTLINE_TOKENS))]

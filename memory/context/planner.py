@@ -1,0 +1,383 @@
+"""Choosing what of memory a prompt shows, by stored counts alone: budget in, `Plan` out. Pure.
+
+What stays the same from one question to the next comes first and has a part of the budget of its own: the state, the
+turns verbatim, a line for each older one. The window comes before the older turns, the newest turn before all. Excerpts
+of earlier turns follow at the end, in what is left; their size moves nothing before them. Chosen newest first, shown
+oldest first. What has neither text nor line is counted. Texts are not read here, so only those that a plan shows need
+to be loaded. A drawing is in `docs/prompt.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit_excerpts import Picking
+from memory.context.lines import MERGED_TOKENS, LineCosts, lines_head_cost
+from memory.context.plan import Clips, Merged, Plan, Shown, Span
+from memory.context.prefix import Room, first_verbatim
+from memory.context.verbatim import equal_shares, show_clipped, show_whole, turn_cost, verbatim_head_cost
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies.protocol import StateSection
+from memory.recall.excerpts import Excerpt
+
+MIN_SECTION = 32
+"""Tokens below which a clipped section of state would be little more than its heading."""
+
+
+def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
+    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
+    the rest. Also how much of `room` was spent."""
+    clips: list[int | None] = []
+    left = max(0, room)
+    for tokens in sections:
+        if tokens <= left:
+            clips.append(None)
+            left -= tokens
+        elif left >= MIN_SECTION:
+            clips.append(left - MESSAGE_OVERHEAD)
+            left = 0
+        else:
+            clips.append(0)
+    return tuple(clips), max(0, room) - left
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a plan is made from. `turns` all have text (whether loaded or not) and are in order."""
+
+    state_tokens: tuple[int, ...]
+    """Of each section of the state, overhead included."""
+    turns: tuple[Turn, ...]
+    older_turns: int
+    older_from_seq: int | None
+    limits: MemoryLimits
+    window_turns: int
+    anchor_seq: int
+    excerpts: tuple[Excerpt, ...] = ()
+    """Of earlier turns, the best first."""
+    recall_tokens: int | None = None
+    """What excerpts may have; None: whatever is left."""
+    lean: bool = False
+    """Turns before the window are lines, for the sake of excerpts."""
+    may_show: frozenset[int] | None = None
+    """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
+
+    def showable(self, index: int) -> bool:
+        """True if turn `index` may be verbatim."""
+        return self.may_show is None or self.turns[index].from_seq in self.may_show
+
+
+def gather(
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    *,
+    lean: bool = False,
+) -> Material:
+    """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
+    out."""
+    return Material(
+        state_tokens=tuple(count_tokens(section.text) + MESSAGE_OVERHEAD for section in state),
+        turns=tuple(turn for turn in turns if turn.tokens),
+        older_turns=older_turns,
+        older_from_seq=older_from_seq,
+        limits=limits,
+        window_turns=max(1, window_turns) if limits.enabled else 1,
+        anchor_seq=anchor_seq,
+        excerpts=tuple(excerpts) if limits.enabled else (),
+        recall_tokens=recall_tokens,
+        lean=lean,
+    )
+
+
+MIN_NEWEST = 60
+"""Tokens that the newest turn is given before the state gets any."""
+SHORT_SHARE = 0.2
+"""Of the budget: a turn before the window that costs more is never verbatim. For one long reply, many lines and
+excerpts would go."""
+BORROWED = 0.5
+"""Of what is kept for excerpts, what lines may have while a fold is late."""
+
+
+def choose(
+    state: Sequence[StateSection],
+    turns: Sequence[Turn],
+    *,
+    older_turns: int,
+    older_from_seq: int | None,
+    limits: MemoryLimits,
+    window_turns: int,
+    anchor_seq: int,
+    excerpts: Sequence[Excerpt] = (),
+    recall_tokens: int | None = None,
+    lean: bool = False,
+) -> Plan:
+    """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
+
+    `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that of the plan
+    before (0: none). `excerpts` are those of earlier turns that speak to the question, best first; they have
+    `recall_tokens` at most (None: whatever is left). `lean`: turns before the window are lines in this prompt, and
+    what they would have taken is there for excerpts.
+    """
+    material = gather(
+        state,
+        turns,
+        older_turns,
+        older_from_seq,
+        limits,
+        window_turns,
+        anchor_seq,
+        excerpts,
+        recall_tokens,
+        lean=lean,
+    )
+    return choose_within(material, limits.prompt_budget)
+
+
+def choose_within(material: Material, allowance: int) -> Plan:
+    """As `choose`, giving out `allowance` tokens. Zero or less shows nothing."""
+    return _Choice(material, max(0, allowance)).plan()
+
+
+class _Choice:
+    """One run through the order of the budget. `left` is what of the stable part has not been given out."""
+
+    def __init__(self, material: Material, allowance: int) -> None:
+        self.m = material
+        self.turns = material.turns
+        self.budget = allowance
+        self.costs = [turn_cost(turn) for turn in material.turns]
+        self.lines = LineCosts(material.turns, older=material.older_turns > 0)
+        self.window_at = max(0, len(self.turns) - material.window_turns)
+        self.verbatim: dict[int, Shown] = {}
+        self.part = allowance if self._is_all() else min(allowance, self._stable_part())
+        self.left = self.part
+
+    def plan(self) -> Plan:
+        """The steps, in their order."""
+        state = self._newest_and_state()
+        self._rest_of_window()
+        start = self._start()
+        if not self.m.lean:
+            self._show(range(start, self.window_at))
+        plan = Plan(
+            budget=self.m.limits.prompt_budget,
+            turns_as=self.m.limits.turns_as,
+            state=state,
+            verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
+            dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
+            anchor_seq=self.turns[start].from_seq if self.turns else 0,
+        )
+        return self._with_excerpts(self._with_lines(plan))
+
+    # The parts of the budget
+
+    def _stable_part(self) -> int:
+        if not self.m.limits.enabled:
+            return self.budget
+        return self.m.limits.stable_part(sum(self.m.state_tokens))
+
+    def _is_all(self) -> bool:
+        """Whether all that was ever said fits verbatim: nothing is left to recall, and the whole budget is for it."""
+        if self.m.older_turns or any(self.m.state_tokens):
+            return False
+        head = verbatim_head_cost(self.m.limits.turns_as)
+        return self._lowest() == 0 and head + sum(self.costs) <= self.budget
+
+    def _window_part(self) -> int:
+        """Tokens that the window has at most: all of them while there is nothing but the window."""
+        is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
+        return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
+
+    # The newest turn and the state
+
+    def _newest_and_state(self) -> Clips:
+        wanted = sum(self.m.state_tokens) if self.m.limits.enabled else 0
+        newest = self._show_newest(wanted)
+        room = min(wanted, self.left)
+        if newest is not None and newest.clipped:
+            room = min(room, self.left - self._reserve(len(self.turns) - 1))
+        clips, spent = clip_state(self.m.state_tokens, room)
+        self.left -= spent
+        return clips
+
+    def _show_newest(self, state: int) -> Shown | None:
+        """Show the newest turn beside `state` tokens, clipped where both do not fit, or where it is over its share of
+        the window. Half is the state's at most."""
+        last = len(self.turns) - 1
+        if last < 0 or not self.m.showable(last):
+            return None
+        head = verbatim_head_cost(self.m.limits.turns_as)
+        room = self.part - state
+        if head + self.costs[last] > room:
+            usable = self.part - self._reserve(last)
+            room = usable - min(state, usable // 2, max(0, usable - MIN_NEWEST))
+        room = min(room, head + self._newest_share())
+        shown = _show_within(self.turns[last], self.costs[last], room - head)
+        if shown is not None:
+            self.verbatim[last] = shown
+            self.left -= min(head + self.costs[last], room)
+        return shown
+
+    def _newest_share(self) -> int:
+        """What the newest turn has of the window's part: what the others leave, half of it at least."""
+        others = sum(self.costs[index] for index in range(self.window_at, len(self.turns) - 1))
+        return max(MIN_NEWEST, self._window_part() // 2, self._window_part() - others)
+
+    # The rest of the window
+
+    def _rest_of_window(self) -> None:
+        """Show the window's other turns: whole if they fit, else each within an equal share of what there is.
+
+        One of which that would leave next to nothing becomes a line.
+        """
+        last = len(self.turns) - 1
+        rest = [index for index in range(self.window_at, last) if self.m.showable(index)]
+        newest = min(self.costs[last], self._newest_share()) if last in self.verbatim else 0
+        room = min(self.left - self._reserve(self.window_at), self._window_part() - newest)
+        if sum(self.costs[index] for index in rest) <= room:
+            self._show(rest)
+            return
+        room = min(self.left - self._reserve(last), self._window_part() - newest)
+        shares = equal_shares([self.costs[index] for index in rest], room)
+        for index, share in zip(rest, shares, strict=True):
+            shown = _show_within(self.turns[index], self.costs[index], share)
+            if shown is not None and not _says_less_than_its_line(shown):
+                self.verbatim[index] = shown
+                self.left -= min(share, self.costs[index])
+
+    def _reserve(self, before: int) -> int:
+        """What is kept for the lines of the turns before index `before`."""
+        if not self.m.limits.enabled:
+            return 0
+        return self.lines.reserve(range(max(0, before)), self.budget)
+
+    def _show(self, indexes: Sequence[int]) -> None:
+        for index in indexes:
+            self.verbatim[index] = show_whole(self.turns[index])
+            self.left -= self.costs[index]
+
+    # More turns verbatim
+
+    def _start(self) -> int:
+        """Index from which turns before the window are verbatim, too, each taking the place of its line."""
+        if self._everything_fits():
+            return 0
+        lines = self._all_lines()
+        if lines > self.left:
+            return self.window_at
+        lowest = self._lowest()
+        before = range(lowest, self.window_at)
+        anchor = self._anchor()
+        window = sum(self.costs[index] for index in self.verbatim)
+        return lowest + first_verbatim(
+            self.costs[lowest : self.window_at],
+            [self.lines.of(index) if self.m.limits.enabled else 0 for index in before],
+            Room(self.left, window, lines),
+            None if anchor is None else anchor - lowest,
+        )
+
+    def _everything_fits(self) -> bool:
+        """True if no turn needs a line: all before the window fit verbatim, and all of the window are."""
+        whole = self._lowest() == 0 and len(self.verbatim) == len(self.turns) - self.window_at
+        merged = self.lines.all_of([], at_most=0) if self.m.limits.enabled else 0
+        return whole and sum(self.costs[: self.window_at]) + merged <= self.left
+
+    def _lowest(self) -> int:
+        """The oldest index from which on all turns before the window may be verbatim."""
+        most = int(self.m.limits.prompt_budget * SHORT_SHARE)
+        start = self.window_at
+        while start and self.m.showable(start - 1) and self.costs[start - 1] <= most:
+            start -= 1
+        return start
+
+    def _all_lines(self) -> int:
+        """Tokens of a line for every turn not verbatim so far; any number over `left` if it is more."""
+        return self.lines.all_of(self._unshown(), at_most=self.left) if self.m.limits.enabled else 0
+
+    def _unshown(self) -> list[int]:
+        return [index for index in range(len(self.turns)) if index not in self.verbatim]
+
+    def _anchor(self) -> int | None:
+        """Index where the plan before began; None if there was none, or it began after all these turns."""
+        if not self.turns or not 0 < self.m.anchor_seq <= self.turns[-1].from_seq:
+            return None
+        found = next(i for i, turn in enumerate(self.turns) if turn.from_seq >= self.m.anchor_seq)
+        return min(found, self.window_at)
+
+    # Lines
+
+    def _with_lines(self, plan: Plan) -> Plan:
+        unshown, older = self._unshown(), self.m.older_turns
+        lined = self._lined(unshown) if self.m.limits.enabled else []
+        merged_turns = unshown[: len(unshown) - len(lined)]
+        without = sum(not self.turns[index].line for index in lined)
+        spans = tuple(Span(self.turns[i].from_seq, self.turns[i].through_seq) for i in lined)
+        merged = self._merged(merged_turns, len(lined)) if self.m.limits.enabled else None
+        self.left -= sum(self.lines.of(index) for index in lined)
+        self.left -= (lines_head_cost() if lined or merged else 0) + (MERGED_TOKENS if merged else 0)
+        return replace(plan, lines=spans, merged=merged, unrepresented=len(merged_turns) + older + without)
+
+    def _lined(self, unshown: Sequence[int]) -> list[int]:
+        """Which of `unshown` get a line: all, or the newest that fit beside the merged line."""
+        room = self.left + self._borrowed()
+        if self.lines.all_of(unshown, at_most=room) <= room:
+            return list(unshown)
+        room -= lines_head_cost() + MERGED_TOKENS
+        lined: list[int] = []
+        for index in reversed(unshown):
+            room -= self.lines.of(index)
+            if room < 0:
+                break
+            lined.append(index)
+        return lined[::-1]
+
+    def _borrowed(self) -> int:
+        """What lines may have of the excerpts' part. A lean prompt needs none: its turns were to be verbatim."""
+        return int((self.budget - self.part) * BORROWED)
+
+    def _merged(self, merged: Sequence[int], lined: int) -> Merged | None:
+        """The merged line, if there is anything to merge and room to say so."""
+        count = len(merged) + self.m.older_turns
+        has_room = lined or self.left >= lines_head_cost() + MERGED_TOKENS
+        if not count or not has_room:
+            return None
+        return Merged(self._merged_from(merged), self._merged_through(merged), count)
+
+    def _merged_from(self, merged: Sequence[int]) -> int:
+        if self.m.older_turns and self.m.older_from_seq is not None:
+            return self.m.older_from_seq
+        return self.turns[merged[0]].from_seq if merged else 1
+
+    def _merged_through(self, merged: Sequence[int]) -> int:
+        if merged:
+            return self.turns[merged[-1]].through_seq
+        return self.turns[0].from_seq - 1 if self.turns else self._merged_from(merged)
+
+    # Excerpts of earlier turns
+
+    def _with_excerpts(self, plan: Plan) -> Plan:
+        """`plan` with the best excerpts that fit into what is left of the whole budget."""
+        free = max(0, self.budget - self.part + self.left) if self.m.limits.recalls else 0
+        room = free if self.m.recall_tokens is None else min(free, self.m.recall_tokens)
+        picking = Picking(self.m.excerpts)
+        picking.fill(room, [self.turns[index] for index in self.verbatim])
+        return replace(plan, recalled=picking.quotes, free=free)
+
+
+def _says_less_than_its_line(shown: Shown) -> bool:
+    """Whether so little is left of what the user said that a line tells the turn better."""
+    return shown.user_clip is not None and shown.user_clip < MIN_NEWEST
+
+
+def _show_within(turn: Turn, cost: int, room: int) -> Shown | None:
+    return show_whole(turn) if cost <= room else show_clipped(turn, room)

@@ -1,0 +1,112 @@
+"""Turns word for word: what one costs, how one that is too long is clipped, how they read.
+
+Knows nothing of budgets. Which turns are shown verbatim is decided in `memory.context.planner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from chatmemory.llm.protocol import PromptMessage, Role
+from chatmemory.text.markers import RECENT_HEADING, quote_markers
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
+from memory.context.plan import Shown
+from memory.history.turns import Turn, assistant_text
+from memory.limits import TurnsAs
+
+CUT_OFF_TOKENS = 6
+"""At least what the mark of a reply that was cut off costs."""
+MIN_SIDE = 16
+"""Tokens below which a clipped side would be nothing but the mark of its clipping."""
+
+LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: "}
+
+
+def turn_cost(turn: Turn) -> int:
+    """Tokens of the turn as planned. As text, the labels and newlines stand for the overhead of its
+    messages."""
+    return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
+
+
+def verbatim_head_cost(turns_as: TurnsAs) -> int:
+    """Tokens of the message around turns that are sent as text; 0 where each is a message of its own."""
+    return _recent_head_cost() if turns_as == "text" else 0
+
+
+@cache
+def _recent_head_cost() -> int:
+    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD
+
+
+def show_whole(turn: Turn) -> Shown:
+    """`turn` as it is."""
+    return Shown(turn.from_seq, turn.through_seq)
+
+
+def show_clipped(turn: Turn, room: int) -> Shown | None:
+    """`turn` within `room` tokens, overhead included; None where that leaves nothing of it to read.
+
+    What the user said comes first: a reply can be asked for again.
+    """
+    assistant = turn.assistant_tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
+    text_room = room - (turn_cost(turn) - turn.user_tokens - assistant)
+    user_clip, assistant_clip = _shares(turn.user_tokens, assistant, text_room)
+    clips = [clip for clip in (user_clip, assistant_clip) if clip is not None]
+    if any(clip < MIN_SIDE for clip in clips):
+        return None
+    return Shown(turn.from_seq, turn.through_seq, user_clip, assistant_clip)
+
+
+def _shares(user: int, assistant: int, room: int) -> tuple[int | None, int | None]:
+    """What each side is cut to, None where it is whole: the user's has up to three quarters."""
+    if user + assistant <= room:
+        return None, None
+    most = max(room // 2, min(room * 3 // 4, room - 2 * MIN_SIDE))
+    if user <= most:
+        return None, room - user
+    if assistant <= room - most:
+        return room - assistant, None
+    return most, room - most
+
+
+def equal_shares(costs: Sequence[int], room: int) -> list[int]:
+    """`room` tokens in equal shares; what costs less leaves the rest of its share to the others."""
+    shares = [0] * len(costs)
+    left = max(0, room)
+    by_cost = sorted(range(len(costs)), key=costs.__getitem__)
+    for done, index in enumerate(by_cost):
+        shares[index] = min(costs[index], left // (len(costs) - done))
+        left -= shares[index]
+    return shares
+
+
+def as_messages(turn: Turn, shown: Shown) -> list[PromptMessage]:
+    """The turn as messages of its own roles. A side without text sends no message."""
+    sides = (_clipped(turn.user, shown.user_clip), _clipped(assistant_text(turn), shown.assistant_clip))
+    roles: tuple[Role, Role] = ("user", "assistant")
+    return [PromptMessage(role, text) for role, text in zip(roles, sides, strict=True) if text]
+
+
+def as_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
+    """All turns in one block, as seed 000 writes them, or "" if there is nothing to show."""
+    blocks = [block for turn, shown in pairs if (block := _block(turn, shown))]
+    return "\n\n".join([RECENT_HEADING, *blocks]) if blocks else ""
+
+
+def _block(turn: Turn, shown: Shown) -> str:
+    sides: tuple[tuple[Role, str], ...] = (
+        ("user", _quoted(turn.user, shown.user_clip)),
+        ("assistant", _quoted(assistant_text(turn), shown.assistant_clip)),
+    )
+    return "\n".join(LABELS[role] + text for role, text in sides if text)
+
+
+def _quoted(text: str, clip: int | None) -> str:
+    quoted = quote_markers(text)
+    # Again after clipping: what was the middle of a line can have become the start of one.
+    return quoted if clip is None else quote_markers(clip_middle(quoted, clip))
+
+
+def _clipped(text: str, clip: int | None) -> str:
+    return text if clip is None else clip_middle(text, clip)

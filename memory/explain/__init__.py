@@ -1,0 +1,1 @@
+"""Why a prompt is what it is, for staff and clients."""

@@ -1,0 +1,53 @@
+"""Which revisions hold what of a chat: those that the memory in use goes on from, and the turns that each folded.
+
+Read from rows of revisions without their texts; which of them count is decided in `memory.explain.timeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import F, Q
+
+from memory.explain.timeline import Fold, Step, Versions, lineage, on_lineage
+from memory.models import ConversationBrief, Kind, SummaryRevision
+
+
+def versions_of(brief: ConversationBrief | None) -> list[Versions]:
+    """The versions that the memory in use goes on from, newest first; none where nothing is folded."""
+    if brief is None or not brief.folded_through_seq:
+        return []
+    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
+    odd = revisions.filter(Q(kind=Kind.REBUILD) | Q(parent=None) | ~Q(parent=F("version") - 1))
+    rows = odd.order_by("-version").values_list("version", "parent", "kind")
+    return lineage(
+        brief.head, (Step(version, parent, kind == Kind.REBUILD) for version, parent, kind in rows)
+    )
+
+
+def folds_of(brief: ConversationBrief, versions: Sequence[Versions], first: int, last: int) -> list[Fold]:
+    """Those of `versions` that folded any of the messages `first` to `last`, newest first."""
+    if first > brief.folded_through_seq:
+        return []
+    holding = SummaryRevision.objects.filter(
+        chat_id=brief.chat_id, version__lte=brief.head, from_seq__lte=last, through_seq__gte=first
+    )
+    rows = holding.order_by("-version").values_list("id", "version", "from_seq", "through_seq")
+    return on_lineage((Fold(*row) for row in rows), versions)
+
+
+def folded_turns(brief: ConversationBrief | None, versions: Sequence[Versions]) -> int:
+    """How many turns the memory in use was made from, as its `versions` tell."""
+    if brief is None or not versions:
+        return 0
+    rows = SummaryRevision.objects.filter(
+        chat_id=brief.chat_id, version__range=(versions[-1][0], brief.head)
+    ).values_list("version", "turns")
+    places = iter(versions)
+    low, high = next(places)
+    total = 0
+    for version, turns in rows.order_by("-version"):
+        while version < low:
+            low, high = next(places)
+        total += turns if version <= high else 0
+    return total

@@ -1,0 +1,186 @@
+"""What a prompt shows of memory and what it does not, and why, in sentences for people. Pure: from a plan alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memory.context.plan import Plan, Quote, Shown
+from memory.policies.protocol import FAULTS
+from memory.recall.relevance import REASONS
+
+SECTION_NAMES = {
+    "instructions": "Instructions",
+    "pins": "Pins",
+    "summary": "Summary",
+    "data": "Important data",
+    "facts": "Facts",
+    "narrative": "Narrative",
+    "card": "Memory card",
+    "outline": "Outline of the last reply",
+    "lines": "Older turns, a line each",
+    "window": "Turns word for word",
+    "recall": "Excerpts of earlier turns",
+    "sources": "Sources",
+    "question": "The question",
+}
+"""What the sections of a prompt are called, by their kind."""
+
+
+class Said(NamedTuple):
+    """A sentence, and the message to look at for it, if there is one."""
+
+    text: str
+    seq: int | None = None
+
+
+def name_of(kind: str) -> str:
+    """What a section of that kind is called."""
+    return SECTION_NAMES.get(kind, kind.capitalize())
+
+
+def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Said]:
+    """What became of each part of memory in the prompt of `plan`, oldest part first.
+
+    `head` is the revision it was made with, which had folded the messages up to `folded_through`; 0: not known.
+    """
+    return [
+        *_folded(head, folded_through),
+        *_state(plan),
+        *_unsaid(plan),
+        *_lines(plan),
+        *_verbatim(plan),
+        *_recalled(plan),
+        *_sources(plan),
+    ] or [Said("Every turn so far is there word for word. Nothing is left out or cut.")]
+
+
+def _folded(head: int, folded_through: int) -> Iterator[Said]:
+    if head and folded_through:
+        yield Said(
+            f"Messages 1 to {folded_through} are folded: of these there is what revision {head} remembers.",
+            1,
+        )
+
+
+def _state(plan: Plan) -> Iterator[Said]:
+    for number, clip in enumerate(plan.state, start=1):
+        which = "What is remembered" if len(plan.state) == 1 else f"Part {number} of what is remembered"
+        if clip == 0:
+            yield Said(f"{which} is left out: beside the newest turn, which comes first, it has no room.")
+        elif clip is not None:
+            yield Said(
+                f"{which} is cut to its first {clip:,} tokens: "
+                "it does not fit beside the newest turn, which comes first."
+            )
+
+
+def _unsaid(plan: Plan) -> Iterator[Said]:
+    merged = plan.merged
+    named = merged.turns if merged else 0
+    if merged:
+        yield Said(
+            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} have no room for a "
+            f"line of their own: one line counts them. They are left to recall.",
+            merged.from_seq,
+        )
+    if plan.unrepresented > named:
+        rest = plan.unrepresented - named
+        yield Said(
+            f"{_turns(rest)}{' more' if named else ''} without text or line, for want of room: left to recall."
+        )
+
+
+def _lines(plan: Plan) -> Iterator[Said]:
+    if plan.lines:
+        first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
+        yield Said(
+            f"{_turns(len(plan.lines))} of messages {first} to {last} as a line each: "
+            f"for their whole text there is no room.",
+            first,
+        )
+
+
+def _verbatim(plan: Plan) -> Iterator[Said]:
+    if plan.dropped:
+        yield Said(f"{_turns(plan.dropped)} of the newest, which are to be there word for word, do not fit.")
+    for shown in plan.verbatim:
+        if shown.clipped:
+            yield Said(
+                f"{_messages(shown.from_seq, shown.through_seq)} does not fit and is cut in the middle: "
+                f"{_left(shown)}.",
+                shown.from_seq,
+            )
+
+
+def _recalled(plan: Plan) -> Iterator[Said]:
+    if not plan.recalled:
+        yield from _nothing_recalled(plan)
+        return
+    quotes = [quote for excerpt in plan.recalled for quote in excerpt]
+    seqs = sorted({quote.seq for quote in quotes})
+    count = len(seqs)
+    messages, them = ("1 earlier message", "it") if count == 1 else (f"{count} earlier messages", "them")
+    where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
+    why = f" {REASONS[plan.recall.reason]}" if plan.recall else ""
+    yield Said(
+        f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.{why}",
+        seqs[0],
+    )
+
+
+def _nothing_recalled(plan: Plan) -> Iterator[Said]:
+    """Why not, where something might have been."""
+    if plan.recall and plan.recall.reason not in ("all_shown", "no_words"):
+        why = (
+            REASONS[plan.recall.reason]
+            if plan.recall.sought == "none"
+            else "Nothing that was found has room."
+        )
+        yield Said(f"No earlier turn came back. {why}")
+
+
+def _sources(plan: Plan) -> Iterator[Said]:
+    for number, clip in enumerate(plan.sources, start=1):
+        if clip == 0:
+            yield Said(f"Source {number} is left out: the sources before it use up their limit.")
+        elif clip is not None:
+            yield Said(
+                f"Source {number} is cut to its first {clip:,} tokens: sources have a limit of their own."
+            )
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count:,} turns"
+
+
+def _messages(first: int, last: int) -> str:
+    return f"Message {first}" if first == last else f"The turn of messages {first} to {last}"
+
+
+def _left(shown: Shown) -> str:
+    sides = (("of what the user said", shown.user_clip), ("of the reply", shown.assistant_clip))
+    return ", ".join(f"{clip:,} tokens {side} are left" for side, clip in sides if clip is not None)
+
+
+def _in_part(quotes: Sequence[Quote]) -> str:
+    return " in part" if any(quote.end is not None for quote in quotes) else ""
+
+
+# Errors
+
+_ERRORS: dict[str, str] = {
+    **{str(fault): said for fault, said in FAULTS.items()},
+    "upstream_error": "The model's server answered with an error.",
+    "upstream_timeout": "The model did not answer in time.",
+    "context_length_exceeded": "What it was asked was too long for the model.",
+    "refused": "The model refused to answer.",
+    "interrupted": "The answer broke off before its end.",
+    "too_long": "The answer was longer than is taken.",
+    "internal": "It failed by a fault of our own; the log has it.",
+}
+
+
+def error_words(code: str) -> str:
+    """What the code of a stored error means, in a sentence; of one that nobody knows, the code."""
+    return _ERRORS.get(code, f"It failed ({code}).")

@@ -1,0 +1,75 @@
+"""What of a chat may be folded now, and the oldest bite of it: counts and seqs decide, only the bite has text.
+
+Reads; writes nothing. However long the backlog, it costs the counts of the newest `MAX_TURNS` turns and a bite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.conf import settings
+
+from memory.briefs import limits_beside_pins
+from memory.history.rows import stored_state, unfolded_turns
+from memory.history.turns import Turn, take_bite
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.models import ConversationBrief
+from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond
+from memory.policies.protocol import Policy, State
+from memory.policies.window import totals_of
+
+
+@dataclass(frozen=True, slots=True)
+class Bite:
+    """The oldest turns that fit into one request."""
+
+    turns: tuple[Turn, ...]
+    """As stored."""
+    shown: tuple[Turn, ...]
+    """As the summarizer gets them: a giant turn is clipped."""
+
+    @property
+    def counts(self) -> Counts:
+        """What these turns are in a chat's counters."""
+        return totals_of(self.turns)
+
+    @property
+    def last_assistant_id(self) -> UUID | None:
+        """The highest assistant message among them."""
+        ids = (turn.last_assistant_id for turn in reversed(self.turns))
+        return next((message_id for message_id in ids if message_id), None)
+
+
+def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
+    """Whether the chat is due, by its newest unfolded turns if those are all, else by its counters."""
+    limits = limits_beside_pins(brief)
+    if not limits.enabled:
+        return False
+    if newest and newest[0].from_seq > brief.folded_through_seq + 1:
+        return brief.due or len(newest) >= MAX_TURNS
+    policy, state = get_policy(brief.policy), stored_state(brief)
+    return is_due(policy, state, counts_of(policy, state, newest, limits), limits)
+
+
+def beyond_window(
+    policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
+) -> int:
+    """The last message after `after_seq` that lies beyond the policy's window; `after_seq` if none does."""
+    folds = turns_beyond(policy, state, newest, limits)
+    if folds:
+        return newest[folds - 1].through_seq
+    return newest[0].from_seq - 1 if newest else after_seq
+
+
+def next_bite(chat_id: UUID, after_seq: int, through_seq: int) -> Bite | None:
+    """The oldest turns after `after_seq` up to `through_seq` that fit a request. None if none has text."""
+    if through_seq <= after_seq:
+        return None
+    size = settings.MEMORY_LIMITS.bite_tokens
+    turns = unfolded_turns(chat_id, after_seq, limit_tokens=size, before_seq=through_seq + 1)
+    shown = take_bite(turns, size)
+    if not any(turn.tokens for turn in shown):
+        return None
+    return Bite(turns=tuple(turns[: len(shown)]), shown=tuple(shown))

@@ -1,0 +1,229 @@
+"""What the card of a finished reply does to a chat's memory: one more revision, in the transaction that finishes it.
+
+No model is asked. The reply knew the card before it and the turns that its prompt showed; so those are folded by it,
+and its own turn is known to the state while it still stays verbatim. How a card reads is `policies.cards`'.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from django.utils import timezone
+
+from conversations.models import Message, Status
+from memory import dispatch
+from memory.briefs import limits_of
+from memory.context.load import planned_turns
+from memory.context.plan import Plan
+from memory.folding import answer_checks
+from memory.folding.grounding import unsaid_in
+from memory.folding.provenance import retained_in, source_hash
+from memory.folding.publish import Result, locked_brief, write
+from memory.history.rows import each_turn, stored_state
+from memory.history.turns import Turn
+from memory.models import Card, ContextRecord, ContextText, ConversationBrief, Kind
+from memory.policies import get_policy
+from memory.policies.card.policy import CardRequest, told_by_reply
+from memory.policies.protocol import Refusal, State
+from memory.policies.window import before_window, totals_of
+
+logger = logging.getLogger(__name__)
+
+BROUGHT = ("new_url", "new_instruction", "unsaid")
+"""Why a card is refused that reads well."""
+TOKEN_CHARS = 20
+"""More than a token has, to tell about how far a source was shown that was cut."""
+
+
+def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
+    """What the record of a prompt that asks for a card says of it besides."""
+    return {"card_asked": request.form, "epoch": brief.epoch}
+
+
+def was_asked(record: dict[str, Any]) -> bool:
+    """Whether the prompt of this record asked for a card."""
+    return bool(record.get("card_asked"))
+
+
+def take(reply: Message, record: dict[str, Any], text: str) -> Card:
+    """Make the card `text` of `reply` part of the chat's memory, or leave that as it is; what became of it.
+
+    Runs where the reply is finished, after the messages that it takes the place of are out of memory. A card of a
+    reply that is not complete, or of one before whose end memory was changed by others than replies, counts as missing.
+    """
+    became = _taken(reply, record, text)
+    if became is not Card.KEPT:
+        extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
+        logger.info("reply without a usable card", extra=extra)
+    return became
+
+
+def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
+    brief = locked_brief(reply.chat_id)
+    if brief is None or reply.status != Status.COMPLETE or not text:
+        return Card.MISSING
+    # A regeneration bumped the epoch itself, in this transaction.
+    expected = record["epoch"] + bool(record["again"])
+    if (brief.epoch, brief.policy) != (expected, record["policy"]):
+        return Card.MISSING
+    turns = _covered(brief, reply, Plan.from_json(record["plan"]))
+    try:
+        spoken = _Spoken(brief, reply, record, turns)
+        state = _told(brief, spoken, text)
+    except Refusal as refusal:
+        if refusal.reason in BROUGHT:
+            _note(brief, refusal)
+        return Card.MALFORMED
+    # What it left out may have been about turns that it would fold.
+    turns = [] if spoken.has_unsaid else turns
+    waited = bool(brief.due or brief.requested)
+    if (brief.last_error or {}).get("attempt") == 0:
+        brief.last_error = None
+    write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
+    if (brief.due or brief.requested) and not waited:
+        dispatch.hint(brief)
+    return Card.KEPT
+
+
+def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]:
+    """The unfolded turns before the window, if the reply knew every one of them; else none."""
+    question = reply.reply_to
+    after = brief.folded_through_seq
+    untold = [span.through_seq for span in plan.lines]
+    untold += [plan.merged.through_seq] if plan.merged else []
+    if question is None or max(untold, default=0) > after:
+        return []
+    shown = {one.from_seq: one for one in plan.verbatim}
+    turns: list[Turn] = []
+    for turn in each_turn(brief.chat_id, after, question.seq, text=True):
+        if turn.tokens and turn.from_seq not in shown:
+            return []
+        turns.append(turn)
+    clipped = [turn for turn in turns if turn.tokens and shown[turn.from_seq].clipped]
+    window = get_policy(brief.policy).window_reach(limits_of(brief))
+    return turns[: before_window(turns, window - 1)] if _told_themselves(clipped) else []
+
+
+def _told_themselves(turns: list[Turn]) -> bool:
+    """Whether the own card of each of `turns` was kept: its model had all of it."""
+    replies = {turn.last_assistant_id for turn in turns}
+    kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=Card.KEPT)
+    return not replies or kept.count() == len(replies)
+
+
+class _Spoken:
+    """What may be remembered of a reply's turn, and what may not: said by somebody, or only given to the model."""
+
+    def __init__(self, brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn]):
+        question = reply.reply_to.content if reply.reply_to else ""
+        self._brief, self._reply, self._record = brief, reply, record
+        self.near = [question, reply.content, *answer_checks.said_in(turns)]
+        """The turn itself, and those that its card folds."""
+        self.has_unsaid = False
+        """Something was left out of the card, because nobody said it."""
+
+    @cached_property
+    def said(self) -> list[str]:
+        """The same, and the turns that the model was shown besides, verbatim and as lines."""
+        turns = planned_turns(self._reply.chat_id, Plan.from_json(self._record["plan"]))
+        return [*self.near, *answer_checks.said_in(turns), *(turn.line for turn in turns)]
+
+    @cached_property
+    def instructions(self) -> list[str]:
+        """The chat's and the turn's."""
+        own = self._texts.get(self._record["turn_instructions_hash"], "")
+        return [text for text in (self._brief.chat.instructions, own) if text]
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """Those that were shown, title and text, about as far as they were."""
+        given = json.loads(self._texts.get(self._record["sources_hash"], "[]"))
+        clips = self._record["plan"]["sources"]
+        shown = [(source, clip) for source, clip in zip(given, clips, strict=False) if clip != 0]
+        return [
+            part for (title, text), clip in shown for part in (title, text[: clip and clip * TOKEN_CHARS])
+        ]
+
+    def unsaid(self, texts: Collection[str]) -> Collection[str]:
+        """Those of a card's texts that stem from instructions or sources, and that nobody said."""
+        material = [*self.instructions, *self.sources]
+        if not material:
+            return ()
+        before = [*answer_checks.texts_of(stored_state(self._brief))]
+        new = set(texts).difference(before)
+        found = unsaid_in(new, material, [*before, *self.near])
+        found = unsaid_in(found, material, [*before, *self.said]) if found else found
+        self.has_unsaid = self.has_unsaid or bool(found)
+        return found
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        hashes = {self._record["turn_instructions_hash"], self._record["sources_hash"]} - {""}
+        if not hashes:
+            return {}
+        rows = ContextText.objects.filter(chat_id=self._reply.chat_id, sha256__in=hashes)
+        return dict(rows.values_list("sha256", "text"))
+
+
+def _told(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
+    """The state after the card `text`. Raises `Refusal`.
+
+    An order or a link that a source brought refuses the card: what else is in it came from the same pen. What stems
+    from instructions, or is copied from a source, is left out of it.
+    """
+    before, limits = stored_state(brief), limits_of(brief)
+    whole = told_by_reply(before, text, limits)
+    try:
+        answer_checks.check(before, whole, spoken.near)
+    except Refusal:
+        # Seldom enough for some queries more.
+        answer_checks.check(before, whole, [*spoken.said, *spoken.instructions])
+    after = told_by_reply(before, text, limits, spoken.unsaid)
+    if spoken.has_unsaid:
+        answer_checks.check(before, after, spoken.said)
+    return after
+
+
+def _note(brief: ConversationBrief, refusal: Refusal) -> None:
+    """Let staff see why a card was refused, where no failure of a summarizer stands already."""
+    if brief.last_error is None:
+        brief.last_error = {
+            "code": refusal.reason,
+            "message": f"A reply's memory card was not taken. {refusal}",
+            "at": timezone.now().isoformat(),
+            "attempt": 0,
+        }
+        brief.save(update_fields=["last_error"])
+
+
+def _result(
+    brief: ConversationBrief, reply: Message, turns: list[Turn], state: State, prompt_hash: str
+) -> Result:
+    counts = totals_of(turns)
+    ids = (turn.last_assistant_id for turn in reversed(turns))
+    return Result(
+        kind=Kind.FOLD,
+        policy=brief.policy,
+        state=state,
+        degraded=brief.degraded,
+        from_seq=brief.folded_through_seq + 1,
+        through_seq=turns[-1].through_seq if turns else brief.folded_through_seq,
+        folded=counts,
+        tokens_before=brief.token_count + counts.tokens,
+        last_assistant_id=next((message_id for message_id in ids if message_id), None),
+        source_hash=source_hash(turns),
+        retained=retained_in(get_policy(brief.policy), state, turns),
+        input_tokens=0,
+        output_tokens=0,
+        cost_usd=Decimal(0),
+        model=reply.model,
+        prompt_hash=prompt_hash,
+        duration_ms=0,
+        seen_seq=reply.seq,
+        by_reply=True,
+    )

@@ -1,0 +1,229 @@
+"""Folding: lease → load → decide → ask → check → compare and swap, again while there is work and time.
+
+Whatever happens at any line (two workers, a task that runs twice, a crash) wastes a call at worst, never a turn:
+the cursor moves only in the transaction that stores the summary. How a rebuild goes is `memory.folding.rebuild`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Now
+
+from chatmemory.runtime import fault_points
+from memory import dispatch
+from memory.briefs import limits_of
+from memory.folding import lease
+from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
+from memory.folding.lease import LeaseLost, attempt, forgive, storing
+from memory.folding.provenance import retained_in, source_hash
+from memory.folding.publish import Done, Result, locked_brief, publish
+from memory.folding.rebuild import rebuild_step
+from memory.folding.schedule import Standing, Step, Work, next_step
+from memory.folding.summarizer import Answer, FoldFailed, Folding
+from memory.history.rows import COUNTERS, newest_turns, pending_seq, recount, stored_state
+from memory.models import ConversationBrief, Kind, Requested
+from memory.policies import get_policy
+
+Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
+
+A_LITTLE = 5.0
+"""Seconds that the last call of a task may take beyond the task's own time."""
+
+
+@dataclass(slots=True)
+class FoldReport:
+    """What one call of `fold` did."""
+
+    chat_id: UUID
+    outcome: Outcome = "idle"
+    """`idle`: no work, or somebody else is at it. `nothing`: there was nothing to fold. `done`: nothing is left.
+
+    `failed`: the summarizer did, the next attempt waits. `waiting`: it still does. `more`: time was up, or others wait
+    while this is only what the chat's owner demanded.
+    """
+    published: int = 0
+    """Revisions."""
+    bites: int = 0
+    """Answers of a summarizer that were taken, those on the way of a rebuild included."""
+    turns: int = 0
+    lost: int = 0
+    """Answers dropped, because the memory had changed meanwhile."""
+    error: str = ""
+    """Code of the last failure."""
+    stuck: bool = False
+    """Even the built-in summarizer failed: the next task tries again."""
+
+    def add(self, later: FoldReport) -> None:
+        """Take in what a later call did for the same chat."""
+        self.outcome, self.error = later.outcome, later.error or self.error
+        self.published += later.published
+        self.bites += later.bites
+        self.turns += later.turns
+        self.lost += later.lost
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one step works on: the brief as loaded under its lease, and the bite that is due, if any."""
+
+    brief: ConversationBrief
+    step: Step
+    bite: Bite | None
+
+
+def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
+    """Bring the memory of a chat up to date, until `until` (of `time.monotonic`) or nothing is left to do.
+
+    Must not be called in a transaction. Returns at once where there is no work or somebody else is at it. `tell`
+    is told of each bite that was folded.
+    """
+    report = FoldReport(chat_id)
+    owner = lease.take(chat_id)
+    if owner is None:
+        return report
+    try:
+        fault_points.point("fold.leased")
+        _work(chat_id, owner, until, report, tell)
+    finally:
+        lease.release(chat_id, owner)
+    # A turn that was finished while we held the lease sent its task in vain.
+    if report.outcome == "done" and lease.ready().filter(chat_id=chat_id).exists():
+        report.outcome = "more"
+    return report
+
+
+def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
+    # A call that is not likely to end in time is not begun: half of what one may take, or of all the time there is.
+    enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
+    while (job := _load(chat_id, owner)) is not None:
+        if job.step.work is Work.NOTHING:
+            _settle(chat_id, job)
+            report.outcome = "done" if report.bites else "nothing"
+            return
+        if job.step.work is Work.WAIT or report.stuck:
+            report.outcome = "failed" if report.error else "waiting"
+            return
+        if (report.bites or report.lost) and until - time.monotonic() < enough:
+            report.outcome = "more"
+            return
+        if report.bites and job.brief.on_demand_at is not None and dispatch.others_wait(chat_id):
+            report.outcome = "more"
+            return
+        bites = report.bites
+        fault_points.point("fold.loaded")
+        _take_step(job, until, report)
+        tell(report.bites - bites)
+
+
+def _load(chat_id: UUID, owner: str) -> Job | None:
+    """Load the chat's brief and decide what is next. None if the lease was lost, or the chat is gone."""
+    waiting = lease.held(chat_id, owner).filter(next_attempt_at__gt=Now()).exists()
+    delayed = not lease.held(chat_id, owner).filter(lease.ALLOWED).exists()
+    brief = lease.held(chat_id, owner).select_related("chat").first()
+    if brief is None:
+        return None
+    bite = _bite_due(brief)
+    standing = Standing(
+        due=bite is not None,
+        rebuild_requested=brief.requested == Requested.REBUILD,
+        degraded=brief.degraded,
+        attempts=brief.attempts,
+        waiting=waiting,
+        delayed=delayed,
+        rereads=get_policy(brief.policy).rereads(limits_of(brief)),
+    )
+    return Job(brief, next_step(standing, settings.MEMORY_FOLD_ATTEMPTS), bite)
+
+
+def _bite_due(brief: ConversationBrief) -> Bite | None:
+    """The turns to fold now: the oldest beyond the window, if the chat is due or an update was requested."""
+    after = brief.folded_through_seq
+    newest = newest_turns(brief.chat_id, after, before_seq=pending_seq(brief.chat_id))
+    if not is_due_now(brief, newest) and brief.requested != Requested.UPDATE:
+        return None
+    policy = get_policy(brief.policy)
+    target = beyond_window(policy, stored_state(brief), newest, after, limits_of(brief))
+    return next_bite(brief.chat_id, after, target)
+
+
+def _settle(chat_id: UUID, job: Job) -> None:
+    """Nothing is to be done: let the brief say so, by an exact count, unless it changed since it was loaded."""
+    seen = job.brief
+    with transaction.atomic():
+        brief = locked_brief(chat_id)
+        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+            return
+        before = brief.unfolded_turns
+        recount(brief)
+        if brief.requested == Requested.UPDATE and before == seen.unfolded_turns:
+            brief.requested = Requested.NOTHING
+        if not (brief.due or brief.requested):
+            brief.on_demand_at = None
+        brief.save(update_fields=[*COUNTERS, "requested", "on_demand_at"])
+
+
+def _take_step(job: Job, until: float, report: FoldReport) -> None:
+    left = max(0.0, until - time.monotonic())
+    timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, left + A_LITTLE)
+    try:
+        done = _step(job, timeout)
+    except FoldFailed as failure:
+        report.error = failure.code
+        report.stuck = job.step.builtin
+        return
+    except LeaseLost:
+        done = Done.LOST
+    report.lost += done is Done.LOST
+    report.bites += done is not Done.LOST
+    report.published += done is Done.PUBLISHED
+    if job.bite is not None and job.step.work is Work.FOLD and done is Done.PUBLISHED:
+        report.turns += job.bite.counts.turns
+
+
+def _step(job: Job, timeout: float) -> Done:
+    if job.bite is not None and job.step.work is Work.FOLD:
+        return _fold_bite(job.brief, job.bite, builtin=job.step.builtin, timeout=timeout)
+    recovers = job.step.work is Work.RECOVER
+    return rebuild_step(job.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)
+
+
+def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> Done:
+    """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
+    folding = Folding(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
+    answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
+    result = _result(brief, bite, answer, degraded=builtin)
+    done = storing(brief, Kind.FOLD, lambda: publish(brief, result))
+    if done is Done.LOST and not builtin:
+        forgive(brief)
+    return done
+
+
+def _result(brief: ConversationBrief, bite: Bite, answer: Answer, *, degraded: bool) -> Result:
+    counts = bite.counts
+    return Result(
+        kind=Kind.FOLD,
+        policy=brief.policy,
+        state=answer.state,
+        degraded=degraded,
+        from_seq=brief.folded_through_seq + 1,
+        through_seq=bite.turns[-1].through_seq,
+        folded=counts,
+        tokens_before=brief.token_count + counts.tokens,
+        last_assistant_id=bite.last_assistant_id,
+        source_hash=source_hash(bite.turns),
+        retained=retained_in(get_policy(brief.policy), answer.state, bite.turns),
+        input_tokens=answer.usage.input_tokens,
+        output_tokens=answer.usage.output_tokens,
+        cost_usd=answer.cost_usd,
+        model=answer.model,
+        prompt_hash=answer.prompt_hash,
+        duration_ms=answer.duration_ms,
+        soft_faults=answer.soft_faults,
+    )

@@ -1,0 +1,201 @@
+"""Who may work on a chat's memory, and what came of each attempt: leases and the count of failures.
+
+A lease on a brief is taken by conditional UPDATE, by the database's clock. It only saves calls. What keeps memory right
+is the compare and swap when a result is published; so a lease that ran out under its owner does no harm.
+
+An attempt is written down before it begins, and again when it fails. So a worker that dies in it has been counted, and
+a chat that kills workers or is refused for ever comes to the built-in summarizer in the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TypeVar
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from chatmemory.database.executors import UNSTORABLE
+from chatmemory.runtime import fault_points, process_id
+from memory.folding.schedule import MAX_BACKOFF_SECONDS, backoff_seconds
+from memory.folding.summarizer import Answer, FoldFailed, Folding, ask_summarizer
+from memory.models import ConversationBrief, Kind, Requested
+from memory.usage import daily
+
+TOO_FAR = timedelta(hours=1)
+"""What lies that far beyond a lease's or a wait's length was written before the clock was set back, and counts no more.
+"""
+
+LONGEST = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
+LONGEST_WAIT = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
+LONGEST_DELAY = timedelta(days=1)
+FREE = (
+    Q(lease_owner="")
+    | Q(lease_expires_at=None)
+    | Q(lease_expires_at__lt=Now())
+    | Q(lease_expires_at__gt=Now() + LONGEST + TOO_FAR)
+)
+HELD = Q(lease_expires_at__gte=Now(), lease_expires_at__lte=Now() + LONGEST + TOO_FAR) & ~Q(lease_owner="")
+FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
+WANTED = FLAGGED | Q(degraded=True)
+"""Chats whose memory is to be worked on, now or when their next attempt has come."""
+COME = (
+    Q(next_attempt_at=None)
+    | Q(next_attempt_at__lte=Now())
+    | Q(next_attempt_at__gt=Now() + LONGEST_WAIT + TOO_FAR)
+)
+
+
+ALLOWED = (
+    Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
+)
+
+
+def take(chat_id: UUID) -> str | None:
+    """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None: no work, or it is held."""
+    owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
+    free = ConversationBrief.objects.filter(FREE, WANTED, chat_id=chat_id)
+    return owner if free.update(lease_owner=owner, lease_expires_at=_expiry()) else None
+
+
+def held(chat_id: UUID, owner: str) -> QuerySet[ConversationBrief]:
+    """The brief, as long as `owner` holds its lease: to update what is written under a lease."""
+    return ConversationBrief.objects.filter(chat_id=chat_id, lease_owner=owner)
+
+
+def count_attempt(chat_id: UUID, owner: str, attempt: int, wait_seconds: float) -> bool:
+    """Write down, before it begins, that `attempt` of the upstream is made, and when the next may follow.
+
+    So an attempt that kills its worker counts as any other. Renews the lease; False if it is `owner`'s no more.
+    """
+    wait = timedelta(seconds=wait_seconds)
+    mine = held(chat_id, owner)
+    return bool(mine.update(attempts=attempt, next_attempt_at=Now() + wait, lease_expires_at=_expiry()))
+
+
+def renew(chat_id: UUID, owner: str) -> bool:
+    """Renew the lease. False if it is not `owner`'s any more."""
+    return bool(held(chat_id, owner).update(lease_expires_at=_expiry()))
+
+
+def release(chat_id: UUID, owner: str) -> None:
+    """Give the lease back, if it is still `owner`'s."""
+    held(chat_id, owner).update(lease_owner="", lease_expires_at=None)
+
+
+def release_dead(process_name: str) -> int:
+    """Give back all that a process held which is known to be gone. Returns how many leases that were."""
+    its = ConversationBrief.objects.filter(lease_owner__startswith=f"{process_name}:")
+    return its.update(lease_owner="", lease_expires_at=None)
+
+
+def ready() -> QuerySet[ConversationBrief]:
+    """Briefs with work that nobody is at and that need not wait.
+
+    Where the upstream was given up, what is due does not wait for it.
+    """
+    given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
+    return ConversationBrief.objects.filter(FREE, ALLOWED, WANTED & COME | FLAGGED & given_up)
+
+
+def _expiry() -> object:
+    return Now() + timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
+
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+NOT_STORED = "not_stored"
+
+
+class LeaseLost(Exception):
+    """Somebody else works on the chat now, or it is gone."""
+
+
+def attempt(
+    brief: ConversationBrief, folding: Folding, *, builtin: bool, timeout: float, kind: Kind = Kind.FOLD
+) -> Answer:
+    """Ask a summarizer for what `folding` wants. `brief` was loaded under the lease that it names.
+
+    `kind` is the work that it is part of.
+
+    Raises `FoldFailed` when that failed and was written down, `LeaseLost` when it was not even begun.
+    """
+    number = brief.attempts + 1
+    if not _begin(brief, number, builtin=builtin):
+        raise LeaseLost
+    try:
+        fault_points.point("fold.counted")
+        answer = ask_summarizer(folding, chat_id=str(brief.chat_id), builtin=builtin, timeout=timeout)
+        fault_points.point("fold.answered")
+    except FoldFailed as failure:
+        _failed(brief, number, kind, failure.code, str(failure))
+        raise
+    except Exception:
+        _failed(brief, number, kind, "internal", "Folding failed by a fault of our own; the log has it.")
+        raise
+    return answer
+
+
+def storing(brief: ConversationBrief, kind: Kind, store: Callable[[], T]) -> T:
+    """What `store` returns, which writes what attempts brought. An answer that no column takes counts as a failed one.
+
+    Raises `FoldFailed` when that was written down. What a rebuild has come to so far goes: it could never be stored.
+    """
+    try:
+        return store()
+    except UNSTORABLE as exc:
+        logger.error(
+            "memory does not fit the database",
+            extra={"chat": str(brief.chat_id), "kind": kind.value, "error": type(exc).__name__},
+        )
+        number, message = brief.attempts + 1, "What the summarizer answered does not fit the database."
+        held(brief.chat_id, brief.lease_owner).update(attempts=number, rebuild=None)
+        _failed(brief, number, kind, NOT_STORED, message)
+        raise FoldFailed(NOT_STORED, message) from exc
+
+
+def forgive(brief: ConversationBrief) -> None:
+    """The upstream answered: its failures count no more, whatever becomes of the answer.
+
+    Only those of storing do: else a rebuild that can never be stored would be made, and paid for, again and again.
+    """
+    mine = held(brief.chat_id, brief.lease_owner)
+    if (brief.last_error or {}).get("code") == NOT_STORED:
+        mine.update(attempts=brief.attempts, next_attempt_at=None)
+    else:
+        mine.update(attempts=0, next_attempt_at=None, last_error=None)
+
+
+def _begin(brief: ConversationBrief, number: int, *, builtin: bool) -> bool:
+    if builtin:
+        return renew(brief.chat_id, brief.lease_owner)
+    return count_attempt(brief.chat_id, brief.lease_owner, number, _wait(number))
+
+
+def _failed(brief: ConversationBrief, number: int, kind: Kind, code: str, message: str) -> None:
+    error = {"code": code, "message": message, "at": timezone.now().isoformat(), "attempt": number}
+    with transaction.atomic():
+        held(brief.chat_id, brief.lease_owner).update(
+            last_error=error, next_attempt_at=Now() + timedelta(seconds=_wait(number))
+        )
+        daily.count_failure(kind, brief.policy)
+    logger.warning(
+        "memory fold failed",
+        extra={
+            "chat": str(brief.chat_id),
+            "code": code,
+            "attempt": number,
+            "next_attempt_in": _wait(number),
+        },
+    )
+
+
+def _wait(number: int) -> float:
+    return backoff_seconds(number, settings.MEMORY_FOLD_BACKOFF_SECONDS)

@@ -1,0 +1,246 @@
+"""Publishing what a summarizer said: compare and swap on a brief's version and epoch, with its revision.
+
+One short transaction each. Locks are taken in the order of the transaction that finishes a reply: the chat, then
+its brief. What is folded, and by whom, is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from chatmemory.llm.protocol import storable_cost
+from chatmemory.runtime import fault_points
+from chatmemory.text.salience import Retained
+from conversations.models import Chat
+from memory.folding.schedule import backoff_seconds
+from memory.history.rows import count_folded_tokens, recount, set_totals
+from memory.limits import MAX_TURNS
+from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.policies import get_policy
+from memory.policies.protocol import Counts, State
+from memory.usage import daily
+
+logger = logging.getLogger(__name__)
+
+MAX_STORED_TOKENS = 2**31 - 1
+"""What a revision has room for: the calls of a long rebuild may add up to more."""
+
+
+class Done(Enum):
+    """What came of a step."""
+
+    PUBLISHED = "published"
+    KEPT = "kept"
+    """A bite of a rebuild, which is published as a whole."""
+    LOST = "lost"
+    """Dropped: the memory had changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is to be published: a state, the turns that went into it, and what that took."""
+
+    kind: Kind
+    policy: str
+    state: State
+    degraded: bool
+    """The built-in summarizer stood in for the upstream, in all or in part of it."""
+    from_seq: int
+    through_seq: int
+    folded: Counts
+    """Of the turns folded: what leaves the counters."""
+    tokens_before: int
+    last_assistant_id: UUID | None
+    source_hash: str
+    retained: Retained
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    model: str
+    prompt_hash: str
+    duration_ms: int
+    seen_seq: int = 0
+    """The last message that went into the state, where that is later than `through_seq`."""
+    soft_faults: Sequence[Mapping[str, Any]] = ()
+    """What is wanting in the state, for staff."""
+    drift: Mapping[str, Any] | None = None
+    """Of a rebuild: what it found the memory before it to have lost and added."""
+    by_reply: bool = False
+    """No summarizer was asked: what its failures left behind stands."""
+
+
+def locked_brief(chat_id: UUID) -> ConversationBrief | None:
+    """The brief, locked after its chat, in the order in which everybody locks them. None if the chat is gone."""
+    Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat_id).first()
+    return ConversationBrief.objects.select_for_update().filter(chat_id=chat_id).first()
+
+
+def publish(seen: ConversationBrief, result: Result) -> Done:
+    """Make `result` the memory in use, if the brief is still at the version and epoch of `seen`."""
+    started = time.monotonic()
+    with transaction.atomic():
+        brief = locked_brief(seen.chat_id)
+        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+            logger.info(
+                "memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version}
+            )
+            return Done.LOST
+        write(brief, result)
+        _count(brief, result)
+        fault_points.point("publish.stored")
+    fault_points.point("publish.committed")
+    _log(brief, result, started)
+    return Done.PUBLISHED
+
+
+def write(brief: ConversationBrief, result: Result) -> None:
+    """Make `result`, which came of `brief` as it stands, the memory in use. The caller has locked it and its chat."""
+    parent, brief.version = brief.head or None, brief.version + 1
+    brief.head = brief.version
+    brief.policy = result.policy
+    if result.kind == Kind.REBUILD:
+        brief.options = brief.chat.options
+    brief.global_summary, brief.state = result.state.summary, result.state.to_json()
+    brief.token_count = get_policy(result.policy).size(result.state)
+    brief.folded_tokens = _folded_tokens(brief, result)
+    brief.folded_through_seq = result.through_seq
+    seen_seq = max(result.seen_seq, result.through_seq)
+    # A fold goes on from what the state knew; a card may have told it of turns that are not folded yet.
+    brief.seen_seq = seen_seq if result.kind == Kind.REBUILD else max(seen_seq, brief.seen_seq)
+    if result.last_assistant_id or result.kind == Kind.REBUILD:
+        brief.last_summarized_message_id = result.last_assistant_id
+    _settle(brief, result)
+    _recount(brief, result)
+    _revision(brief, parent, result).save(force_insert=True)
+    if result.kind == Kind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
+        brief.requested = Requested.REBUILD
+    brief.save()
+
+
+def _folded_tokens(before: ConversationBrief, result: Result) -> int:
+    """Tokens of all turns up to the end of `result`. Counted from the tables where an older version folded the rest."""
+    if result.kind == Kind.REBUILD or not before.folded_through_seq:
+        return result.folded.tokens
+    known = before.folded_tokens
+    return (count_folded_tokens(before) if known is None else known) + result.folded.tokens
+
+
+def _count(brief: ConversationBrief, result: Result) -> None:
+    """Add the fold to the figures of its day."""
+    daily.count_fold(
+        result.kind,
+        result.policy,
+        cost_usd=result.cost_usd,
+        share=result.retained.share,
+        degraded=result.degraded,
+        turns=result.folded.turns,
+        tokens_before=result.tokens_before,
+        tokens_after=brief.token_count,
+        input_tokens=result.input_tokens,
+        output_tokens=result.output_tokens,
+        duration_ms=result.duration_ms,
+    )
+
+
+def _has_folded_enough(chat_id: UUID) -> bool:
+    """Whether so many folds followed each other that memory is to be rebuilt, where a setting says so."""
+    every = settings.MEMORY_REBUILD_EVERY_FOLDS
+    if not every:
+        return False
+    made = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[Kind.FOLD, Kind.REBUILD])
+    kinds = list(made.order_by("-version").values_list("kind", flat=True)[:every])
+    return len(kinds) == every and Kind.REBUILD not in kinds
+
+
+def _log(brief: ConversationBrief, result: Result, started: float) -> None:
+    logger.info(
+        "memory folded",
+        extra={
+            "chat": str(brief.chat_id),
+            "kind": result.kind.value,
+            "version": brief.version,
+            "turns": result.folded.turns,
+            "tokens_before": result.tokens_before,
+            "tokens_after": brief.token_count,
+            "call_ms": result.duration_ms,
+            "write_ms": round((time.monotonic() - started) * 1000),
+            "cost_usd": None if result.cost_usd is None else float(result.cost_usd),
+            "degraded": result.degraded,
+        },
+    )
+
+
+def _settle(brief: ConversationBrief, result: Result) -> None:
+    """What a success means for the work that waits: after the upstream's, nothing is wrong any more."""
+    if result.by_reply:
+        return
+    if result.kind == Kind.REBUILD:
+        brief.degraded, brief.rebuild = result.degraded, None
+        brief.requested = Requested.NOTHING
+    if not result.degraded:
+        brief.attempts, brief.next_attempt_at, brief.last_error = 0, None, None
+        return
+    brief.degraded = True
+    now = timezone.now()
+    if brief.next_attempt_at is None or brief.next_attempt_at < now:
+        wait = backoff_seconds(brief.attempts, settings.MEMORY_FOLD_BACKOFF_SECONDS)
+        brief.next_attempt_at = now + timedelta(seconds=wait)
+
+
+def _recount(brief: ConversationBrief, result: Result) -> None:
+    """Count what is left: exactly while it is little, else by subtraction: a long backlog is not read again."""
+    left = brief.unfolded_turns - result.folded.turns
+    if result.kind == Kind.REBUILD or left <= MAX_TURNS:
+        recount(brief)
+        return
+    totals = Counts(
+        turns=left,
+        tokens=max(0, brief.unfolded_tokens - result.folded.tokens),
+        line_tokens=max(0, brief.unfolded_line_tokens - result.folded.line_tokens),
+        window_turns=0,
+        window_tokens=0,
+    )
+    set_totals(brief, totals)
+
+
+def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:
+    return SummaryRevision(
+        chat_id=brief.chat_id,
+        version=brief.version,
+        parent=parent,
+        kind=result.kind,
+        policy=result.policy,
+        degraded=result.degraded,
+        global_summary=brief.global_summary,
+        state=brief.state,
+        from_seq=result.from_seq,
+        through_seq=result.through_seq,
+        seen_seq=brief.seen_seq,
+        folded_tokens=brief.folded_tokens,
+        turns=result.folded.turns,
+        tokens_before=result.tokens_before,
+        tokens_after=brief.token_count,
+        input_tokens=min(result.input_tokens, MAX_STORED_TOKENS),
+        output_tokens=min(result.output_tokens, MAX_STORED_TOKENS),
+        cost_usd=storable_cost(result.cost_usd),
+        model=result.model,
+        prompt_hash=result.prompt_hash,
+        source_hash=result.source_hash,
+        duration_ms=result.duration_ms,
+        retained={name: value for name, value in asdict(result.retained).items() if value is not None},
+        soft_faults=list(result.soft_faults),
+        is_wanting=bool(result.soft_faults),
+        drift=result.drift,
+    )

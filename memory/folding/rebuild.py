@@ -1,0 +1,257 @@
+"""Rebuilding: a chat's memory made anew from its first message, from the originals, bite by bite.
+
+Progress stands in the brief after every bite, so that any worker can go on after a crash; it is thrown away when the
+epoch changed. The old memory serves until the new one takes its place, in one swap and as one revision, which tells how
+far the old one had drifted from the originals.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from chatmemory.runtime import fault_points
+from memory.briefs import wanted_limits
+from memory.folding import lease
+from memory.folding.bites import Bite, beyond_window, next_bite
+from memory.folding.lease import attempt, forgive, storing
+from memory.folding.provenance import Survey, source_hash
+from memory.folding.publish import Done, Result, locked_brief, publish
+from memory.folding.summarizer import Answer, Folding
+from memory.history.rows import COUNTERS, each_turn, newest_turns, pending_seq, recount, stored_state
+from memory.history.turns import Turn
+from memory.models import ConversationBrief, Kind, Requested
+from memory.policies import get_policy
+from memory.policies.protocol import Counts, State
+
+logger = logging.getLogger(__name__)
+
+MOST_FAULTS = 20
+"""Soft faults that a rebuild tells of, the first ones."""
+SURVEY_SECONDS = 30.0
+"""A rebuilt memory is held against the originals for no longer, so that any chat's rebuild ends within its task."""
+
+
+def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> Done:
+    """Fold the next bite of the chat's rebuild, or, when all that lies beyond the window is folded, swap it in.
+
+    The wanted policy is the chat's. `recovers`: it is to replace what the built-in summarizer did, so a progress
+    that this one had a part in begins again. Raises as `attempt` does.
+    """
+    progress = progress_of(brief, recovers=recovers)
+    policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
+    limits = wanted_limits(brief.chat, policy)
+    newest = newest_turns(brief.chat_id, progress.through_seq, before_seq=pending_seq(brief.chat_id))
+    target = beyond_window(policy, state, newest, progress.through_seq, limits)
+    bite = next_bite(brief.chat_id, progress.through_seq, target)
+    if bite is None:
+        return _swap(brief, progress) if progress.turns or brief.head else _nothing(brief, progress)
+    folding = Folding(policy, state, bite.shown, limits)
+    answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=Kind.REBUILD)
+    if not builtin:
+        forgive(brief)
+    after = _after(progress, bite, answer, target, builtin=builtin)
+    return storing(brief, Kind.REBUILD, lambda: _keep(brief, after))
+
+
+def _after(progress: Progress, bite: Bite, answer: Answer, target: int, *, builtin: bool) -> Progress:
+    counts, cost = bite.counts, None
+    if progress.cost_usd is not None and answer.cost_usd is not None:
+        cost = str(Decimal(progress.cost_usd) + answer.cost_usd)
+    return replace(
+        progress,
+        through_seq=bite.turns[-1].through_seq,
+        of_seq=target,
+        summary=answer.state.summary,
+        state=answer.state.to_json(),
+        turns=progress.turns + counts.turns,
+        tokens=progress.tokens + counts.tokens,
+        last_assistant_id=str(bite.last_assistant_id or progress.last_assistant_id),
+        source_hash=source_hash(bite.turns, progress.source_hash),
+        input_tokens=progress.input_tokens + answer.usage.input_tokens,
+        output_tokens=progress.output_tokens + answer.usage.output_tokens,
+        cost_usd=cost,
+        duration_ms=progress.duration_ms + answer.duration_ms,
+        model=answer.model,
+        prompt_hash=answer.prompt_hash,
+        degraded=progress.degraded or builtin,
+        soft_faults=[*progress.soft_faults, *_faults_of(bite, answer)][:MOST_FAULTS],
+    )
+
+
+def _faults_of(bite: Bite, answer: Answer) -> list[dict[str, Any]]:
+    """What is wanting in the answer to a bite, and where that lies."""
+    span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
+    return [{**fault, **span} for fault in answer.soft_faults]
+
+
+def _keep(brief: ConversationBrief, progress: Progress) -> Done:
+    """Save the progress, if the lease is still ours and nothing was taken out from under it."""
+    mine = lease.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
+    if not mine.update(rebuild=asdict(progress)):
+        return Done.LOST
+    fault_points.point("rebuild.kept")
+    logger.info(
+        "memory rebuild progressed",
+        extra={
+            "chat": str(brief.chat_id),
+            "turns": progress.turns,
+            "through_seq": progress.through_seq,
+            "of_seq": progress.of_seq,
+            "call_ms": progress.duration_ms,
+        },
+    )
+    return Done.KEPT
+
+
+def _swap(brief: ConversationBrief, progress: Progress) -> Done:
+    state = State.from_json(progress.summary, progress.state)
+    survey = _survey(brief, progress, state)
+    result = Result(
+        kind=Kind.REBUILD,
+        policy=progress.policy,
+        state=state,
+        degraded=progress.degraded,
+        from_seq=1,
+        through_seq=progress.through_seq,
+        folded=Counts(progress.turns, progress.tokens, 0, 0, 0),
+        tokens_before=progress.tokens,
+        last_assistant_id=UUID(progress.last_assistant_id) if progress.last_assistant_id else None,
+        source_hash=progress.source_hash,
+        retained=survey.retained,
+        drift=survey.drift,
+        input_tokens=progress.input_tokens,
+        output_tokens=progress.output_tokens,
+        cost_usd=None if progress.cost_usd is None else Decimal(progress.cost_usd),
+        model=progress.model,
+        prompt_hash=progress.prompt_hash,
+        duration_ms=progress.duration_ms,
+        soft_faults=progress.soft_faults,
+    )
+    return storing(brief, Kind.REBUILD, lambda: publish(brief, result))
+
+
+def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:
+    """The rebuilt state held against the originals, and beside it the memory in use, if that is of the same policy."""
+    policy = get_policy(progress.policy)
+    is_alike = brief.head and brief.policy == progress.policy
+    survey = Survey(policy, state, stored_state(brief) if is_alike else None, brief.head)
+    both = min(progress.through_seq, brief.folded_through_seq)
+    deadline = time.monotonic() + SURVEY_SECONDS
+    for bite in _bites(brief.chat_id, progress.through_seq, both):
+        through_seq = bite[-1].through_seq
+        survey.take(bite, of_both=through_seq <= both)
+        if time.monotonic() > deadline and through_seq < progress.through_seq:
+            survey.end_at(through_seq)
+            logger.info(
+                "originals not all surveyed",
+                extra={
+                    "chat": str(brief.chat_id),
+                    "through_seq": through_seq,
+                    "of_seq": progress.through_seq,
+                },
+            )
+            break
+    return survey
+
+
+def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]:
+    """The turns up to `through_seq` with their texts, about a bite at a time; one of them ends at `border`."""
+    bite: list[Turn] = []
+    for turn in each_turn(chat_id, 0, through_seq + 1, text=True):
+        if bite and bite[-1].through_seq == border:
+            yield bite
+            bite = []
+        bite.append(turn)
+        if sum(one.tokens for one in bite) >= settings.MEMORY_LIMITS.bite_tokens:
+            yield bite
+            bite = []
+    if bite:
+        yield bite
+
+
+def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
+    """There is nothing to fold and nothing to replace: only the policy changes."""
+    with transaction.atomic():
+        brief = locked_brief(seen.chat_id)
+        if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
+            return Done.LOST
+        brief.policy, brief.requested = progress.policy, Requested.NOTHING
+        brief.options = brief.chat.options
+        brief.rebuild, brief.degraded = None, False
+        recount(brief)
+        brief.save(update_fields=[*COUNTERS, "policy", "options", "requested", "rebuild", "degraded"])
+    return Done.KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rebuild has come, as `ConversationBrief.rebuild` holds it."""
+
+    epoch: int
+    policy: str
+    through_seq: int = 0
+    of_seq: int = 0
+    """Where it ends, as things stood at its last bite."""
+    summary: str = ""
+    state: dict[str, Any] = field(default_factory=dict)
+    turns: int = 0
+    tokens: int = 0
+    last_assistant_id: str = ""
+    source_hash: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: str | None = "0"
+    """As a decimal; None once the price of a bite was not known."""
+    duration_ms: int = 0
+    model: str = ""
+    prompt_hash: str = ""
+    degraded: bool = False
+    soft_faults: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Told(NamedTuple):
+    """What is shown of a rebuild: the last message it has folded, of which last one, and how many turns those were."""
+
+    through_seq: int
+    of_seq: int | None
+    """None before its first bite."""
+    turns: int
+
+
+_FIELDS = {one.name for one in fields(Progress)}
+
+
+def progress_of(brief: ConversationBrief, *, recovers: bool) -> Progress:
+    """What was saved, if it still holds, else a beginning.
+
+    `recovers`: what the built-in summarizer had a part in does not hold.
+    """
+    fresh = Progress(epoch=brief.epoch, policy=brief.chat.policy)
+    saved = _saved(brief)
+    if saved is None or saved.policy != fresh.policy or (recovers and saved.degraded):
+        return fresh
+    return saved
+
+
+def told(brief: ConversationBrief) -> Told | None:
+    """How far the chat's rebuild is; None where none is under way and none was asked for."""
+    saved = _saved(brief)
+    if saved is not None:
+        return Told(saved.through_seq, saved.of_seq, saved.turns)
+    return Told(0, None, 0) if brief.requested == Requested.REBUILD else None
+
+
+def _saved(brief: ConversationBrief) -> Progress | None:
+    """What was saved, unless something was taken out from under it, or another version of this program wrote it."""
+    stored: dict[str, Any] = brief.rebuild or {}
+    saved = Progress(**stored) if stored.keys() == _FIELDS else None
+    return saved if saved is not None and saved.epoch == brief.epoch else None

@@ -1,0 +1,251 @@
+"""Asking for a chat's memory to be brought up to date beyond what is due: later by a worker, here and now, or lazily.
+
+Requests are durable: the queue is only told of them. The lazy fold (seed 003) is the one exception to the rule that no
+reply waits for a summary: only where a chat asks for it, and never an error. Lease, back-off and attempts hold in it as
+in the worker, so nobody waits for an upstream that is down.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Case, Count, F, FloatField, IntegerField, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Cast
+
+from chatmemory.database.ids import new_id
+from chatmemory.errors import NotFound
+from chatmemory.llm import registry
+from conversations.accounts import quotas
+from conversations.models import Chat, Message, Role, Status
+from memory import dispatch, queue
+from memory.briefs import limits_of, new_brief, wanted_limits
+from memory.folding.bites import beyond_window
+from memory.folding.estimate import Estimate, Span, estimate
+from memory.folding.fold import FoldReport, Outcome, fold
+from memory.history.rows import each_turn, newest_turns, pending_seq, stored_state
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.policies import get_policy
+from memory.policies.protocol import Policy, State
+
+logger = logging.getLogger(__name__)
+
+Mode = Literal["update", "rebuild"]
+
+
+def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str:
+    """Have everything outside the window folded, or the memory rebuilt from the originals. Returns the task's id.
+
+    As the operator: at once, whatever the limits of the chat's owner. `user` is who asked, for the log.
+    """
+    with transaction.atomic():
+        note_request(chat, mode)
+        task_id = queue.enqueue_fold(chat.pk)
+    logger.info(
+        "memory resummarize requested",
+        extra={"chat": str(chat.pk), "mode": mode, "user": user.pk if user else None, "task": task_id},
+    )
+    return task_id
+
+
+def demand_resummarize(chat: Chat, mode: Mode) -> str:
+    """The same for the chat's owner, within their limits. Returns the id of the task that does it, or will.
+
+    What was asked for before and is not done yet covers this, and is not counted again. A summarizer that fails is not
+    asked earlier. Raises `NotFound`, `RateLimited` and `QuotaExceeded`.
+    """
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is None:
+            raise NotFound("There is no such chat any more.")
+        brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
+            chat=locked, defaults=new_brief(locked)
+        )
+        if brief.requested not in (Requested.REBUILD, mode):
+            quotas.take_rebuild(locked.owner_id)
+            brief.requested = Requested(mode)
+            if brief.queued_at is None:  # else the task that waits does this, too
+                brief.task_name = str(new_id())
+            dispatch.demand(brief)
+            brief.save(update_fields=["requested", "task_name", "on_demand_at"])
+        dispatch.hint(brief)
+    logger.info(
+        "memory resummarize demanded",
+        extra={"chat": str(chat.pk), "mode": mode, "task": brief.task_name},
+    )
+    return brief.task_name
+
+
+def note_request(chat: Chat, mode: Mode) -> None:
+    """Write the request into the chat's brief, where it stands until it is done. Queues nothing.
+
+    A rebuild includes an update and is not taken back by one. What an operator asks for waits neither for a back-off
+    nor for the limits of the chat's owner.
+    """
+    with transaction.atomic():
+        brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
+            chat=chat, defaults=new_brief(chat)
+        )
+        if brief.requested != Requested.REBUILD:
+            brief.requested = Requested(mode)
+        brief.next_attempt_at = brief.delayed_until = brief.on_demand_at = None
+        brief.save(update_fields=["requested", "next_attempt_at", "delayed_until", "on_demand_at"])
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What resummarizing a chat would fold: all turns outside the window, or, rebuilding, from the first on."""
+
+    turns: int
+    tokens: int
+
+
+def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
+    """Update or rebuild the memory of `chat` here, however long it takes; `tell` is told of each bite.
+
+    Must not run in a transaction. The outcome is `done` or `nothing` if all is well; `idle` if a worker is at it.
+    """
+    note_request(chat, mode)
+    total = FoldReport(chat.pk)
+    while True:
+        report = fold(chat.pk, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS, tell=tell)
+        total.add(report)
+        if report.outcome != "more":
+            break
+    if total.published and report.outcome in ("idle", "nothing"):
+        total.outcome = "done"
+    return total
+
+
+def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
+    """What `mode` would fold now, by `policy` or the chat's own. Spends and changes nothing."""
+    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
+        chat=chat, **new_brief(chat)
+    )
+    by = get_policy(policy or brief.policy)
+    limits = limits_of(brief) if by.name == brief.policy else wanted_limits(chat, by)
+    after = 0 if mode == "rebuild" else brief.folded_through_seq
+    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
+    state = State() if mode == "rebuild" else stored_state(brief)
+    through = beyond_window(by, state, newest, after, limits)
+    turns = [turn.tokens for turn in each_turn(chat.pk, after, through + 1, text=False) if turn.tokens]
+    return Outlook(turns=len(turns), tokens=sum(turns))
+
+
+POLL_SECONDS = 0.05
+"""How often to look whether a worker that is at the fold has done it."""
+
+
+class StaleMemory(Exception):
+    """A signal, no fault: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
+
+    def __init__(self, chat_id: UUID, seconds: float) -> None:
+        super().__init__("the memory of a chat is to be freshened first")
+        self.chat_id, self.seconds = chat_id, seconds
+
+
+def require_fresh(brief: ConversationBrief) -> None:
+    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait for that. No query for anybody else."""
+    if not brief.due:
+        return
+    limits = limits_of(brief)
+    seconds = get_policy(brief.policy).lazy_seconds(limits)
+    if seconds and limits.enabled:
+        raise StaleMemory(brief.chat_id, seconds)
+
+
+def freshen(chat_id: UUID, seconds: float) -> None:
+    """Fold what is due, or wait while a worker does, for about `seconds`; a call under way may take a little longer.
+
+    Must not be called in a transaction, nor on a thread that others wait for. Never raises.
+    """
+    started = time.monotonic()
+    try:
+        outcome = _fold(chat_id, started + seconds)
+    except Exception:  # a reply with an older memory is better than none, whatever went wrong
+        logger.exception("memory not freshened", extra={"chat": str(chat_id)})
+        return
+    waited = round((time.monotonic() - started) * 1000)
+    logger.info(
+        "reply waited for memory", extra={"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
+    )
+
+
+def _fold(chat_id: UUID, until: float) -> Outcome:
+    while True:
+        outcome = fold(chat_id, until=until).outcome
+        due = ConversationBrief.objects.filter(chat_id=chat_id, due=True)
+        if outcome != "idle" or time.monotonic() >= until or not due.exists():
+            return outcome
+        time.sleep(POLL_SECONDS)
+
+
+CALLS_LOOKED_AT = 50
+"""Newest folds by which the time of a call is told."""
+
+
+def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate:
+    """What a rebuild of the chat's memory would take, or an update: of all beyond the window, due or not.
+
+    `after_seq`: an update from there on, instead of from where the memory in use ends.
+    """
+    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
+        chat=chat, **new_brief(chat)
+    )
+    brief.chat = chat
+    policy, limits = _wanted(brief) if mode == "rebuild" else (get_policy(brief.policy), limits_of(brief))
+    begins = State() if mode == "rebuild" else stored_state(brief)
+    after = 0 if mode == "rebuild" else brief.folded_through_seq if after_seq is None else after_seq
+    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
+    through = beyond_window(policy, begins, newest, after, limits)
+    # What is remembered now is about as large as what is sent along from bite to bite.
+    carried = stored_state(brief) if policy.name == brief.policy else begins
+    return estimate(
+        span_of(chat, after, through, limits.bite_tokens),
+        policy,
+        carried,
+        limits,
+        summarizer=settings.SUMMARIZER,
+        is_free=registry.is_offline(),
+        call_ms=_call_ms(chat),
+    )
+
+
+def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> Span:
+    """Counts of the messages with `after_seq` < seq ≤ `through_seq` that a summarizer would read."""
+    giant = When(token_count__gt=bite_tokens, then=Value(bite_tokens))
+    tokens = Case(giant, default=F("token_count"), output_field=IntegerField())
+    asked, replied = Q(role=Role.USER), ~Q(role=Role.USER)
+    long = Cast(tokens, FloatField())
+    found = _spoken(chat, after_seq, through_seq).aggregate(
+        questions=Count("pk", filter=asked),
+        question_tokens=Sum(tokens, filter=asked, default=0),
+        replies=Count("pk", filter=replied),
+        reply_tokens=Sum(tokens, filter=replied, default=0),
+        reply_squares=Sum(long * long, filter=replied, default=0.0),
+    )
+    return Span(**found)
+
+
+def _spoken(chat: Chat, after_seq: int, through_seq: int) -> QuerySet[Message]:
+    rows = Message.objects.filter(chat=chat, seq__gt=after_seq, seq__lte=through_seq, token_count__gt=0)
+    return rows.filter(superseded_by=None).exclude(status__in=[Status.FAILED, Status.DELETED])
+
+
+def _wanted(brief: ConversationBrief) -> tuple[Policy, MemoryLimits]:
+    """By what a rebuild is made: the chat's own policy, which need not be the one in use."""
+    policy = get_policy(brief.chat.policy)
+    return policy, wanted_limits(brief.chat, policy)
+
+
+def _call_ms(chat: Chat) -> list[int]:
+    folds = SummaryRevision.objects.filter(chat=chat, kind=Kind.FOLD, duration_ms__gt=0, input_tokens__gt=0)
+    return list(folds.order_by("-version").values_list("duration_ms", flat=True)[:CALLS_LOOKED_AT])

@@ -1,0 +1,137 @@
+"""A summary of what a caller sends, for clients that keep their own history (seed 004). Nothing is stored.
+
+The same policies, checks and bites as for chats; but nobody waits in a queue here: a failure is told to the caller, who
+still has the messages. Blocking, and without the database.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+
+from django.conf import settings
+
+from chatmemory.errors import InvalidRequest, UpstreamFailed, UpstreamTimedOut
+from chatmemory.llm.protocol import PromptMessage, Usage
+from chatmemory.text.tokens import count_tokens
+from memory.briefs import limits_for
+from memory.folding.summarizer import Answer, FoldFailed, Folding, ask_summarizer
+from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.policies import get_policy
+from memory.policies.answers import without_unseen
+from memory.policies.interval import set_apart, without_opening
+from memory.policies.protocol import State
+
+logger = logging.getLogger(__name__)
+
+MOST_BITES = 20
+"""Requests to the summarizer for one of ours. What would take more is refused before the first."""
+
+NO_USAGE = Usage(0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be summarized, and what is known already."""
+
+    policy: str
+    previous: str
+    messages: Sequence[PromptMessage]
+
+
+@dataclass(frozen=True, slots=True)
+class Summarized:
+    """A state and what it took. `cost_usd` is None where the price is not known."""
+
+    state: State
+    usage: Usage = NO_USAGE
+    cost_usd: Decimal | None = Decimal(0)
+
+    def then(self, answer: Answer) -> Summarized:
+        """After one more request."""
+        usage = Usage(
+            self.usage.input_tokens + answer.usage.input_tokens,
+            self.usage.cached_tokens + answer.usage.cached_tokens,
+            self.usage.output_tokens + answer.usage.output_tokens,
+        )
+        costs = (self.cost_usd, answer.cost_usd)
+        known = [cost for cost in costs if cost is not None]
+        return Summarized(answer.state, usage, sum(known, Decimal(0)) if len(known) == len(costs) else None)
+
+
+class Patience:
+    """How long somebody waits. May be ended early, from any thread: then no further request is begun."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+
+    def end(self) -> None:
+        self._until = 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds; not above zero when it is over."""
+        return self._until - time.monotonic()
+
+
+def summarize(wanted: Wanted, patience: Patience) -> Summarized:
+    """The previous summary with all messages folded in, bite after bite.
+
+    A message that begins with the opening words of `interval` is the previous summary, or adds to it. Raises
+    `InvalidRequest` for too much or nothing at all, `UpstreamFailed` and `UpstreamTimedOut` for want of an answer.
+    """
+    carried, turns = set_apart(_turns(wanted.messages))
+    known = [without_opening(wanted.previous), *carried]
+    made = Summarized(State("\n".join(dict.fromkeys(text for text in known if text))))
+    if not (turns or made.state.summary):
+        raise _refused("Nobody says anything here.")
+    limits = limits_for(get_policy(wanted.policy), {}, "")
+    if (tokens := sum(turn.tokens for turn in turns)) > MOST_BITES * limits.bite_tokens:
+        raise _refused(f"These have {tokens} tokens; at most {MOST_BITES * limits.bite_tokens} are taken.")
+    while turns:
+        bite = take_bite(turns, limits.bite_tokens)
+        made = made.then(_ask(Folding(get_policy(wanted.policy), made.state, bite, limits), patience))
+        turns = turns[len(bite) :]
+    logger.info("history summarized", extra={"messages": len(wanted.messages), "policy": wanted.policy})
+    return made
+
+
+def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
+    """Turns of messages that stand nowhere: their ids and seqs are their places. What no reader sees is nothing."""
+    rows = [
+        StoredMessage(
+            id=UUID(int=seq),
+            seq=seq,
+            role=message.role,
+            status="complete",
+            superseded=False,
+            token_count=count_tokens(message.content),
+            content=message.content,
+        )
+        for seq, message in enumerate(messages, start=1)
+        if without_unseen(message.content).strip()
+    ]
+    return to_turns(rows)
+
+
+def _ask(folding: Folding, patience: Patience) -> Answer:
+    seconds = min(settings.SUMMARIZER_TOTAL_SECONDS, patience.left)
+    if seconds <= 0:
+        raise UpstreamTimedOut("The summarizer took too long.")
+    try:
+        return ask_summarizer(folding, chat_id="", builtin=False, timeout=seconds)
+    except FoldFailed as failure:
+        kind = UpstreamTimedOut if failure.code == "upstream_timeout" else UpstreamFailed
+        raise kind(
+            f"No summary was made: {failure}",
+            details={"reason": [failure.code]},
+            retry_after=failure.retry_after,
+        ) from failure
+
+
+def _refused(sentence: str) -> InvalidRequest:
+    return InvalidRequest("The request is not valid.", details={"messages": [sentence]})

@@ -1,0 +1,246 @@
+"""Asking a summarizer to fold turns into a state: a call or a few, then answers that were checked, or a failure.
+
+An answer that can be taken but leaves much wanting is asked for once more, and the better one is kept. What is folded,
+and what becomes of the state, is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import (
+    ChatModel,
+    Completion,
+    Prompt,
+    PromptMessage,
+    UpstreamError,
+    Usage,
+    storable_cost,
+)
+from chatmemory.llm.reasoning import output_limit
+from chatmemory.text.control_tokens import disarm
+from memory.folding import answer_checks
+from memory.folding.answer_checks import Wanting, again, wanting
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import prompt_hash
+from memory.policies.answers import without_unseen
+from memory.policies.protocol import Ask, Policy, Refusal, State
+
+logger = logging.getLogger(__name__)
+
+MOST_CALLS = 6
+"""For one fold. A policy that wants more would never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folding:
+    """What is to be folded into what, by which policy and which numbers."""
+
+    policy: Policy
+    state: State
+    turns: Sequence[Turn]
+    limits: MemoryLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A state with some turns folded in, and what that took."""
+
+    state: State
+    model: str
+    usage: Usage
+    cost_usd: Decimal | None
+    """None where the price is not known."""
+    prompt_hash: str
+    duration_ms: int
+    soft_faults: Sequence[Mapping[str, Any]] = ()
+    """What is wanting in the state all the same (`memory.folding.answer_checks`)."""
+
+
+class FoldFailed(Exception):
+    """The summarizer gave nothing to go by. `code` is an upstream's or a refusal's; the message is ours."""
+
+    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retry_after = retry_after
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls of one fold: to whom, until when, what was sent and what came back."""
+
+    model: ChatModel
+    chat_id: str
+    started: float
+    until: float
+    is_hosted: bool
+    """Not the built-in summarizer in place of the configured one."""
+    is_free: bool
+    sent: list[Prompt] = field(default_factory=list)
+    said: list[Completion] = field(default_factory=list)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether there are calls and time left to do it all once more."""
+        now = time.monotonic()
+        return len(self.sent) < MOST_CALLS and self.until - now > now - self.started
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A state that can be taken, and about how long the answer to it was to be; 0 where nothing was asked."""
+
+    state: State
+    room: int = 0
+
+
+def ask_summarizer(folding: Folding, *, chat_id: str, builtin: bool, timeout: float) -> Answer:
+    """`folding.state` with its turns folded in, by the configured summarizer or the built-in one.
+
+    All calls together take at most `timeout` seconds. Raises `FoldFailed` on a hard fault.
+    """
+    started = time.monotonic()
+    calls = _Calls(
+        model=registry.offline_model() if builtin else registry.chat_model(),
+        chat_id=chat_id,
+        started=started,
+        until=started + timeout,
+        is_hosted=not builtin,
+        is_free=builtin or registry.is_offline(),
+    )
+    try:
+        state, faults = _best(folding, calls)
+    except UpstreamError as error:
+        raise FoldFailed(error.code, str(error), error.retry_after) from error
+    except Refusal as refusal:
+        raise FoldFailed(refusal.reason, str(refusal)) from refusal
+    return Answer(
+        state=state,
+        model=calls.said[-1].model if calls.said else "",
+        usage=_usage(calls.said),
+        cost_usd=_cost(calls.said, calls.is_free),
+        prompt_hash=_hash(calls.sent),
+        duration_ms=round((time.monotonic() - started) * 1000),
+        soft_faults=faults,
+    )
+
+
+def _best(folding: Folding, calls: _Calls) -> tuple[State, list[dict[str, Any]]]:
+    """The state after the answer, or after the better of two where the first leaves something wanting; and what does.
+
+    The built-in summarizer does as well as it can the first time.
+    """
+    if not any(
+        without_unseen(text).strip() for turn in folding.turns for text in (turn.user, turn.assistant)
+    ):
+        return folding.state, []  # nothing to see, so any answer would be made up, and none would be believed
+    first = _folded(folding, calls)
+    if calls.is_free or not first.room:
+        return first.state, []
+    found = _wanting(folding, first)
+    if not found.faults or not calls.may_repeat:
+        return first.state, found.to_json()
+    logger.info("summarizer asked again", extra={"chat": calls.chat_id, "faults": list(found.faults)})
+    try:
+        second = _folded(folding, calls, again(found))
+    except (UpstreamError, Refusal):
+        return first.state, found.to_json()
+    later = _wanting(folding, second)
+    if later.rank < found.rank:
+        return second.state, later.to_json()
+    return first.state, found.to_json()
+
+
+def _wanting(folding: Folding, taken: _Taken) -> Wanting:
+    least = settings.MEMORY_MIN_RETAINED
+    return wanting(folding.policy, folding.state, taken.state, folding.turns, room=taken.room, least=least)
+
+
+def _folded(folding: Folding, calls: _Calls, behind: str = "") -> _Taken:
+    """The state after as many calls as the policy wants. `behind` stands after the material of each."""
+    policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
+    answers: list[Completion | None] = []
+    room = 0
+    while len(calls.sent) < MOST_CALLS:
+        ask = policy.ask(state, turns, limits, answers)
+        if ask is None:
+            break
+        room = max(room, ask.answer_tokens)
+        answers.append(_call(calls, replace(ask, input=ask.input + behind)))
+    after = policy.absorb(state, turns, answers, limits)
+    if calls.is_hosted:
+        # The built-in summarizer only repeats what it was shown, and nobody stands behind it: never refused.
+        answer_checks.check(state, after, answer_checks.said_in(turns))
+    return _Taken(after, room)
+
+
+def _call(calls: _Calls, ask: Ask) -> Completion | None:
+    """One call; None where it failed and the policy can do without."""
+    prompt = _prompt(ask, calls.chat_id, hosted=calls.is_hosted)
+    limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
+    variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
+    calls.sent.append(prompt)
+    try:
+        left = max(0.05, calls.until - time.monotonic())
+        answer = calls.model.complete(prompt, variant, timeout=left)
+    except UpstreamError:
+        if not ask.is_optional:
+            raise
+        return None
+    calls.said.append(answer)
+    return answer
+
+
+def _prompt(ask: Ask, chat_id: str, *, hosted: bool) -> Prompt:
+    """Our own instructions, or the prompt kept at the provider where one is configured (Responses alone)."""
+    use_hosted = (
+        hosted
+        and ask.takes_hosted
+        and settings.PROMPT_ID_SUMMARY_GLOBAL
+        and settings.OPENAI_API_STYLE == "responses"
+    )
+    disarms = hosted and registry.disarms_control_tokens()
+    return Prompt(
+        messages=(PromptMessage("user", disarm(ask.input) if disarms else ask.input),),
+        instructions="" if use_hosted else ask.instructions,
+        cache_key=chat_id,
+        hosted_prompt=(settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL)
+        if use_hosted
+        else None,
+        schema=ask.schema,
+        answer_tokens=ask.answer_tokens,
+    )
+
+
+def _hash(sent: Sequence[Prompt]) -> str:
+    """The version of all that was asked: of the instructions, or of the hosted prompt's name; repeats count once."""
+    versions = (":".join(prompt.hosted_prompt or (prompt.instructions,)) for prompt in sent)
+    return prompt_hash("\n".join(dict.fromkeys(versions)))
+
+
+def _usage(said: Sequence[Completion]) -> Usage:
+    told = [answer.usage for answer in said if answer.usage is not None]
+    return Usage(
+        sum(usage.input_tokens for usage in told),
+        sum(usage.cached_tokens for usage in told),
+        sum(usage.output_tokens for usage in told),
+    )
+
+
+def _cost(said: Sequence[Completion], is_free: bool) -> Decimal | None:
+    if is_free:
+        return Decimal(0)
+    price = settings.SUMMARIZER.price
+    if price is None or any(answer.usage is None for answer in said):
+        return None
+    return storable_cost(sum((price.cost(answer.usage) for answer in said if answer.usage), Decimal(0)))

@@ -1,0 +1,149 @@
+"""Messages → turns. A turn is a user message and its reply; everything about memory counts in turns.
+
+Pure: no ORM, no clock, no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from uuid import UUID
+
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
+
+CUT_OFF = "[cut off]"
+"""Stands after a reply that was cut off or cancelled, wherever the turn is shown to a model."""
+
+_CUT_SHORT = frozenset({"incomplete", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A row of `messages` as memory sees it. `content` may be "" when only counts were loaded."""
+
+    id: UUID
+    seq: int
+    role: str
+    """`user` or `assistant`."""
+    status: str
+    """`complete`, `incomplete`, `failed`, `cancelled` or `deleted`."""
+    superseded: bool
+    token_count: int
+    """Tokens of `content` alone."""
+    content: str = ""
+    line: str = ""
+    """On a reply: its turn as a line, made when the turn was finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange. Its span of seqs has no holes with its neighbours', so that spans join into coverage."""
+
+    from_seq: int
+    through_seq: int
+    user: str
+    assistant: str
+    cut_off: bool
+    user_tokens: int
+    assistant_tokens: int
+    message_ids: tuple[UUID, ...]
+    """Messages whose text is in this turn, in order."""
+    last_assistant_id: UUID | None
+    line: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of both texts as counted when written, plus `MESSAGE_OVERHEAD` for each side there is."""
+        sides = (self.user_tokens > 0) + (self.assistant_tokens > 0)
+        return self.user_tokens + self.assistant_tokens + sides * MESSAGE_OVERHEAD
+
+
+def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
+    """Group messages (in order of seq) into turns.
+
+    A turn begins at a user message, whatever became of it, and reaches to the next. What stands before the
+    first user message (a greeting) is a turn without a user side. Texts that are failed, superseded or
+    deleted are left out but stay in the span; a turn in which no text is left has 0 tokens.
+    """
+    starts = [i for i, row in enumerate(messages) if i == 0 or row.role == "user"]
+    return [
+        _turn(messages[start:end], messages[end].seq - 1 if end < len(messages) else messages[-1].seq)
+        for start, end in pairwise([*starts, len(messages)])
+    ]
+
+
+def assistant_text(turn: Turn) -> str:
+    """The assistant's side as a model is shown it: marked when it was cut off."""
+    if turn.cut_off and turn.assistant:
+        return f"{turn.assistant}\n{CUT_OFF}"
+    return turn.assistant
+
+
+def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
+    """The oldest turns that fit into `max_tokens` together, at least one if there is any.
+
+    If not even the first that has text fits, it comes clipped in the middle so that it does. The turns' texts
+    must have been loaded.
+    """
+    bite: list[Turn] = []
+    total = 0
+    for turn in turns:
+        if total + turn.tokens > max_tokens:
+            return bite if total else [*bite, _clipped(turn, max_tokens)]
+        bite.append(turn)
+        total += turn.tokens
+    return bite
+
+
+def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
+    # One pass: a prompt makes two hundred turns of rows whose texts were not loaded.
+    users: list[StoredMessage] = []
+    replies: list[StoredMessage] = []
+    last_alive, line = None, ""
+    for row in rows:
+        has_text, is_user = _has_text(row), row.role == "user"
+        if has_text:
+            (users if is_user else replies).append(row)
+        if not is_user and (has_text or _is_live(row)):
+            last_alive = row.id
+        if row.line and not row.superseded:
+            line = row.line
+    return Turn(
+        from_seq=rows[0].seq,
+        through_seq=through_seq,
+        user="\n\n".join([row.content for row in users if row.content]),
+        assistant="\n\n".join([row.content for row in replies if row.content]),
+        cut_off=any(row.status in _CUT_SHORT for row in replies),
+        user_tokens=sum([row.token_count for row in users]),
+        assistant_tokens=sum([row.token_count for row in replies]),
+        message_ids=tuple([row.id for row in (*users, *replies)]),
+        last_assistant_id=last_alive,
+        line=line,
+    )
+
+
+def _has_text(row: StoredMessage) -> bool:
+    """Whether the row's text is part of its turn. The count decides too: content may not have been loaded."""
+    spoken = row.status == "complete" or row.status in _CUT_SHORT
+    return spoken and not row.superseded and (row.token_count > 0 or bool(row.content))
+
+
+def _is_live(row: StoredMessage) -> bool:
+    return _has_text(row) or (row.status == "complete" and not row.superseded)
+
+
+def _clipped(turn: Turn, max_tokens: int) -> Turn:
+    sides = (turn.user_tokens > 0) + (turn.assistant_tokens > 0)
+    room = max(0, max_tokens - sides * MESSAGE_OVERHEAD)
+    half = room // 2
+    for_user = max(min(turn.user_tokens, half), room - turn.assistant_tokens)
+    user = clip_middle(turn.user, for_user)
+    assistant = clip_middle(turn.assistant, room - for_user)
+    return replace(
+        turn,
+        user=user,
+        assistant=assistant,
+        user_tokens=count_tokens(user),
+        assistant_tokens=count_tokens(assistant),
+    )

@@ -1,0 +1,161 @@
+"""A recorded conversation as the lab plays it: questions with their replies, and the facts that were said in it.
+
+Pure. Several messages of one side in a row count as one; what nobody answered is left out, since no later prompt
+would be without it another one. Which file a conversation came from is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from chatmemory.runtime.escape import plain
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from conversations.interchange.assemble import TOOL_MESSAGES
+from conversations.interchange.messages import CALLS
+from conversations.interchange.read import ImportedChat, ImportedMessage
+
+CUT_OFF = ("incomplete", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its reply. `tool_tokens`: of the tool messages that came with them, which are no talk."""
+
+    question: str
+    reply: str
+    cut_off: bool = False
+    tool_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """An annotated value, in its written forms, and the exchanges (from 0) that say it: none, if only tools did."""
+
+    canonical: str
+    surface: tuple[str, ...]
+    exchanges: tuple[int, ...]
+
+    @property
+    def key(self) -> str:
+        """The same for the same value, however it was written."""
+        return self.canonical.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """One conversation, ready to be played."""
+
+    name: str
+    instructions: str
+    exchanges: tuple[Exchange, ...]
+    facts: tuple[Fact, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The talk as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Talk:
+        """The talk that `to_json` wrote."""
+        exchanges = tuple(Exchange(**one) for one in data["exchanges"])
+        facts = tuple(
+            Fact(one["canonical"], tuple(one["surface"]), tuple(one["exchanges"])) for one in data["facts"]
+        )
+        return cls(data["name"], data["instructions"], exchanges, facts)
+
+
+@dataclass(slots=True)
+class _Open:
+    """An exchange in the making."""
+
+    said: dict[str, list[str]]
+    cut_off: bool = False
+    tool_tokens: int = 0
+
+    def add(self, message: ImportedMessage) -> None:
+        self.said[message.role].append(message.content)
+        self.cut_off = message.status in CUT_OFF
+        self.tool_tokens += _tool_tokens(message.metadata)
+
+    def closed(self) -> Exchange:
+        question, reply = ("\n\n".join(self.said[role]) for role in ("user", "assistant"))
+        return Exchange(question, reply, self.cut_off, self.tool_tokens)
+
+
+def talk_of(chat: ImportedChat, name: str) -> Talk:
+    """The talk of a conversation from a file. A greeting before the first question is left out."""
+    exchanges: list[_Open] = []
+    places: dict[int, int] = {}
+    for message in _spoken(chat.messages):
+        if message.role == "user" and (not exchanges or exchanges[-1].said["assistant"]):
+            exchanges.append(_Open({"user": [], "assistant": []}))
+        if exchanges:
+            exchanges[-1].add(message)
+            places[message.number - 1] = len(exchanges) - 1
+    if exchanges and not exchanges[-1].said["assistant"]:
+        exchanges.pop()
+    closed = tuple(one.closed() for one in exchanges)
+    places = {number: at for number, at in places.items() if at < len(closed)}
+    return Talk(name, chat.instructions, closed, tuple(_facts(chat.facts, places)))
+
+
+def name_of(chat: ImportedChat, otherwise: str) -> str:
+    """What to call a conversation, on one line: its title, its id in the file, or else `otherwise`."""
+    return plain(chat.title or str(chat.metadata.get("source_id", "")) or otherwise)
+
+
+def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:
+    """What stands: said, not failed, not forgotten, not replaced by another answer."""
+    for message in messages:
+        gone = message.status in ("failed", "deleted") or message.superseded_by is not None
+        if message.content.strip() and not gone:
+            yield message
+
+
+def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[Fact]:
+    """The annotated values, each once; annotations of another shape mean nothing here."""
+    surface: dict[str, list[str]] = {}
+    said_in: dict[str, set[int]] = {}
+    for one in annotated:
+        canonical, forms, messages = _annotation(one)
+        if canonical:
+            said = {places[number] for number in messages if number in places}
+            surface.setdefault(canonical.casefold(), [canonical]).extend(forms)
+            said_in.setdefault(canonical.casefold(), set()).update(said)
+    for key, exchanges in said_in.items():
+        canonical, *forms = surface[key]
+        yield Fact(canonical, tuple(dict.fromkeys(forms or [canonical])), tuple(sorted(exchanges)))
+
+
+def _annotation(one: object) -> tuple[str, list[str], list[int]]:
+    """Canonical form, written forms and message numbers (from 0) of an annotation; empty where they are not there."""
+    value = one if isinstance(one, dict) else {}
+    canonical, surface, messages = (value.get(name) for name in ("canonical", "surface", "messages"))
+    return (
+        canonical.strip() if isinstance(canonical, str) else "",
+        [form for form in surface if isinstance(form, str) and form.strip()]
+        if isinstance(surface, list)
+        else [],
+        [number for number in messages if isinstance(number, int)] if isinstance(messages, list) else [],
+    )
+
+
+def _tool_tokens(metadata: Mapping[str, object]) -> int:
+    """Tokens of the tool traffic that a message keeps in its metadata, as it would be sent again."""
+    kept = metadata.get(TOOL_MESSAGES, [])
+    messages = kept if isinstance(kept, list) else []
+    calls = [json.dumps(metadata[name]) for name in CALLS if metadata.get(name)]
+    texts = [*calls, *(_sent(message) for message in messages)]
+    return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts if text)
+
+
+def _sent(message: object) -> str:
+    """What of a tool message a model reads: its text, and its calls as JSON."""
+    if not isinstance(message, dict):
+        return ""
+    text = next((message[name] for name in ("content", "text", "value") if message.get(name)), "")
+    said = [text if isinstance(text, str) else json.dumps(text)]
+    return "\n".join([*said, *(json.dumps(message[name]) for name in CALLS if message.get(name))]).strip()

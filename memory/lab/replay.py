@@ -1,0 +1,202 @@
+"""Playing a conversation: its questions and replies go through the services, as from a client and a model.
+
+The context of each turn is assembled, the recorded reply is finished, and a chat that is due is folded before its next
+turn, in process, as by a worker that keeps up. Each call of the summarizer is counted. Where the policy wants a card of
+each reply, the built-in model adds the one that goes with the recorded reply. Runs on a database of its own
+(`memory.lab.runner` sees to that).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from chatmemory.llm import registry
+from chatmemory.llm.offline.model import card_after, card_block, wants_card
+from chatmemory.llm.protocol import ChatModel, Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
+from chatmemory.runtime import process_id
+from chatmemory.text.tokens import count_tokens
+from conversations.models import Chat, Status
+from conversations.replies import begin, finish
+from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.finish import Ending
+from memory.folding import fold
+from memory.lab.conversation import Exchange, Talk
+from memory.lab.measures import Call, Run, TurnMeasure, memory_text, prompt_tokens, shared_prefix
+from memory.lab.retention import Haystack, Keeping, Thing, as_written, spans_of
+from memory.models import ConversationBrief
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls so far. One that failed is counted with what it was sent."""
+
+    usages: list[Usage] = field(default_factory=list)
+
+    def watched(self, model: ChatModel) -> ChatModel:
+        """`model`, its calls counted here."""
+        return _Watched(model, self)
+
+    def taken(self) -> list[Usage]:
+        """The calls since this was asked before."""
+        taken, self.usages = self.usages, []
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    model: ChatModel
+    calls: Calls
+
+    def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
+        return self.model.stream(prompt, variant, deadlines)
+
+    def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
+        at = len(self.calls.usages)
+        self.calls.usages.append(Usage(prompt_tokens(prompt), 0, 0))
+        answer = self.model.complete(prompt, variant, timeout=timeout)
+        told = answer.usage
+        self.calls.usages[at] = told or Usage(prompt_tokens(prompt), 0, count_tokens(answer.text))
+        return answer
+
+
+OWNER = "lab"
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+CACHED_PROMPTS = 8
+"""Prompts of a chat that a provider's cache still has. A cache knows prefixes, not only that of the prompt before."""
+
+
+class Player:
+    """A talk on its way through the engine, turn by turn, and what was measured so far.
+
+    It continues `chat`, or begins a new one. Writes into the database of this process. Not to be used in a transaction.
+    """
+
+    def __init__(
+        self, talk: Talk, policy: str, chat: Chat | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> None:
+        self.talk = talk
+        self.policy = policy
+        self._owner, _ = User.objects.get_or_create(username=OWNER)
+        fields = {"policy": policy, "options": dict(options), "instructions": talk.instructions}
+        self._chat = chat or begin.create_chat(self._owner, **fields)
+        self._owner = self._chat.owner
+        self._variant = begin.default_variant()
+        self._facts_said = _facts_by_exchange(talk)
+        self._calls = Calls()
+        self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
+        self._turns: list[TurnMeasure] = []
+        self._called: list[Call] = []
+        self._spans, self._facts = Keeping(), Keeping()
+
+    def turn(self) -> None:
+        """Play the next exchange of the talk."""
+        number = len(self._turns)
+        exchange = self.talk.exchanges[number]
+        begun = self._begin(exchange)
+        memory = Haystack(memory_text(begun.prompt))
+        self._spans.look(memory)
+        self._facts.look(memory)
+        card = card_after(begun.prompt, exchange.reply) if wants_card(begun.prompt) else ""
+        _finish(begun, exchange, card)
+        with registry.watched_by(self._calls.watched):
+            folds, waited = _fold(self._chat.pk)
+        self._turns.append(self._measured(begun, _output(begun.prompt, exchange, card), folds, waited=waited))
+        self._called += [Call(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()]
+        self._prompts.append(begun.prompt)
+        self._spans.say(spans_of(exchange.question, exchange.reply))
+        self._facts.say(self._facts_said.get(number, []))
+
+    def run(self) -> Run:
+        """What was measured so far."""
+        return Run(
+            talk=self.talk.name,
+            policy=self.policy,
+            turns=tuple(self._turns),
+            calls=tuple(self._called),
+            spans=self._spans.tallies,
+            facts=self._facts.tallies,
+        )
+
+    def _begin(self, exchange: Exchange) -> Begun:
+        request = TurnRequest(message=exchange.question, variant=self._variant)
+        begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
+        assert isinstance(begun, Begun)  # no idempotency key, so nothing stands already
+        return begun
+
+    def _measured(self, begun: Begun, output: int, folds: int, *, waited: bool) -> TurnMeasure:
+        record = begun.pending.context
+        return TurnMeasure(
+            memory=record["tokens"],
+            budget=record["budget"],
+            prompt=prompt_tokens(begun.prompt),
+            prefix=max((shared_prefix(one, begun.prompt) for one in self._prompts), default=0),
+            reply=output,
+            before=len(self._turns),
+            unrepresented=record["unrepresented"],
+            folds=folds,
+            waited=waited,
+        )
+
+
+def play(
+    talk: Talk,
+    policy: str,
+    tell: Callable[[int], None] = lambda _: None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Run:
+    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is told of each turn that is done."""
+    player = Player(talk, policy, options=options)
+    for _ in talk.exchanges:
+        player.turn()
+        tell(1)
+    return player.run()
+
+
+def _finish(begun: Begun, exchange: Exchange, card: str) -> None:
+    """Finish the reply as a generation does that has taken the card out of it."""
+    status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
+    reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
+    finish.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process_id.name())
+
+
+def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:
+    """Output tokens of the reply: its text, and the card in its text or as a call."""
+    block = card if prompt.tool or not card else card_block(card)
+    return count_tokens(exchange.reply + block)
+
+
+def _fold(chat_id: UUID) -> tuple[int, bool]:
+    """Fold what is due: how many revisions that made, and whether the chat is still due."""
+    folds = 0
+    while due := _is_due(chat_id):
+        report = fold.fold(chat_id, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
+        folds += report.published
+        if report.outcome != "more":
+            due = _is_due(chat_id)
+            break
+    return folds, due
+
+
+def _is_due(chat_id: UUID) -> bool:
+    return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
+
+
+def _facts_by_exchange(talk: Talk) -> dict[int, list[Thing]]:
+    """The annotated facts that each exchange says, as it writes them."""
+    said: dict[int, list[Thing]] = {}
+    for fact in talk.facts:
+        forms = (fact.canonical, *fact.surface)
+        for number in fact.exchanges:
+            exchange = talk.exchanges[number]
+            written = as_written(forms, f"{exchange.question}\n{exchange.reply}")
+            said.setdefault(number, []).append(Thing(fact.key, written, forms))
+    return said

@@ -1,0 +1,347 @@
+"""What is remembered: the brief in use, the revisions it came from, and what each reply was told.
+
+The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
+Last come the figures of each day, which outlive chats and users.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from chatmemory.database.ids import new_id
+from conversations.models import Chat, Message
+
+
+class Requested(models.TextChoices):
+    """What somebody asked of a chat's memory beyond what is due. Durable, because the queue is only a hint."""
+
+    NOTHING = ""
+    UPDATE = "update"
+    REBUILD = "rebuild"
+
+
+class ConversationBrief(models.Model):
+    """The memory of a chat as it stands, and the state of the work on it.
+
+    `version` only grows; `head` is the revision in use (0 before any). `epoch` changes whenever something was taken
+    out from under a fold, so that a fold already under way cannot publish. The counters tell of the finished turns
+    after `folded_through_seq`, `folded_tokens` of those up to it, as they were said (None where nothing is folded, and
+    until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
+    state, later where a card tells of a turn that is still shown. `policy` and `options` are those in use: the chat's,
+    once it has been rebuilt by them.
+
+    `queued_at`: since when a task of this chat, `task_name`, waits in the queue; None where none does. `on_demand_at`:
+    since when there is work that the chat's owner caused otherwise than by turns; before `delayed_until` none is done.
+    `pin_tokens` are those of all pins that hold, as their section of a prompt would have them; 0 where there is none.
+    """
+
+    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
+    policy = models.CharField(max_length=32)
+    options = models.JSONField(blank=True, default=dict)
+    global_summary = models.TextField(blank=True, default="")
+    last_summarized_message = models.ForeignKey(
+        Message, on_delete=models.DO_NOTHING, null=True, blank=True, related_name="+"
+    )
+    folded_through_seq = models.PositiveIntegerField(default=0)
+    folded_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    seen_seq = models.PositiveIntegerField(default=0)
+    version = models.PositiveIntegerField(default=0)
+    head = models.PositiveIntegerField(default=0)
+    epoch = models.PositiveIntegerField(default=0)
+    token_count = models.PositiveIntegerField(default=0)
+    state = models.JSONField(blank=True, default=dict)
+    degraded = models.BooleanField(default=False)
+
+    unfolded_turns = models.PositiveIntegerField(default=0)
+    unfolded_tokens = models.PositiveIntegerField(default=0)
+    unfolded_line_tokens = models.PositiveIntegerField(default=0)
+    anchor_seq = models.PositiveIntegerField(default=0)
+    pin_tokens = models.PositiveIntegerField(default=0, db_default=0)
+
+    due = models.BooleanField(default=False)
+    requested = models.CharField(
+        max_length=16, choices=Requested.choices, blank=True, default=Requested.NOTHING
+    )
+    rebuild = models.JSONField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    delayed_until = models.DateTimeField(null=True, blank=True)
+    on_demand_at = models.DateTimeField(null=True, blank=True)
+    task_name = models.CharField(max_length=64, blank=True, default="", db_default="")
+    queued_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.JSONField(null=True, blank=True)
+    lease_owner = models.CharField(max_length=100, blank=True, default="")
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["next_attempt_at"],
+                name="brief_waiting",
+                condition=Q(due=True) | ~Q(requested="") | Q(degraded=True),
+            ),
+            models.Index(
+                fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)
+            ),
+            models.Index(fields=["queued_at"], name="brief_queued", condition=Q(queued_at__isnull=False)),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(head__lte=models.F("version")), name="brief_head_within_version"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"brief of {self.chat_id}"
+
+
+class Kind(models.TextChoices):
+    FOLD = "fold"
+    REBUILD = "rebuild"
+    RESTORE = "restore"
+    MANUAL = "manual"
+    RETRACT = "retract"
+
+
+class SummaryRevision(models.Model):
+    """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost.
+
+    `folded_tokens` are those of all turns up to `through_seq`, as they were said; None where nobody counted.
+    `parent` is the version whose state it goes on from: for a restored one, the version restored. `soft_faults` are
+    what is wanting in it, `is_wanting` if anything is; `drift` is how far a rebuild found the memory before it from
+    the originals. `forgotten_at`: when its texts were taken out, because a message that it had seen was edited or
+    forgotten; what it cost stays.
+    """
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
+    version = models.PositiveIntegerField()
+    parent = models.PositiveIntegerField(null=True, blank=True)
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    policy = models.CharField(max_length=32)
+    degraded = models.BooleanField(default=False)
+    global_summary = models.TextField(blank=True)
+    state = models.JSONField(default=dict)
+    from_seq = models.PositiveIntegerField()
+    through_seq = models.PositiveIntegerField()
+    seen_seq = models.PositiveIntegerField(default=0)
+    folded_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    turns = models.PositiveIntegerField()
+    tokens_before = models.PositiveIntegerField()
+    tokens_after = models.PositiveIntegerField()
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=16, decimal_places=9, null=True, blank=True)
+    model = models.CharField(max_length=128, blank=True)
+    prompt_hash = models.CharField(max_length=64, blank=True)
+    source_hash = models.CharField(max_length=64, blank=True)
+    duration_ms = models.PositiveIntegerField(default=0)
+    retained = models.JSONField(default=dict)
+    soft_faults = models.JSONField(blank=True, default=list)
+    is_wanting = models.BooleanField(default=False)
+    drift = models.JSONField(null=True, blank=True)
+    forgotten_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["-id"], name="revision_wanting", condition=Q(is_wanting=True)),
+            models.Index(fields=["chat", "seen_seq"], name="revision_chat_seen"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["chat", "version"], name="revision_chat_version"),
+            models.CheckConstraint(condition=Q(version__gte=1), name="revision_version_from_one"),
+            models.CheckConstraint(condition=Q(kind__in=Kind.values), name="revision_kind_known"),
+            models.CheckConstraint(
+                condition=Q(through_seq__gte=models.F("from_seq") - 1), name="revision_span_forward"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"revision {self.version}"
+
+
+class Card(models.TextChoices):
+    """What became of the memory card that a reply was asked for; "" where none was."""
+
+    NONE = ""
+    KEPT = "kept"
+    MISSING = "missing"
+    MALFORMED = "malformed"
+
+
+class ContextText(models.Model):
+    """A text that was part of a prompt and stands nowhere else (instructions, sources), stored once a chat by hash."""
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    sha256 = models.CharField(max_length=64)
+    text = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["chat", "sha256"], name="context_text_chat_hash")]
+
+    def __str__(self) -> str:
+        return self.sha256
+
+
+class ContextRecord(models.Model):
+    """What the model was sent for one reply, as a plan over stored texts; `prompt_hash` proves the rebuilt prompt.
+
+    `history_tokens` are those of the whole chat before the question, as it was said: what would have been sent without
+    memory (None where that is not known). `is_counted`: whether the reply is in the figures of its day.
+    """
+
+    reply = models.OneToOneField(
+        Message, on_delete=models.CASCADE, primary_key=True, related_name="context_record"
+    )
+    revision = models.PositiveIntegerField()
+    policy = models.CharField(max_length=32)
+    plan = models.JSONField()
+    sections = models.JSONField()
+    tokens = models.PositiveIntegerField()
+    budget = models.PositiveIntegerField()
+    unrepresented = models.PositiveIntegerField()
+    clipped = models.PositiveIntegerField()
+    dropped = models.PositiveIntegerField()
+    card = models.CharField(max_length=16, choices=Card.choices, blank=True, default="")
+    instructions_hash = models.CharField(max_length=64, blank=True)
+    turn_instructions_hash = models.CharField(max_length=64, blank=True)
+    sources_hash = models.CharField(max_length=64, blank=True)
+    prompt_hash = models.CharField(max_length=64)
+    history_tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    is_counted = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["reply"], name="context_not_counted", condition=Q(is_counted=False)),
+        ]
+
+    def __str__(self) -> str:
+        return f"context of {self.reply_id}"
+
+
+class Comparing(models.TextChoices):
+    """States of a comparison: the last two are final."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Comparison(models.Model):
+    """A stored chat played under several policies: who wanted it, how far it is, and what was measured.
+
+    Numbers alone, none of what was said. `budget` is None where the setting's was meant. `turns` were played, of the
+    chat's `of_turns`; `progress` tells by policy how many of them are done. `result` are the tables, None until done.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="comparisons", db_index=False)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    policies = models.JSONField()
+    budget = models.PositiveIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=16, choices=Comparing.choices, default=Comparing.WAITING)
+    turns = models.PositiveIntegerField(default=0)
+    of_turns = models.PositiveIntegerField(default=0)
+    progress = models.JSONField(blank=True, default=dict)
+    error = models.CharField(max_length=300, blank=True, default="")
+    result = models.JSONField(null=True, blank=True)
+    plot = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # who may see a chat and its memory may see this
+        indexes = [
+            models.Index(fields=["chat", "-id"], name="comparison_chat_newest"),
+            models.Index(fields=["state", "id"], name="comparison_by_state"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=Comparing.values), name="comparison_state_known"),
+            models.UniqueConstraint(
+                fields=["chat"],
+                condition=Q(state__in=[Comparing.WAITING, Comparing.RUNNING]),
+                name="comparison_one_at_a_time",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"comparison of {self.chat_id}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.state in (Comparing.DONE, Comparing.FAILED)
+
+
+class UsageDay(models.Model):
+    """What the replies of a UTC day by one model variant took, and what memory saved. Sums over all chats, no text.
+
+    `billed` replies are those whose usage the upstream told, `priced` those of them whose price is known; tokens and
+    `cost_usd` are theirs. `compared` are the replies that did not fail and whose chat's length is known:
+    `history_tokens` it had, `memory_tokens` were sent in its place, `saved_tokens` is the difference where memory was
+    shorter. `saved_usd` is that at the average price of the reply's own input tokens.
+    """
+
+    day = models.DateField()
+    model_variant = models.CharField(max_length=64)
+    replies = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
+    billed = models.PositiveBigIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    cached_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    priced = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+    compared = models.PositiveBigIntegerField(default=0)
+    history_tokens = models.PositiveBigIntegerField(default=0)
+    memory_tokens = models.PositiveBigIntegerField(default=0)
+    saved_tokens = models.PositiveBigIntegerField(default=0)
+    saved_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+
+    class Meta:
+        default_permissions = ()  # shown in the overview alone
+        permissions = [("view_cost", "Can see what chats cost")]
+        constraints = [models.UniqueConstraint(fields=["day", "model_variant"], name="usage_day_variant")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.model_variant}"
+
+
+class FoldDay(models.Model):
+    """What the summarizer did on a UTC day, by kind of work and policy. Sums over all chats, no text.
+
+    `folds` are the revisions that were published; cards that replies brought along are not among them. `share_sum` is
+    the sum of the shares of salient spans that each kept. `failures` are attempts that brought nothing.
+    """
+
+    day = models.DateField()
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    policy = models.CharField(max_length=32)
+    folds = models.PositiveBigIntegerField(default=0)
+    turns = models.PositiveBigIntegerField(default=0)
+    tokens_before = models.PositiveBigIntegerField(default=0)
+    tokens_after = models.PositiveBigIntegerField(default=0)
+    input_tokens = models.PositiveBigIntegerField(default=0)
+    output_tokens = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+    duration_ms = models.PositiveBigIntegerField(default=0)
+    share_sum = models.FloatField(default=0)
+    degraded = models.PositiveBigIntegerField(default=0)
+    failures = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()  # as above
+        constraints = [models.UniqueConstraint(fields=["day", "kind", "policy"], name="fold_day_kind_policy")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.kind} {self.policy}"

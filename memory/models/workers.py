@@ -1,0 +1,90 @@
+"""Rows that workers keep for themselves: their signs of life, which go with them, and the vectors that they make.
+
+Django finds them through `memory.models`, which everybody imports them from.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models.functions import Now
+
+from chatmemory.database.vector_field import VectorField
+from conversations.models import Chat
+
+
+class Watch(models.Model):
+    """What a watchdog knows of its cluster of workers. `name` is the watchdog's process.
+
+    Canaries are numbered: `done` is the highest that a worker process ran, `acknowledged` the highest whose result came
+    all the way. `alive_at`: when the cluster last showed that it works; `seen_at`: when the watchdog itself did.
+    """
+
+    name = models.CharField(max_length=100, primary_key=True)
+    done = models.PositiveIntegerField(default=0)
+    acknowledged = models.PositiveIntegerField(default=0)
+    alive_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()  # nobody is shown it
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class WorkerProcess(models.Model):
+    """A worker process of a watched cluster, by the name under which it holds leases; busy with a task, or idle."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    watch = models.ForeignKey(Watch, on_delete=models.CASCADE, related_name="processes")
+    pid = models.PositiveIntegerField()
+    busy_since = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # as above
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ChatEmbeddings(models.Model):
+    """How far the messages of a chat have vectors, of which model, and what they cost. Only where embeddings are on.
+
+    Messages up to `through_seq` have theirs. Work on it counts as an attempt before it begins, and is not to be tried
+    again before `next_attempt_at`: so two workers do not do the same, and an endpoint that fails is left alone.
+    `queued_at`: since when a task for it waits in the queue.
+    """
+
+    chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
+    model = models.CharField(max_length=128)
+    dimensions = models.PositiveIntegerField()
+    through_seq = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    tokens = models.PositiveBigIntegerField(default=0)
+    cost_usd = models.DecimalField(max_digits=16, decimal_places=9, default=0)
+    queued_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()  # nobody is shown it
+
+    def __str__(self) -> str:
+        return f"embeddings of {self.chat_id}"
+
+
+class MessageEmbedding(models.Model):
+    """The vector of a message, by its seq: little-endian 32-bit floats of length one.
+
+    Of the model that the chat's `ChatEmbeddings` names. It is made of what was said, and goes with that.
+    """
+
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.PositiveIntegerField()
+    vector = VectorField()
+
+    class Meta:
+        default_permissions = ()  # as above
+        constraints = [models.UniqueConstraint(fields=["chat", "seq"], name="embedding_chat_seq")]
+
+    def __str__(self) -> str:
+        return f"embedding {self.seq} of {self.chat_id}"

@@ -1,0 +1,1 @@
+"""What holds in a chat until it is taken back."""

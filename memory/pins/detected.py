@@ -1,0 +1,232 @@
+"""Pins that are found by rule: stored with their turn, replaced, taken back, and gone with their message.
+
+What a person pinned only a person removes (`memory.pins.manual`). Every write here holds the chat's lock. What a
+sentence states, and what replaces what, pure modules decide.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.utils import timezone
+
+from chatmemory.database.compiled import Select
+from conversations.interchange.values import ImportedPin
+from conversations.models import Message, Role, Status
+from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
+from memory.pins.contradictions import Stated, replaces, taken_back
+from memory.pins.detect import Kind, Statement
+from memory.pins.screen import clipped, to_pin
+from memory.pins.section import PinText, head_cost, pin_cost
+
+logger = logging.getLogger(__name__)
+
+_HOLDING = Select(
+    lambda chat: (
+        Pin.objects.filter(chat=chat, ended_at__isnull=True)
+        .order_by("-seq", "-start", "-pk")
+        .values_list("pk", "text")
+    ),
+    UUID,
+)
+
+
+def holding(chat_id: UUID) -> list[PinText]:
+    """The pins of a chat that hold, the newest first."""
+    return [PinText(str(pk), text) for pk, text in _HOLDING.rows(chat_id)]
+
+
+def texts_of(chat_id: UUID, ids: Iterable[str]) -> dict[str, str]:
+    """The texts of pins by their ids, also of those that hold no more."""
+    wanted = list(ids)
+    rows = Pin.objects.filter(chat_id=chat_id, pk__in=wanted) if wanted else Pin.objects.none()
+    return {str(pk): text for pk, text in rows.values_list("pk", "text")}
+
+
+def find(question: Message) -> None:
+    """Pin what a user's message states. Once: another answer to it finds nothing new. In the turn's transaction."""
+    stated = to_pin(question.content)
+    if not stated or Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
+        return
+    board = _Board(question.chat_id)
+    board.state(question, stated)
+    board.save()
+
+
+def message_changed(message: Message) -> None:
+    """Let no pin stand that was made of what `message` said before; what it had replaced or taken back holds again.
+
+    Runs in the transaction that edits or deletes it.
+    """
+    of_it = Pin.objects.filter(message=message)
+    was_ended = list(Pin.objects.filter(ended_by=message).exclude(message=message))
+    if not (was_ended or of_it.exists() or message.role == Role.USER):
+        return
+    of_it.exclude(by__in=PEOPLE).delete()
+    is_gone = message.status == Status.DELETED
+    if is_gone:
+        of_it.delete()
+    else:
+        of_it.update(text=clipped(message.content, MAX_CHARS))
+    board = _Board(message.chat_id)
+    for pin in sorted(was_ended, key=lambda one: one.place):
+        pin.ended_at, pin.ended_by_id = None, None
+        board.place(pin)
+    if not is_gone and message.role == Role.USER:
+        board.state(message, to_pin(message.content))
+    board.save()
+
+
+def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[Statement]]]:
+    """What the user's messages of an imported chat state. Costs time, and no database."""
+    said = (one for one in messages if one.role == Role.USER)
+    return [(one, stated) for one in said if (stated := to_pin(one.content))]
+
+
+def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
+    """Pin what the messages of a chat state that is being imported, as if they had been said one by one."""
+    board = _Board(chat_id)
+    for message, found in stated:
+        board.state(message, found)
+    board.save()
+
+
+def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
+    """Store the pins that an export had, by its messages in order."""
+    now = timezone.now()
+    Pin.objects.bulk_create(
+        Pin(
+            chat_id=chat_id,
+            text=clipped(pin.text, MAX_CHARS),
+            kind=pin.kind,
+            by=pin.by,
+            message=_at(messages, pin.message),
+            seq=min(pin.seq, len(messages)),
+            start=pin.start,
+            created_at=pin.created_at or now,
+            ended_at=pin.ended_at or (now if pin.ended_by is not None else None),
+            ended_by=_at(messages, pin.ended_by),
+        )
+        for pin in pins
+    )
+    recount(chat_id)
+
+
+def _at(messages: Sequence[Message], index: int | None) -> Message | None:
+    return None if index is None else messages[index]
+
+
+def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
+    """All pins of a chat, the oldest first, but what messages after `last_seq` brought about."""
+    rows = Pin.objects.filter(chat_id=chat_id, seq__lte=last_seq).select_related("message", "ended_by")
+    return tuple(_exported(pin, last_seq) for pin in rows.order_by("seq", "start", "pk"))
+
+
+def _exported(pin: Pin, last_seq: int) -> ImportedPin:
+    ended_by = pin.ended_by if pin.ended_by and pin.ended_by.seq <= last_seq else None
+    return ImportedPin(
+        text=pin.text,
+        kind=pin.kind,
+        by=pin.by,
+        message=pin.message.seq - 1 if pin.message else None,
+        seq=pin.seq,
+        start=pin.start,
+        created_at=pin.created_at,
+        ended_at=pin.ended_at if ended_by or pin.ended_by is None else None,
+        ended_by=ended_by.seq - 1 if ended_by else None,
+    )
+
+
+def recount(chat_id: UUID) -> None:
+    """Keep what the pins that hold cost, where the rest of memory finds it."""
+    costs = [pin_cost(pin.text) for pin in holding(chat_id)]
+    tokens = head_cost() + sum(costs) if costs else 0
+    ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
+
+
+class _Board:
+    """The pins of a chat that hold, while messages state something."""
+
+    def __init__(self, chat_id: UUID) -> None:
+        self._chat_id = chat_id
+        self._there = sorted(
+            Pin.objects.filter(chat_id=chat_id, ended_at__isnull=True), key=lambda one: one.place
+        )
+        self._new: list[Pin] = []
+        self._changed: dict[UUID, Pin] = {}
+
+    def state(self, message: Message, stated: Iterable[Statement]) -> None:
+        """Pin what `message` states, and end what it replaces or takes back."""
+        for one in stated:
+            if one.kind is Kind.TAKE_BACK and (self._take_back(message, one) or not one.stands_alone):
+                continue
+            if not any(other.text == one.text for other in self._there if other.by in PEOPLE):
+                pin = self._pin(message, one)
+                self._new.append(pin)
+                self.place(pin, now=message.created_at)
+
+    def _pin(self, message: Message, one: Statement) -> Pin:
+        kind = PinKind.INSTRUCTION if one.kind is Kind.TAKE_BACK else PinKind(one.kind.value)
+        return Pin(
+            chat_id=self._chat_id,
+            text=one.text,
+            kind=kind,
+            by=PinnedBy.RULE,
+            message=message,
+            seq=message.seq,
+            start=one.start,
+            created_at=message.created_at,
+        )
+
+    def place(self, pin: Pin, now: datetime | None = None) -> None:
+        """Let `pin` hold, unless something later replaced it; what it replaces ends."""
+        now = now or timezone.now()
+        found = [other for other in self._there if other.by not in PEOPLE]
+        if pin not in self._new:
+            self._changed[pin.pk] = pin
+        for other in found:
+            if other.place < pin.place and replaces(_stated(pin), _stated(other)):
+                self._end(other, pin.message, now)
+        later = next((o for o in found if o.place > pin.place and replaces(_stated(o), _stated(pin))), None)
+        if later is not None:
+            pin.ended_at, pin.ended_by = now, later.message
+            return
+        self._there = sorted([*self._there, pin], key=lambda one: one.place)
+        self._make_room(now)
+
+    def _take_back(self, message: Message, one: Statement) -> bool:
+        at = (message.seq, one.start)
+        found = [p for p in self._there if p.by not in PEOPLE and (p.seq, p.start) < at]
+        gone = [found[index] for index in taken_back(one.about, [_stated(pin) for pin in found])]
+        for pin in gone:
+            self._end(pin, message, message.created_at)
+        return bool(gone)
+
+    def _make_room(self, now: datetime) -> None:
+        """At most so many hold: the oldest that was found gives way, never one that somebody pinned."""
+        if len(self._there) > MOST_PINS:
+            oldest = next((one for one in self._there if one.by not in PEOPLE), None)
+            if oldest is not None:
+                self._end(oldest, self._there[-1].message, now)
+
+    def _end(self, pin: Pin, by: Message | None, now: datetime) -> None:
+        pin.ended_at, pin.ended_by = now, by
+        self._there = [one for one in self._there if one is not pin]
+        if pin not in self._new:
+            self._changed[pin.pk] = pin
+
+    def save(self) -> None:
+        """Write what is new and what has changed."""
+        Pin.objects.bulk_create(self._new)
+        for pin in self._changed.values():
+            pin.save(update_fields=["ended_at", "ended_by"])
+        recount(self._chat_id)
+        if self._new:
+            logger.info("pins found", extra={"chat": str(self._chat_id), "pins": len(self._new)})
+
+
+def _stated(pin: Pin) -> Stated:
+    return Stated(Kind(pin.kind), pin.text)

@@ -1,0 +1,86 @@
+"""Pins that people make and remove: the owner of a chat, and staff."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from chatmemory.errors import Conflict, NotFound
+from conversations.models import Chat, Message, Status
+from conversations.replies.begin import get_chat, get_message, require_idle
+from memory.briefs import new_brief
+from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinnedBy
+from memory.pins.detected import recount
+from memory.pins.screen import clipped
+
+logger = logging.getLogger(__name__)
+
+
+def pin(
+    user: User, chat_id: UUID, *, text: str | None = None, message_id: UUID | None = None
+) -> tuple[Pin, bool]:
+    """Pin a text, or what a message of the user's chat says; and whether it is new: the same is pinned once.
+
+    Raises NotFound; ChatBusy for a reply being written; Conflict for a message that says nothing, or one pin too many.
+    """
+    with transaction.atomic():
+        chat = get_chat(user, chat_id, lock=True)
+        message = None if message_id is None else _message(chat, message_id)
+        said = clipped(message.content if message else text or "", MAX_CHARS)
+        by_people = Pin.objects.filter(chat=chat, by__in=PEOPLE, ended_at__isnull=True)
+        known = by_people.filter(message=message, text=said).first()
+        if known is not None:
+            return known, False
+        if by_people.count() >= MOST_PINS:
+            raise Conflict(f"This chat has {MOST_PINS} pins. Remove one first.")
+        made = Pin.objects.create(
+            chat=chat,
+            text=said,
+            by=PinnedBy.USER,
+            pinned_by=user,
+            message=message,
+            seq=chat.last_seq,
+            created_at=timezone.now(),
+        )
+        ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))
+        recount(chat.pk)
+    logger.info("pin made", extra={"chat": str(chat.pk), "pin": str(made.pk)})
+    return made, True
+
+
+def _message(chat: Chat, message_id: UUID) -> Message:
+    """A message that can be pinned."""
+    found = get_message(chat, message_id)
+    if not isinstance(found, Message):
+        require_idle(chat)
+        found = get_message(chat, message_id)
+    assert isinstance(found, Message)  # the chat is idle
+    if found.status == Status.DELETED:
+        raise Conflict("There is nothing to pin: this message was deleted.")
+    if not found.content.strip():
+        raise Conflict("There is nothing to pin: this message has no text.")
+    return found
+
+
+def unpin(chat: Chat, pin_id: UUID) -> None:
+    """Take a pin out of all prompts to come. What was removed before stays so. Raises NotFound.
+
+    A text that stands in the pin alone goes for good; that of a message stays with it, so that prompts that had the pin
+    can still be shown as they were sent.
+    """
+    with transaction.atomic():
+        Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        found = Pin.objects.filter(chat=chat, pk=pin_id).first()
+        if found is None:
+            raise NotFound("There is no such pin in this chat.")
+        if found.message_id is None:
+            found.delete()
+        elif found.ended_at is None:
+            found.ended_at = timezone.now()
+            found.save(update_fields=["ended_at"])
+        recount(chat.pk)
+    logger.info("pin removed", extra={"chat": str(chat.pk), "pin": str(pin_id)})

@@ -1,0 +1,1 @@
+"""How people state instructions and preferences, by language. Data alone."""

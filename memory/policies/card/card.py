@@ -1,0 +1,231 @@
+"""A memory card (seed 002): what a chat is about, in six short fields; how one card updates another and stays small.
+
+Pure values. Where a card comes from (a reply, a call of a tool, a summarizer) is not known here, nor how it is stored
+beyond its JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from chatmemory.text.tokens import clip_end, count_tokens
+from memory.policies.answers import object_in, without_unseen
+from memory.policies.numbers import Numbers, switch, whole, word
+from memory.policies.protocol import JSON, Refusal
+
+WIRE: Final = {
+    "goal": "g",
+    "constraints": "c",
+    "decisions": "d",
+    "open_q": "oq",
+    "techniques": "t",
+    "lesson_context": "lc",
+}
+"""The fields, and the short keys in which prompts carry them (seed 002, toWire)."""
+
+TEXTS: Final = ("goal", "lesson_context")
+LISTS: Final = ("constraints", "decisions", "open_q", "techniques")
+
+MOST_STEPS = 100
+"""Things dropped from one card before it is given up (seed 002: guard)."""
+
+TEXT_CHARS = 4000
+"""Of one text of an answer, what is looked at: far more than any card has room for."""
+
+Told: TypeAlias = "dict[str, str | tuple[str, ...]]"
+"""The fields that an answer names. One that it does not name stays as it was."""
+
+Unsaid: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
+"""Finds those of some texts that are not to be remembered, because nobody said them."""
+
+
+@dataclass(frozen=True)
+class CardNumbers(Numbers):
+    """Settings `MEMORY_CARD_…` and options of a chat. The defaults are seed 002's, in tokens instead of characters."""
+
+    in_reply: bool = switch(True)
+    """Replies carry their card; off: only the summarizer makes one, when lines run out of room."""
+    as_tool: bool = switch(False)
+    """The card comes as the call of a function instead of a block in the text."""
+    reply_tokens: int = whole(120, at_least=40, at_most=10_000)
+    token_budget: int = whole(200, at_least=60, at_most=100_000)
+    goal_tokens: int = whole(40, at_least=5, at_most=10_000)
+    goal_floor_tokens: int = whole(20, at_least=1, at_most=10_000)
+    lesson_context_tokens: int = whole(30, at_least=1, at_most=10_000)
+    max_decisions: int = whole(5, at_most=1000)
+    max_open_q: int = whole(4, at_most=1000)
+    max_constraints: int = whole(3, at_most=1000)
+    max_techniques: int = whole(6, at_most=1000)
+    techniques_floor: int = whole(3, at_most=1000)
+    window_turns: int = whole(1, at_least=1, at_most=50)
+    recall: str = word("off", "auto", "always")
+    """When earlier turns are searched: seed 002 promises prompts of about 300 tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The six fields; lists are oldest first."""
+
+    goal: str = ""
+    constraints: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    open_q: tuple[str, ...] = ()
+    techniques: tuple[str, ...] = ()
+    lesson_context: str = ""
+
+    def wire(self) -> str:
+        """The card as prompts carry it: one line of compact JSON under short keys."""
+        return _compact({short: getattr(self, name) for name, short in WIRE.items()})
+
+    def to_json(self) -> dict[str, JSON]:
+        """The card under its long keys, for storage and for a summarizer."""
+        return {name: list(told) if isinstance(told, tuple) else told for name, told in asdict(self).items()}
+
+
+def nothing_unsaid(texts: Collection[str]) -> Collection[str]:
+    """None of them."""
+    return ()
+
+
+LAST_RESORT: Final = Card(goal="Conversation")
+"""What is left of a card that nothing makes small enough (seed 002: the nuclear option)."""
+
+
+def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothing_unsaid) -> Told:
+    """The card in an answer, cut to `most` tokens, without what `unsaid` finds among its texts.
+
+    Raises `Refusal` if there is no JSON object, none of its fields is of the right type, nothing is left, or it cannot
+    be cut.
+    """
+    told = told_in(object_in(text))
+    if not told:
+        raise Refusal("wrong_shape")
+    gone = unsaid(items_of(told))
+    kept = _without(told, gone) if gone else told
+    if not kept:
+        raise Refusal("unsaid")
+    return _cut(kept, numbers, most)
+
+
+def items_of(told: Told) -> list[str]:
+    """Every text of the fields that an answer names."""
+    return [item for value in told.values() for item in ((value,) if isinstance(value, str) else value)]
+
+
+def _without(told: Told, gone: Collection[str]) -> Told:
+    """`told` without these texts. A field of which nothing is left stays as it was before."""
+    left: Told = {}
+    for name, value in told.items():
+        if isinstance(value, str):
+            if value not in gone:
+                left[name] = value
+        elif items := tuple(item for item in value if item not in gone):
+            left[name] = items
+        elif not value:
+            left[name] = value
+    return left
+
+
+def is_card(text: str) -> bool:
+    """Whether `text` holds a card at all."""
+    try:
+        return bool(told_in(object_in(text)))
+    except Refusal:
+        return False
+
+
+def one_line(text: str) -> str:
+    """The beginning of `text` on one line, without what no reader sees."""
+    return " ".join(filter(None, map(without_unseen, text[:TEXT_CHARS].split())))
+
+
+def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) -> Told:
+    """The fields of `found` that are of the right type, under long keys or short ones, cleaned; others are ignored."""
+    named = {name: found.get(name, found.get(short)) for name, short in WIRE.items()}
+    told: Told = {name: clean(named[name]) for name in TEXTS if isinstance(named[name], str)}
+    for name in LISTS:
+        if isinstance(values := named[name], list):
+            items = tuple(item for one in values if isinstance(one, str) and (item := clean(one)))
+            if items or not values:
+                told[name] = items
+    return told
+
+
+def stored_card(stored: Mapping[str, Any]) -> Card:
+    """The card of any stored state at all; what is not of the right type counts as empty."""
+    told: dict[str, Any] = told_in(stored)
+    return Card(**told)
+
+
+def updated(old: Card, told: Told, numbers: CardNumbers) -> Card:
+    """`{...old, ...told}`: fields replaced, never appended to; within the caps of the fields and of the whole."""
+    changed: dict[str, Any] = told
+    return fitted(capped(replace(old, **changed), numbers), numbers) or LAST_RESORT
+
+
+def capped(card: Card, numbers: CardNumbers) -> Card:
+    """`card` within the caps of its fields: the last items of each list, the beginning of each text."""
+    return Card(
+        goal=clip_end(card.goal, numbers.goal_tokens),
+        constraints=_last(card.constraints, numbers.max_constraints),
+        decisions=_last(card.decisions, numbers.max_decisions),
+        open_q=_last(card.open_q, numbers.max_open_q),
+        techniques=_last(card.techniques, numbers.max_techniques),
+        lesson_context=clip_end(card.lesson_context, numbers.lesson_context_tokens),
+    )
+
+
+def fitted(card: Card, numbers: CardNumbers) -> Card | None:
+    """`card` within the token budget in wire form; None if the drop order comes to its end before."""
+    return _dropped(card, numbers, numbers.token_budget, Card.wire)
+
+
+def _cut(told: Told, numbers: CardNumbers, most: int) -> Told:
+    """What an answer tells, within `most` tokens of JSON. Raises `Refusal` where dropping does not help."""
+    fields: dict[str, Any] = told
+
+    def text_of(card: Card) -> str:
+        return _compact({name: getattr(card, name) for name in told})
+
+    small = _dropped(capped(Card(**fields), numbers), numbers, most, text_of)
+    if small is None:
+        raise Refusal("wrong_shape")
+    return {name: getattr(small, name) for name in told}
+
+
+def _dropped(card: Card, numbers: CardNumbers, most: int, text_of: Callable[[Card], str]) -> Card | None:
+    """`card` with as much dropped, in the seed's order, as it takes to be at most `most` tokens; None if that fails."""
+    for _ in range(MOST_STEPS):
+        if count_tokens(text_of(card)) <= most:
+            return card
+        smaller = _drop_one(card, numbers)
+        if smaller == card:
+            return None
+        card = smaller
+    return card if count_tokens(text_of(card)) <= most else None
+
+
+def _drop_one(card: Card, numbers: CardNumbers) -> Card:
+    """The next thing to go: the oldest question, constraint, decision, technique above the floor, the goal's end."""
+    for name, floor in (
+        ("open_q", 0),
+        ("constraints", 0),
+        ("decisions", 0),
+        ("techniques", numbers.techniques_floor),
+    ):
+        items: tuple[str, ...] = getattr(card, name)
+        if len(items) > floor:
+            fewer: dict[str, Any] = {name: items[1:]}
+            return replace(card, **fewer)
+    return replace(card, goal=clip_end(card.goal, numbers.goal_floor_tokens))
+
+
+def _last(items: tuple[str, ...], most: int) -> tuple[str, ...]:
+    return items[-most:] if most else ()
+
+
+def _compact(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))

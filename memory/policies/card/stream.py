@@ -1,0 +1,114 @@
+"""The text of a reply as its reader sees it: without the memory card, wherever the stream is cut (seed 002).
+
+A push filter. It holds back only what may be the beginning of a block, and of a block no more than one may have; so
+it needs little room, and what is seen does not depend on the cuts. What becomes of the card is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from memory.policies.card.card import is_card
+
+CARD_OPEN: Final = "<MEMORY_CARD>"
+CARD_CLOSE: Final = "</MEMORY_CARD>"
+"""Around a card; in a reply, in any case of letters."""
+
+BLOCK_CHARS: Final = 16_384
+"""A longer block is no card; it is taken out to its end all the same."""
+
+SPACE_CHARS: Final = 64
+"""Of the whitespace before a block, what goes with it."""
+
+_OPEN = re.compile(re.escape(CARD_OPEN), re.IGNORECASE | re.ASCII)
+_CLOSE = re.compile(re.escape(CARD_CLOSE), re.IGNORECASE | re.ASCII)
+
+
+class CardStream:
+    """`feed` it text and show what it returns; `finish` returns the rest and the card."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """Outside of a block, what may be the beginning of one; inside, the block so far."""
+        self._is_inside = False
+        self._is_overlong = False
+        self._searched = 0
+        """Characters of the block in which its end does not begin."""
+        self._card: str | None = None
+        self._is_good = False
+
+    def feed(self, text: str) -> str:
+        """What is to be seen of the reply now; may be empty."""
+        if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
+            return text
+        self._held += text
+        seen: list[str] = []
+        while self._leave() if self._is_inside else self._enter(seen):
+            pass
+        return "".join(seen)
+
+    def finish(self, *, cut_off: bool) -> tuple[str, str | None]:
+        """The rest of what is to be seen, and the card: the last block that holds one, else the tag of a bad block.
+
+        None: there was no block. One without its end holds no card. Of a reply that was `cut_off`, what looks like the
+        beginning of a block is one.
+        """
+        if self._is_inside:
+            self._note("")
+            return "", self._card
+        start, tag = _edge(self._held)
+        is_begun = cut_off and len(self._held) - tag > 1
+        return self._held[:start] if is_begun else self._held, self._card
+
+    def _enter(self, seen: list[str]) -> bool:
+        """Show what stands before the next block. True if one begins."""
+        found = _OPEN.search(self._held)
+        if found is None:
+            start, _ = _edge(self._held)
+            seen.append(self._held[:start])
+            self._held = self._held[start:]
+            return False
+        seen.append(self._held[: _without_space(self._held, found.start())])
+        self._held = self._held[found.end() :]
+        self._is_inside, self._is_overlong, self._searched = True, False, 0
+        return True
+
+    def _leave(self) -> bool:
+        """Take the block if it has come to its end. True if it has."""
+        found = _CLOSE.search(self._held, self._searched)
+        if found is None:
+            self._searched = max(0, len(self._held) - len(CARD_CLOSE) + 1)
+            if self._searched > BLOCK_CHARS:
+                self._held = self._held[self._searched :]
+                self._searched, self._is_overlong = 0, True
+            return False
+        is_overlong = self._is_overlong or found.start() > BLOCK_CHARS
+        self._note("" if is_overlong else self._held[: found.start()])
+        self._held, self._is_inside = self._held[found.end() :], False
+        return True
+
+    def _note(self, block: str) -> None:
+        """Keep the block's text if it holds a card; if none did so far, that there was a block."""
+        if is_card(block):
+            self._card, self._is_good = block, True
+        elif not self._is_good:
+            self._card = CARD_OPEN
+
+
+def _edge(text: str) -> tuple[int, int]:
+    """Where the end of `text` begins that may belong to a block: with its whitespace, and the tag alone."""
+    tag = len(text)
+    for length in range(min(len(text), len(CARD_OPEN) - 1), 0, -1):
+        if text[-length:].upper() == CARD_OPEN[:length]:
+            tag = len(text) - length
+            break
+    return _without_space(text, tag), tag
+
+
+def _without_space(text: str, end: int) -> int:
+    """Where the whitespace before `end` begins, no further back than it may belong to a block."""
+    start = end
+    while start > max(0, end - SPACE_CHARS) and text[start - 1].isspace():
+        start -= 1
+    return start

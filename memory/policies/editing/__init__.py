@@ -1,0 +1,1 @@
+"""Editing the state of each policy by hand."""

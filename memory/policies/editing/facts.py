@@ -1,0 +1,107 @@
+"""The two layers of `hierarchical` as fields to edit by hand: facts by category, and the narrative, a piece to a line.
+
+Facts keep the order in which they were last said, whatever field they stand in; new ones come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from chatmemory.text.markers import quote_markers
+from memory.limits import MemoryLimits
+from memory.policies.editing.fields import MANY_ROWS, BadEdit, Part, lines_of, pair_in, require_within
+from memory.policies.hierarchical.facts import (
+    CATEGORIES,
+    KEY_CHARS,
+    VALUE_TOKENS,
+    Fact,
+    facts_json,
+    facts_text,
+    stored_facts,
+    told_in,
+)
+from memory.policies.hierarchical.policy import HierarchicalNumbers, Piece, stored_pieces
+from memory.policies.numbers import numbers_in
+from memory.policies.protocol import JSON, State
+
+
+class FactsInHand:
+    """Facts and narrative."""
+
+    labels: ClassVar[dict[str, str]] = {
+        "ENTITY": "Who and what",
+        "DECISION": "Decisions",
+        "CONDITION": "Limits and preferences",
+        "STATE": "How far things have come",
+        "NUMERIC": "Amounts, dates and times",
+        "GENERAL": "Anything else",
+    }
+
+    def parts(self, state: State) -> list[Part]:
+        """The narrative, and a field for each category."""
+        facts = stored_facts(state.data.get("facts"))
+        pieces = "\n".join(piece.text for piece in stored_pieces(state))
+        fields = [Part("narrative", "Narrative", pieces, "A stretch of the chat to a line.", MANY_ROWS)]
+        for category in CATEGORIES:
+            held = "\n".join(_line(fact) for fact in facts if fact.category == category)
+            fields.append(
+                Part(category, self.labels[category], held, "A name, a colon and a value to a line.")
+            )
+        return fields
+
+    def state(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """The state that the fields say. Raises `BadEdit`."""
+        numbers = numbers_in(limits, "hierarchical", HierarchicalNumbers)
+        facts = _facts(stored_facts(before.data.get("facts")), texts)
+        pieces = _pieces(stored_pieces(before), texts["narrative"])
+        narrative = "\n".join(piece.text for piece in pieces)
+        require_within(facts_text(facts), numbers.facts_tokens, "All facts together, as a model reads them,")
+        require_within(narrative, numbers.narrative_tokens, "The narrative", "narrative")
+        stored: list[JSON] = [
+            {"from_seq": piece.from_seq, "through_seq": piece.through_seq, "text": piece.text}
+            for piece in pieces
+        ]
+        return State(narrative, {"facts": facts_json(facts), "pieces": stored})
+
+
+def _line(fact: Fact) -> str:
+    return f"{fact.key}: {fact.value}"
+
+
+def _facts(known: list[Fact], texts: Mapping[str, str]) -> list[Fact]:
+    by_name: dict[str, Fact] = {}
+    for category in CATEGORIES:
+        shown = {_line(fact): fact for fact in known if fact.category == category}
+        for number, line in lines_of(texts[category]):
+            fact = shown.get(line) or _fact(category, line, number)
+            if fact.name in by_name:
+                raise BadEdit(f"Line {number} has a name that another fact has, too.", category)
+            by_name[fact.name] = fact
+    places = {fact.name: place for place, fact in enumerate(known)}
+    return sorted(by_name.values(), key=lambda fact: places.get(fact.name, len(places)))
+
+
+def _fact(category: str, line: str, number: int) -> Fact:
+    key, value = pair_in(line, number, category)
+    if len(key) > KEY_CHARS:
+        raise BadEdit(
+            f"The name in line {number} has {len(key)} characters, and may have {KEY_CHARS}.", category
+        )
+    require_within(value, VALUE_TOKENS, f"The value in line {number}", category)
+    told = told_in([{"key": key, "value": value, "category": category}], None)
+    if not told.facts:
+        raise BadEdit(f"The name in line {number} has neither letters nor digits.", category)
+    return told.facts[0]
+
+
+def _pieces(known: list[Piece], text: str) -> list[Piece]:
+    """The lines as pieces. What was not touched keeps its span, and so does a line that stands in its old place."""
+    lines = [quote_markers(line) for _, line in lines_of(text)]
+    spans = {piece.text: (piece.from_seq, piece.through_seq) for piece in known}
+    in_place = len(lines) == len(known)
+    pieces: list[Piece] = []
+    for at, line in enumerate(lines):
+        beside = (known[at].from_seq, known[at].through_seq) if in_place else (0, 0)
+        pieces.append(Piece(*spans.get(line, beside), line))
+    return pieces

@@ -1,0 +1,114 @@
+"""The important data of `progressive` as fields to edit by hand: a kind to a field, an item to a line.
+
+A line that nobody touched keeps what it stands for, also where a line alone could not tell it (a value in parts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from memory.limits import MemoryLimits
+from memory.policies.editing.fields import BadEdit, Part, lines_of, pair_in, require_few, require_within
+from memory.policies.numbers import numbers_in
+from memory.policies.progressive.important_data import (
+    KINDS,
+    MOST_ITEMS,
+    PAIRS,
+    ImportantData,
+    Value,
+    ordered,
+    rendered,
+)
+from memory.policies.progressive.important_data_json import KEY_TOKENS, LINK_TOKENS, TEXT_TOKENS, read
+from memory.policies.progressive.policy import ProgressiveNumbers
+from memory.policies.protocol import JSON, State
+
+PAIR_HELP = "A name, a colon and a value to a line."
+ITEM_HELP = "One to a line."
+
+
+class DataInHand:
+    """The seven kinds."""
+
+    labels: ClassVar[dict[str, str]] = {
+        "user_preferences": "Preferences of the user",
+        "key_decisions": "Decisions",
+        "important_facts": "Facts",
+        "source_urls": "Links",
+        "document_structure": "Structure of the document",
+        "entities": "People, places and things",
+        "custom_fields": "Other fields",
+    }
+
+    def parts(self, state: State) -> list[Part]:
+        """A field for each kind."""
+        data = _data_of(state)
+        return [
+            Part(
+                kind,
+                self.labels[kind],
+                "\n".join(_shown(data, kind)),
+                PAIR_HELP if kind in PAIRS else ITEM_HELP,
+            )
+            for kind in KINDS
+        ]
+
+    def stored(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> dict[str, JSON]:
+        """The data that the fields say, as a state stores them. Raises `BadEdit`."""
+        known = _data_of(before)
+        pairs = {kind: _pairs(known, kind, texts[kind]) for kind in PAIRS}
+        lists = {kind: _items(known, kind, texts[kind]) for kind in KINDS if kind not in PAIRS}
+        data = ImportantData(pairs, lists)
+        cap = numbers_in(limits, "progressive", ProgressiveNumbers).data_tokens
+        require_within(rendered(data), cap, "Everything but the narrative, as a model reads it,")
+        return {"important_data": data.to_json(), "key_order": data.key_order()}
+
+
+def _data_of(state: State) -> ImportantData:
+    return ordered(read(state.data.get("important_data")), state.data.get("key_order"))
+
+
+def _shown(data: ImportantData, kind: str) -> Mapping[str, tuple[str, Value]]:
+    """The lines of a kind, and the name and value, or the item, that each stands for."""
+    if kind not in PAIRS:
+        return {item: (item, "") for item in data.lists.get(kind, ())}
+    found = data.pairs.get(kind, {})
+    return {
+        f"{key}: {', '.join(value) if isinstance(value, list) else value}": (key, value)
+        for key, value in found.items()
+    }
+
+
+def _pairs(known: ImportantData, kind: str, text: str) -> dict[str, Value]:
+    shown, result = _shown(known, kind), dict[str, Value]()
+    for number, line in lines_of(text):
+        key, value = shown[line] if line in shown else _pair(kind, line, number)
+        if key.casefold() in {one.casefold() for one in result}:
+            raise BadEdit(f"Line {number} has a name that another line has, too.", kind)
+        result[key] = value
+    require_few(len(result), MOST_ITEMS, kind)
+    return result
+
+
+def _pair(kind: str, line: str, number: int) -> tuple[str, Value]:
+    key, value = pair_in(line, number, kind)
+    require_within(key, KEY_TOKENS, f"The name in line {number}", kind)
+    require_within(value, TEXT_TOKENS, f"The value in line {number}", kind)
+    return key, value
+
+
+def _items(known: ImportantData, kind: str, text: str) -> list[str]:
+    shown = _shown(known, kind)
+    items = [line if line in shown else _item(kind, line, number) for number, line in lines_of(text)]
+    require_few(len(items), MOST_ITEMS, kind)
+    return list(dict.fromkeys(items))
+
+
+def _item(kind: str, line: str, number: int) -> str:
+    is_link = kind == "source_urls"
+    require_within(line, LINK_TOKENS if is_link else TEXT_TOKENS, f"Line {number}", kind)
+    found = read({kind: [line]}).lists[kind]
+    if len(found) != 1:
+        raise BadEdit(f"Line {number} is not one link.", kind)
+    return found[0]

@@ -1,0 +1,193 @@
+"""Important data in the seven kinds of seed 001: merged without duplicates, kept within their tokens, as JSON.
+
+Three kinds are pairs of a key and a value, four are lists. A value is a text or a list of texts, each of one line. How
+data are read from what a model or a store holds is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
+
+from chatmemory.text.links import links_in
+from chatmemory.text.tokens import count_tokens
+from memory.policies.protocol import JSON
+
+Value: TypeAlias = "str | list[str]"
+
+PAIRS = ("user_preferences", "document_structure", "custom_fields")
+LISTS = ("key_decisions", "important_facts", "source_urls", "entities")
+KINDS = (
+    "user_preferences",
+    "key_decisions",
+    "important_facts",
+    "source_urls",
+    "document_structure",
+    "entities",
+    "custom_fields",
+)
+"""In the seed's order, which is that of the prompt."""
+
+GIVES_WAY = (
+    "custom_fields",
+    "entities",
+    "important_facts",
+    "document_structure",
+    "key_decisions",
+    "source_urls",
+    "user_preferences",
+)
+"""What is dropped first. Fields that nobody defined and bare names say the least alone. Facts are in the summary, too.
+What was settled can seldom be told from anything else, a link cannot be guessed at all, and a preference that was lost
+would have to be asked for again."""
+
+MOST_ITEMS, MOST_PARTS = 100, 20
+"""Items of one kind, and parts of a value that is a list."""
+
+ITEM_OVERHEAD = 4
+"""Tokens for the comma, the line break and the indent of an item, at most."""
+STOPS = ".,;:!?"
+"""Left out of account at the end of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportantData:
+    """The seven kinds, each with what it holds in order of first appearance. Kinds that hold nothing may be missing."""
+
+    pairs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JSON]:
+        """All seven kinds, as they are stored."""
+        return {kind: self._of(kind) for kind in KINDS}
+
+    def key_order(self) -> dict[str, JSON]:
+        """The keys of each kind of pairs in their order, which not every store of JSON keeps."""
+        return {kind: list(found) for kind, found in self.pairs.items() if found}
+
+    def _of(self, kind: str) -> JSON:
+        if kind in PAIRS:
+            return {key: _json(value) for key, value in self.pairs.get(kind, {}).items()}
+        return list(self.lists.get(kind, ()))
+
+
+def merged(old: ImportantData, new: ImportantData) -> ImportantData:
+    """`old` with `new` taken in: lists are appended without duplicates; of two values of one key the new one holds.
+
+    A key or an item that is known keeps its place and its spelling. A list that is a value is appended, too: what was
+    extracted later knows nothing of the earlier parts.
+    """
+    pairs = {kind: _with_pairs(old.pairs.get(kind, {}), new.pairs.get(kind, {})) for kind in PAIRS}
+    lists = {
+        kind: unique([*old.lists.get(kind, ()), *new.lists.get(kind, ())], same_in(kind)) for kind in LISTS
+    }
+    return ImportantData(pairs, lists)
+
+
+def ordered(data: ImportantData, key_order: object) -> ImportantData:
+    """`data` with its keys in the order that `key_order` tells, as far as it is one; other keys come last."""
+    told = key_order if isinstance(key_order, dict) else {}
+    return ImportantData(
+        {kind: _ordered(found, told.get(kind)) for kind, found in data.pairs.items()}, data.lists
+    )
+
+
+def without_empty_links(data: ImportantData, sources: Sequence[str]) -> ImportantData:
+    """`data` without items of `source_urls` that are no links ("none") and stand in none of `sources` either."""
+    named = data.lists.get("source_urls", ())
+    real = [text for text in named if links_in(text) or any(text in source for source in sources)]
+    return ImportantData(data.pairs, {**data.lists, "source_urls": real})
+
+
+def rendered(data: ImportantData) -> str:
+    """`data` as indented JSON without the kinds that are empty; "" if all are. No line of it but opens or closes a
+    bracket or begins with a quotation mark."""
+    kinds = {kind: found for kind, found in data.to_json().items() if found}
+    return json.dumps(kinds, ensure_ascii=False, indent=2) if kinds else ""
+
+
+def within(data: ImportantData, max_tokens: int) -> ImportantData:
+    """`data` in at most `max_tokens` as rendered: the oldest of a kind is dropped first.
+
+    The kind is the first of `GIVES_WAY` that takes more than its seventh, so that no one kind crowds out the others.
+    """
+    while (excess := count_tokens(rendered(data)) - max_tokens) > 0:
+        data = _lighter(data, excess, max_tokens // len(KINDS))
+    return data
+
+
+def _lighter(data: ImportantData, excess: int, share: int) -> ImportantData:
+    """`data` with at least one item less, and about `excess` tokens at most."""
+    costs = {kind: _costs(data, kind) for kind in GIVES_WAY}
+    held = [kind for kind in GIVES_WAY if costs[kind]]
+    kind = next((kind for kind in held if sum(costs[kind]) > share), held[0])
+    spare = min(excess, max(0, sum(costs[kind]) - share))
+    dropped = 1
+    while sum(costs[kind][:dropped]) < spare:
+        dropped += 1
+    if kind in PAIRS:
+        left = dict(islice(data.pairs[kind].items(), dropped, None))
+        return ImportantData({**data.pairs, kind: left}, data.lists)
+    return ImportantData(data.pairs, {**data.lists, kind: data.lists[kind][dropped:]})
+
+
+def _costs(data: ImportantData, kind: str) -> list[int]:
+    """Tokens of each item of the kind as rendered; rather too many, so that not too much is dropped at once."""
+    items: Iterable[object] = (
+        ({key: value} for key, value in data.pairs.get(kind, {}).items())
+        if kind in PAIRS
+        else data.lists.get(kind, ())
+    )
+    return [count_tokens(json.dumps(item, ensure_ascii=False, indent=2)) + ITEM_OVERHEAD for item in items]
+
+
+def _with_pairs(old: Mapping[str, Value], new: Mapping[str, Value]) -> dict[str, Value]:
+    result = dict(old)
+    spelling = {key.casefold(): key for key in old}
+    for key, value in new.items():
+        known = spelling.setdefault(key.casefold(), key)
+        before = result.get(known)
+        if isinstance(before, list) and isinstance(value, list):
+            value = unique([*before, *value], _text_key)[-MOST_PARTS:]
+        result[known] = value
+    return dict(list(result.items())[-MOST_ITEMS:])
+
+
+def _ordered(pairs: Mapping[str, Value], keys: object) -> dict[str, Value]:
+    told = [key for key in keys if isinstance(key, str) and key in pairs] if isinstance(keys, list) else []
+    return {key: pairs[key] for key in dict.fromkeys([*told, *pairs])}
+
+
+def unique(texts: Iterable[str], same: Callable[[str], str]) -> list[str]:
+    """The texts in order, each as it was first written; of too many the newest."""
+    first: dict[str, str] = {}
+    for text in texts:
+        first.setdefault(same(text), text)
+    return list(first.values())[-MOST_ITEMS:]
+
+
+def same_in(kind: str) -> Callable[[str], str]:
+    """What two items of the kind have in common if they are the same."""
+    return _link_key if kind == "source_urls" else _text_key
+
+
+def _text_key(text: str) -> str:
+    return text.casefold().rstrip(STOPS)
+
+
+def _link_key(link: str) -> str:
+    """Host names are the same in any case; paths are not."""
+    scheme, found, rest = link.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{found}{host}".casefold() + f"{slash}{path}".rstrip("/") if found else link
+
+
+def _each(value: Value, change: Callable[[str], str]) -> Value:
+    return [change(part) for part in value] if isinstance(value, list) else change(value)
+
+
+def _json(value: Value) -> JSON:
+    return list(value) if isinstance(value, list) else value

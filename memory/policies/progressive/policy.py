@@ -1,0 +1,204 @@
+"""The policy `progressive` (seed 001): important data in seven kinds, and a narrative that grows with each fold.
+
+The data are merged and never told anew, so that what was extracted once does not fade; the narrative is written anew at
+each fold, longer every time up to its last target. Counters and values decide; when a fold runs is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chatmemory.llm.protocol import Schema
+from chatmemory.text.markers import quote_markers, summarizer_input
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies.numbers import Numbers, numbers_in, whole
+from memory.policies.progressive.answers import Found, Wanted, found_in_one, found_in_two
+from memory.policies.progressive.important_data import ImportantData, merged, ordered, rendered, within
+from memory.policies.progressive.important_data_json import read
+from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
+from memory.policies.protocol import (
+    JSON,
+    Answers,
+    Ask,
+    Counts,
+    Policy,
+    Refusal,
+    State,
+    StateSection,
+    state_tokens,
+)
+
+DATA_HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"
+SUMMARY_HEADING = "[CONVERSATION SUMMARY]"
+HEADS = 25
+"""Tokens of both headings and their messages, about."""
+
+OUTPUT_ROOM = 4
+"""Output limit, in lengths of the answer: models that reason spend output tokens before the first word."""
+
+MOST_WINDOW_TURNS = 50
+LAST_TARGET = 5
+"""From this fold on the target stays."""
+
+
+@dataclass(frozen=True)
+class ProgressiveNumbers(Numbers):
+    """Settings `MEMORY_PROGRESSIVE_…` and options of a chat."""
+
+    threshold: int = whole(3000, at_least=200, at_most=1_000_000)
+    window_tokens: int = whole(2500, at_most=1_000_000)
+    data_tokens: int = whole(600, at_least=50, at_most=100_000)
+    calls: int = whole(1, at_least=1, at_most=2)
+
+
+class Progressive(Policy):
+    """Folds when all that a prompt would hold, the chat's instructions included, is over the threshold."""
+
+    name = "progressive"
+    window_first = True
+    numbers = ProgressiveNumbers
+    goes_by = ()
+    counts_instructions = True
+
+    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+        """Instructions, data, summary and unfolded turns over the threshold, and turns beyond the window."""
+        if counts.turns <= counts.window_turns:
+            return False
+        return self._fixed(state, limits) + counts.tokens > _numbers(limits).threshold
+
+    def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
+        """The newest turns that, beside all the rest, leave a third of the threshold to what comes; at least one.
+
+        The state counts as it is, but no less than it will be after some folds: else the window would shrink, a turn
+        and a call at a time, while a rebuild makes the state grow.
+        """
+        numbers = _numbers(limits)
+        grown = HEADS + numbers.data_tokens // 2 + _tokens_of(target_words(LAST_TARGET)[0])
+        room = min(numbers.window_tokens, _kept(numbers) - self._fixed(state, limits, grown))
+        kept = 0
+        for turn in reversed(turns):
+            room -= turn.tokens
+            if room < 0:
+                break
+            kept += 1
+        return max(1, kept)
+
+    def window_reach(self, limits: MemoryLimits) -> int:
+        """However short the turns."""
+        return MOST_WINDOW_TURNS
+
+    def ask(
+        self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
+    ) -> Ask | None:
+        """Data and summary, in one call or two; once more where an answer cannot be used."""
+        wanted = _found(state, turns, limits, answers).wanted
+        return _request(wanted, state, turns, limits) if wanted else None
+
+    def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
+        """The data merged and kept within their tokens, the summary cut where it is far over its target.
+
+        Without usable data those stay that there were; without a usable summary raises `Refusal`.
+        """
+        known, folds = _data_of(state), folds_of(state)
+        if not _spoken(turns):
+            return _state(state.summary, known, folds)
+        found = _found(state, turns, limits, answers)
+        if not found.summary:
+            raise found.refusal or Refusal("empty")
+        data = merged(known, found.data) if found.data else known
+        data = within(data, _numbers(limits).data_tokens)
+        return _state(clip_end(found.summary, summary_cap(folds + 1)), data, folds + 1)
+
+    def render(self, state: State) -> list[StateSection]:
+        """The data as JSON, then the narrative, each under the seed's heading."""
+        data = rendered(_data_of(state))
+        parts = (("data", DATA_HEADING, data), ("summary", SUMMARY_HEADING, state.summary))
+        return [
+            StateSection(kind, f"{heading}\n{quote_markers(text)}") for kind, heading, text in parts if text
+        ]
+
+    def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:
+        """Tokens of instructions and state, the state counting `at_least` so much.
+
+        Instructions count a third of the threshold at most, and both together two thirds: were there no room for
+        turns, each would be a fold.
+        """
+        numbers = _numbers(limits)
+        instructions = limits.instructions_tokens + MESSAGE_OVERHEAD if limits.instructions_tokens else 0
+        counted = min(instructions, numbers.threshold // 3)
+        return min(counted + max(state_tokens(self, state), at_least), _kept(numbers))
+
+
+def target_words(fold: int) -> tuple[int, int]:
+    """How long the summary of the `fold`-th fold (from 1) is to be, in words (seed 001, phase 5)."""
+    return (500, 750) if fold >= LAST_TARGET else (100 * fold, 100 * fold + 50)
+
+
+def summary_cap(fold: int) -> int:
+    """Tokens at which a summary of that fold is cut: an eighth above its target."""
+    return _tokens_of(target_words(fold)[1]) * 9 // 8
+
+
+def folds_of(state: State) -> int:
+    """How often was folded into `state`: its `summary_version`, or what is sure where that is damaged."""
+    stored = state.data.get("summary_version")
+    known = stored if isinstance(stored, int) and 0 < stored < 10**9 else 1
+    return known if state.summary else 0
+
+
+def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers) -> Found:
+    spoken = _spoken(turns)
+    if not spoken:
+        return Found()
+    sources = [state.summary, *(side for turn in spoken for side in (turn.user, turn.assistant))]
+    if _numbers(limits).calls == 2:
+        return found_in_two(answers, sources)
+    low, _ = target_words(folds_of(state) + 1)
+    return found_in_one(answers, sources, prose_words=low // 2)
+
+
+def _request(wanted: Wanted, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
+    low, high = target_words(folds_of(state) + 1)
+    data, summary = _numbers(limits).data_tokens // 2, _tokens_of(high)
+    if wanted == "data":
+        return _ask(for_data(), summarizer_input("", turns), data, DATA_SCHEMA)
+    told = summarizer_input(state.summary, turns)
+    if wanted == "summary":
+        return _ask(for_summary(low, high), told, summary, None)
+    return _ask(for_both(low, high), told, data + summary, BOTH_SCHEMA)
+
+
+def _ask(instructions: str, told: str, tokens: int, schema: Schema | None) -> Ask:
+    """Data alone are optional: the fold goes on without."""
+    optional = schema is DATA_SCHEMA
+    return Ask(instructions, told, tokens * OUTPUT_ROOM, tokens, schema, is_optional=optional)
+
+
+def _state(summary: str, data: ImportantData, folds: int) -> State:
+    kept: dict[str, JSON] = {"important_data": data.to_json(), "key_order": data.key_order()}
+    return State(summary, kept | {"summary_version": folds})
+
+
+def _data_of(state: State) -> ImportantData:
+    return ordered(read(state.data.get("important_data")), state.data.get("key_order"))
+
+
+def _spoken(turns: Sequence[Turn]) -> list[Turn]:
+    return [turn for turn in turns if turn.user or turn.assistant]
+
+
+def _tokens_of(words: int) -> int:
+    """What so many words of English take, about."""
+    return words * 4 // 3
+
+
+def _kept(numbers: ProgressiveNumbers) -> int:
+    """What a fold leaves at most, in tokens, unless a single turn is larger."""
+    return numbers.threshold * 2 // 3
+
+
+def _numbers(limits: MemoryLimits) -> ProgressiveNumbers:
+    return numbers_in(limits, Progressive.name, ProgressiveNumbers)

@@ -1,0 +1,1 @@
+"""Earlier turns that a question is about: indexed, searched, ranked and quoted."""

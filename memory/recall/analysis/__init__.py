@@ -1,0 +1,1 @@
+"""Text as search terms. Pure."""

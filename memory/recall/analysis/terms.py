@@ -1,0 +1,189 @@
+"""Text → the terms by which it can be found again, in passages, and as they are stored. Pure.
+
+A term is a word without case, accents and ending; a number, id, date, path or address as a whole, and its parts; two
+neighbouring characters of a script that writes no spaces. The same for what is said and what is asked.
+
+Stored terms are hashed, so that an index holds no words, and the same term of two owners is two. A message's stored
+terms are one text, a line a passage, each term once in its passage. The keys by which the terms of one chat are told
+from those of its owner's others are added by the index itself (`memory.recall.index`). A hash hides nothing from who
+has the messages; it keeps what was said out of files that a deletion reaches late.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from memory.recall.analysis.dates import date_terms
+from memory.recall.analysis.stemming import STOP_WORDS, stem
+
+PASSAGE_CHARS = 400
+"""About 100 tokens of a language with spaces."""
+DENSE_PASSAGE_CHARS = 160
+"""The same of one without."""
+LONGEST_TERM = 64
+"""Longer words (encoded data) are known by their beginning."""
+
+_MARKS = "\u0900-\u0963\u0966-\u0dff"
+"""Vowel signs of Indian scripts: part of their words, though Python counts them as none."""
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Scripts that are found by pairs of characters: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+
+_WORD = re.compile(rf"[\w{_MARKS}](?:[\w{_MARKS}.,:/\\@+'’&=~#%-]*[\w{_MARKS}])?[%°]?")
+_PART = re.compile(rf"[^\W_]+[{_MARKS}\w]*?(?=_|[^\w{_MARKS}]|$)|[{_MARKS}]+")
+_UNSPACED_RUN = re.compile(rf"[{UNSPACED}]+")
+_ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640]+")
+_SUFFIX = re.compile(r"['’](?:s|t|re|ve|m|ll|d)\b")
+_GROUPING = re.compile(r"(?<=\d)[,'’](?=\d{3}(?!\d))")
+_BETWEEN = re.compile(r"[/\\]+")
+_AMOUNT = re.compile(r"\d+(?:[.,]\d+)*%?")
+_STOP = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])|\n+")
+
+
+def terms(text: str) -> list[str]:
+    """The terms of `text` in order, each as often as it is said."""
+    folded = fold(text)
+    return [*_in_order(folded), *date_terms(folded)]
+
+
+def passages(text: str) -> list[tuple[int, int]]:
+    """`text` in pieces of about a hundred tokens, as spans of characters without gaps; [] for an empty one."""
+    if not text:
+        return []
+    dense = _UNSPACED_RUN.search(text) is not None and _is_dense(text)
+    size = DENSE_PASSAGE_CHARS if dense else PASSAGE_CHARS
+    if len(text) <= size * 3 // 2:
+        return [(0, len(text))]
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while len(text) - start > size * 3 // 2:
+        end = _cut(text, start, size)
+        spans.append((start, end))
+        start = end
+    return [*spans, (start, len(text))]
+
+
+def fold(text: str) -> str:
+    """`text` without case, accents, possessives, thousands separators and differences of width."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.translate(_LOWER_EXCEPTIONS)).casefold()
+        if not text.isascii():
+            stripped = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+            text = unicodedata.normalize("NFC", stripped)
+    else:
+        text = text.lower()
+    return _GROUPING.sub("", _SUFFIX.sub("", text))
+
+
+_LOWER_EXCEPTIONS = str.maketrans({"İ": "i", "ı": "i", "ё": "е", "Ё": "Е"})
+"""What `casefold` and the loss of accents would leave in two forms."""
+
+
+def _is_dense(text: str) -> bool:
+    sample = text[:1000]
+    return sum(map(len, _UNSPACED_RUN.findall(sample))) * 3 > len(sample)
+
+
+def _cut(text: str, start: int, size: int) -> int:
+    """Where a passage that begins at `start` ends: after a sentence or a line, else after a word, else anywhere."""
+    low, high = start + size * 2 // 3, start + size * 4 // 3
+    best = 0
+    for stop in _STOP.finditer(text, low, high):
+        if not best or abs(stop.end() - start - size) < abs(best - start - size):
+            best = stop.end()
+    if best:
+        return best
+    space = text.rfind(" ", low, high)
+    return space + 1 if space > 0 else start + size
+
+
+def _in_order(folded: str) -> Iterator[str]:
+    for word in _WORD.findall(folded):
+        if word.isalpha() and word.isascii():
+            if term := _plain(word):
+                yield term
+        elif not word.isascii() and _UNSPACED_RUN.search(word):
+            yield from _unspaced(word)
+        else:
+            yield from _compound(word)
+
+
+@lru_cache(maxsize=20_000)
+def _plain(word: str) -> str:
+    """The term of a word of unaccented letters; "" for one that says nothing."""
+    return "" if len(word) == 1 or word in STOP_WORDS else stem(word)[:LONGEST_TERM]
+
+
+def _compound(word: str) -> Iterator[str]:
+    """A word with something in it that is no letter: as a whole, and its parts."""
+    parts = _PART.findall(word)
+    if len(parts) > 1 or not parts:
+        yield word[:LONGEST_TERM]
+        if _AMOUNT.fullmatch(word):
+            return
+        if "/" in word or "\\" in word:
+            yield from (
+                piece[:LONGEST_TERM] for piece in _BETWEEN.split(word) if not piece.isalnum() and piece
+            )
+    for part in parts:
+        if len(part) > 1 or part.isdigit():
+            if part.isalpha() or not part.isalnum():
+                part = "" if part in STOP_WORDS else stem(part)
+            if part:
+                yield part[:LONGEST_TERM]
+
+
+def _unspaced(word: str) -> Iterator[str]:
+    """Pairs of characters of each run without spaces, or its only one; what else is in the word, as words."""
+    at = 0
+    for run in _UNSPACED_RUN.finditer(word):
+        yield from _in_order(word[at : run.start()])
+        said = run[0]
+        if len(said) == 1:
+            yield said
+        yield from (said[i : i + 2] for i in range(len(said) - 1))
+        at = run.end()
+    yield from _in_order(word[at:])
+
+
+HASH_BYTES = 4
+"""Of 100,000 different words of one owner, two share a hash with a chance of two; a find is one of many words."""
+HASH_CHARS = 2 * HASH_BYTES
+MOST_TERMS = 30_000
+"""Of one message: about 200,000 characters. A database can hold only so many in one entry of its index."""
+
+
+def stored_terms(text: str, owner_id: int) -> str:
+    """What the index is to hold of a message; "" for one in which there is nothing to find."""
+    key = _key(owner_id)
+    lines: list[str] = []
+    left = MOST_TERMS
+    for start, end in passages(text):
+        found = list(dict.fromkeys(_hash(term, key) for term in terms(text[start:end])))
+        if len(found) > left:
+            break
+        left -= len(found)
+        lines.append(" ".join(found))
+    return "\n".join(lines) if any(lines) else ""
+
+
+def hashed(words: Iterable[str], owner_id: int) -> list[str]:
+    """`words`, which are terms, as they are stored for that owner."""
+    key = _key(owner_id)
+    return [_hash(word, key) for word in words]
+
+
+def _key(owner_id: int) -> bytes:
+    return owner_id.to_bytes(8, "big", signed=True)
+
+
+@lru_cache(maxsize=50_000)
+def _hash(term: str, key: bytes) -> str:
+    digest = hashlib.blake2b(term.encode("utf-8", "replace"), digest_size=HASH_BYTES, key=key)
+    return digest.hexdigest()

@@ -1,0 +1,106 @@
+"""Excerpts of earlier turns: how the part of memory that holds them reads, and what one costs.
+
+Knows nothing of budgets, nor why a turn is shown. What is quoted is material: a line in it that looks like a marker of
+ours, the mark of an excerpt included, is quoted as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from uuid import UUID
+
+from chatmemory.text.markers import RECALL_HEADING, quote_markers
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.plan import Quote
+
+LEFT_OUT = "[…]"
+"""Stands where a message goes on."""
+DAY = 9
+"""At least what the line with the day costs, which messages of one day that follow each other share."""
+AROUND = DAY + 9
+"""At least what the day of one message costs, its number, who says it, and the lines between."""
+MORE = 8
+"""The same of the signs around a piece of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message that is quoted, as it stands."""
+
+    id: UUID
+    seq: int
+    is_user: bool
+    on: str
+    """The day it was said."""
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What would be shown of one message, and what it costs by itself: rather too much than too little."""
+
+    quotes: tuple[Quote, ...]
+    tokens: int
+    on: str = ""
+    """The day it was said."""
+
+    @property
+    def seq(self) -> int:
+        """Of the message."""
+        return self.quotes[0].seq
+
+
+def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, Said]) -> Excerpt:
+    """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
+    there = said.get(quotes[0].seq)
+    tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
+    return Excerpt(tuple(quotes), tokens + AROUND if tokens else 0, there.on if there else "")
+
+
+def _cost(quote: Quote, said: Said) -> int:
+    if quote.end is None:
+        return said.tokens
+    return count_tokens(said.text[quote.start : quote.end]) + MORE
+
+
+def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Said]) -> str:
+    """The message that carries the excerpts, or "" if there is nothing to show."""
+    blocks = [block for quotes in recalled if (block := excerpt_text(quotes, said))]
+    return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
+
+
+def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, Said]) -> str:
+    """Messages that follow each other as they are shown: when they were said, then each with its number and speaker.
+
+    "" where nothing of them is left.
+    """
+    shown = [
+        (said[seq], text)
+        for seq, group in groupby(quotes, key=lambda quote: quote.seq)
+        if seq in said and (text := _quoted(said[seq].text, list(group)))
+    ]
+    if not shown:
+        return ""
+    sides = (f"[{one.seq}] {'User' if one.is_user else 'Assistant'}: {text}" for one, text in shown)
+    return "\n".join([f"[{shown[0][0].on}]", *sides])
+
+
+def _quoted(text: str, quotes: Sequence[Quote]) -> str:
+    if all(quote.end is None for quote in quotes):
+        return quote_markers(text)
+    pieces = [text[quote.start : quote.end].strip() for quote in quotes]
+    before = [LEFT_OUT] if quotes[0].start else []
+    last = quotes[-1].end
+    after = [LEFT_OUT] if last is not None and last < len(text) else []
+    between = [piece for at, piece in enumerate(pieces) for piece in ([LEFT_OUT, piece] if at else [piece])]
+    return quote_markers(" ".join([*before, *between, *after]))
+
+
+@cache
+def excerpts_head_cost() -> int:
+    """Tokens of the message around the excerpts."""
+    return count_tokens(RECALL_HEADING) + 1 + MESSAGE_OVERHEAD

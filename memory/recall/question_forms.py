@@ -1,0 +1,135 @@
+"""What kind of thing a message is by its form: a question, a request, a reference to the past. Pure, by wordings.
+
+In the languages that are known here; in other scripts than Latin, a question mark makes a question, too. What follows
+from it is decided in `memory.recall.relevance`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from memory.recall.analysis.terms import fold
+
+READ_CHARS = 600
+"""What is read of a message, at either end."""
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """`pattern`, folded as the text is that it is held against."""
+    return re.compile(fold(pattern))
+
+
+_SENTENCE = re.compile(
+    r"(?:[^.!?。！؟\n]|\.(?=\w)|(?<=\b\w)\.|(?<=\bdr)\.|(?<=\bmr)\.|(?<=\bms)\.|(?<=\bmrs)\.|(?<=\bst)\.)+[.!?。！؟]?"
+)
+_OTHER_SCRIPT = re.compile(r"[\u0370-\u1fff\u2e80-\uffef]")
+"""Letters of other scripts than Latin."""
+
+_INTERROGATIVES = (
+    # English, German, Dutch
+    r"who|whom|whose|what|when|where|which|why|how|wer|was|wann|wo|wohin|woher|wem|wen|wessen|welche[rsnm]?|wie|warum"
+    r"|wieso|weshalb|wof[uü]r|womit|wor[uü]ber|wozu|wat|wanneer|waar|welke?|hoe|waarom|hoeveel"
+    # French, Spanish, Italian, Portuguese
+    r"|qui|que|quoi|quand|ou|quel(?:le)?s?|comment|pourquoi|combien|qu'\w+|quien(?:es)?|cuando|donde|cual(?:es)?|como"
+    r"|por que|cuant[oa]s?|chi|che|cosa|quando|dove|qual[ei]?|come|perche|quant[oiae]|quem|onde|quais|o que"
+    # Polish, Russian
+    r"|kto|co|kiedy|gdzie|ktor\w+|jaki\w*|dlaczego|ile|кто|кого|кому|что|когда|где|куда|откуда|как|какой|какая|какие"
+    r"|какое|каком|какую|почему|зачем|сколько|чей|чья"
+)
+_ASKS = _compiled(rf"(?:^|[,:;–—-]\s)[^\w]*(?:[^\s,]+\s+){{0,2}}?(?:{_INTERROGATIVES})\b")
+"""An interrogative at the beginning of a clause, or a few words after it ("By the way, in which …")."""
+_ASKS_UNMARKED = _compiled(
+    r"^(?:how (?:many|much|long|old|often)|(?:what|who|where|when) (?:is|was|are|were|did|do|does|will))\b[^.!]*$"
+)
+"""What can only be a question, its mark forgotten."""
+_ASKS_ANYWHERE = _compiled(
+    r"什么|甚么|谁|哪|几[个点]|多少|怎么|为什么|何[がをはに時処]|誰|いつ|どこ|どの|どう|なぜ|いくつ|いくら|누구|무엇|뭐|언제|어디|왜|어떻게|몇|얼마"
+    r"|(?:^|\s)(?:متى|أين|ماذا|كيف|لماذا|كم|ما هو|ما هي)\b"
+)
+_ASKS_OF_SOMEBODY = _compiled(
+    r"^(?:so |and |but )?(?:(?:did|do|does|was|were|has|have|had|is|are|am)(?:n't)?"
+    r"|(?:will|would|can|could|should)(?:n't)?(?=\s+(?!i\b|we\b|they\b)))\s+"
+    r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w+.*\?$"
+)
+"""Answered by yes or no, and about people: not what somebody is asked to do, and not what is the case now."""
+_REQUESTS = _compiled(
+    r"^[^\w]*(?:(?:ok|okay|hi|hello|hey|so|and|then|now|thanks|great|sure|yes|well)[\s,]+)*"
+    r"(?:please|(?:can|could|would|will) you|(?:can|could|may) i|is there|are there|(?:i'd|i would) like|i want|i need"
+    r"|tell|give|show|help|list|remind|explain|describe|recommend|suggest|summari[sz]e|write|find|compare|make|let's"
+    r"|kannst du|konnen sie|konntest du|konnten sie|bitte|gibt es|ich mochte|ich brauche|zeig\w*|nenn\w*|sag\w*"
+    r"|erklar\w*"
+    r"|peux-tu|pouvez-vous|pourrais-tu|pourriez-vous|s'il te plait|s'il vous plait|dis-moi|montre\w*|donne\w*|y a-t-il"
+    r"|puedes|puede|podrias|podria|por favor|dime|muestra\w*|dame|hay|quiero|necesito"
+    r"|puoi|puo|potresti|potrebbe|per favore|dimmi|mostra\w*|dammi|vorrei|pode|podes|poderia|diga|mostre|quero|preciso"
+    r"|kun je|kunt u|alsjeblieft|alstublieft|geef|vertel|czy mozesz|prosze|podaj|powiedz"
+    r"|можешь|можете|пожалуйста|скажи\w*|покажи\w*|дай\w*|расскажи\w*)\b"
+    r"|请|帮我|告诉我|ください|教えて|주세요|알려|من فضلك|أخبرني"
+)
+_REFERS_BACK = _compiled(
+    r"\b(?:earlier (?:i|you|we|today|in)|previously|last time (?:i|you|we)|the other day|remind me"
+    r"|(?:do|can) you (?:still )?(?:remember|recall)|as (?:i|you|we) (?:said|discussed|agreed|mentioned)"
+    r"|(?:what|which|that|like|as) (?:i|you|we) (?:\w+ )?(?:told|said|mentioned|suggested|recommended|discussed|agreed)"
+    r"|i (?:already |have |'ve )*(?:told|mentioned|shared|gave) (?:you|it|that|this)|we (?:talked|spoke) about"
+    r"|vorhin|letztes mal|neulich|erinnerst|erinnern sie|wie (?:ich|du|wir) \w*(?:gesagt|besprochen|vereinbart)\w*"
+    r"|tout a l'heure|la derniere fois|rappelle\w*-moi|rappelez-moi|tu te souviens|vous vous souvenez|avons parle"
+    r"|la ultima vez|recuerdas|recuerdame|como (?:te )?dije|hablamos|acordamos|quedamos"
+    r"|l'ultima volta|ti ricordi|ricordami|abbiamo parlato|come ho detto|da ultima vez|lembras|voce lembra|falamos"
+    r"|vorige keer|weet je nog|herinner je|zoals (?:ik|je) zei|poprzednio|pamietasz|przypomnij|jak mowil\w*"
+    r"|в прошлый раз|помнишь|помните|напомни\w*|как я говорил\w*|мы обсуждали)\b"
+    r"|之前说|上次|还记得|刚才说|说过|提到过|前に言|覚えて|さっき|前回|지난번|기억나|전에 말|هل تذكر|كما قلت"
+)
+_REPLY = _compiled(
+    r"\byou (?:\w+ )?(?:told|said|mentioned|suggested|recommended|gave|explained|proposed|listed|wrote|sent|advised)"
+    r"|\b(?:did|had|have) you (?:\w+ )?(?:tell|say|mention|suggest|recommend|give|explain|propose|list|told|said|given)"
+    r"|\byour (?:last |previous |earlier |first )?(?:answer|suggestion|recommendation|advice|reply|explanation)s?\b"
+    r"|\b(?:hast du|haben sie|du hast|sie haben)\b.*(?:gesagt|empfohlen|vorgeschlagen|erwahnt|erklart|genannt)"
+    r"|\b(?:as-tu|avez-vous|tu as|tu m'as|vous avez|vous m'avez)\b.*(?:dit|conseille|propose|recommande|suggere)"
+    r"|\b(?:dijiste|dijo usted|recomendaste|sugeriste|propusiste|mencionaste|explicaste)\b"
+    r"|\b(?:hai|ha)\s+(?:\w+ )?(?:detto|consigliato|suggerito|proposto|raccomandato|spiegato)\b"
+    r"|\b(?:voce|tu)\b.*(?:disse|recomendou|sugeriu|propos|mencionou|explicou)"
+    r"|\bты\b.*(?:сказал|советовал|предлагал|рекомендовал|упоминал|объяснял)\w*"
+    r"|\bвы\b.*(?:сказали|советовали|предлагали|рекомендовали|упоминали|объясняли)"
+    r"|你(?:说|建议|推荐|提到)|おすすめして|言いました|(?:추천|제안|말씀)해"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a message is by its form."""
+
+    asks: bool = False
+    """It asks for something that may have been said."""
+    requests: bool = False
+    """It wants something done."""
+    refers_back: bool = False
+    """It speaks of what was said before."""
+    asks_for_reply: bool = False
+    """It asks for what the assistant said."""
+
+
+NO_FORM = Form()
+
+
+def form_of(text: str) -> Form:
+    """The form of a message. Only its beginning and its end are read where it is long."""
+    if len(text) > 2 * READ_CHARS:
+        text = f"{text[:READ_CHARS]}\n{text[-READ_CHARS:]}"
+    folded = fold(text)
+    sentences = [one.strip() for one in _SENTENCE.findall(folded)]
+    return Form(
+        asks=any(map(_asks, sentences)),
+        requests=any(_REQUESTS.search(one) is not None for one in sentences),
+        refers_back=_REFERS_BACK.search(folded) is not None,
+        asks_for_reply=_REPLY.search(folded) is not None,
+    )
+
+
+def _asks(sentence: str) -> bool:
+    if _ASKS_ANYWHERE.search(sentence):
+        return True
+    if not sentence.endswith(("?", "؟")):
+        return _ASKS_UNMARKED.match(sentence) is not None
+    if _ASKS.search(sentence) or _ASKS_OF_SOMEBODY.search(sentence):
+        return True
+    return _OTHER_SCRIPT.search(sentence) is not None and not _REQUESTS.search(sentence)

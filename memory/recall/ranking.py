@@ -1,0 +1,315 @@
+"""Which passages of earlier messages a question is about, best first, and what of each is shown. Pure.
+
+A short message is one passage, a long one several: long replies mention much and say it in one place. A passage counts
+by its own terms, by those of the rest of its message, and by those of the messages around it
+(`memory.recall.candidates`), so that an answer is found by its question and the other way round. What is long counts
+less, and so does the side of a chat that talks more: replies of pages repeat what the user said in a line. There is no
+switch by kind of chat. The numbers were chosen on the odd chats of several sets at once (`docs/recall.md`).
+
+Words and meaning are fused: what is best by its words counts as one, what is nearest as `WEIGHT`, and what has both as
+both together, so scores of different kinds need no common measure. It finds more than reciprocal ranks, which know the
+order alone (`docs/recall.md`). What is near counts by who said it, as words do, but not by its length: a vector has
+none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from memory.context.plan import Quote
+from memory.recall.analysis.terms import passages
+from memory.recall.candidates import AGAIN, NEAR, Finds
+from memory.recall.excerpts import AROUND, Excerpt, Said, excerpt_of
+from memory.recall.query import Question
+
+ELSEWHERE = 0.25
+"""How much a term counts that stands in another passage of the same message."""
+PAIR = 0.4
+"""What two terms of the question that stand side by side here, too, add of their weights."""
+FURTHER = 0.8
+"""How much each further passage of a message counts, beside the one before it."""
+LENGTH = 0.4
+"""How far a passage of twice the usual length counts less, as BM25's b."""
+SIDE, LEAST = 0.4, 0.3
+"""How far the side that usually says more counts less: by this power of the proportion, and no less than that."""
+LOWEST, HIGHEST = 0.4, 1.5
+"""Within what a message counts by its length and side: an answer is to come before what only stands beside it."""
+NOT_ASKED_FOR = 0.6
+"""How much what the user said counts where the question asks for what the assistant said."""
+LEAN = 0.3
+"""How much the place in the chat counts where a question asks for the first or the last time."""
+WHOLE_TOKENS = 100
+"""A message of up to so many tokens is one passage, whatever the index says, and shown whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """A message as the index holds it: hashed terms, a line a passage."""
+
+    seq: int
+    is_user: bool
+    tokens: int
+    passages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """A passage (None: the message as a whole) and how well it answers."""
+
+    score: float
+    message: Indexed
+    passage: int | None = None
+    words: int = 0
+    """The question's words in it and around it, as bits."""
+
+    @property
+    def tokens(self) -> int:
+        """About how many are shown."""
+        share = 1 if self.passage is None else len(self.message.passages)
+        return self.message.tokens // share
+
+    @property
+    def says(self) -> tuple[int, str]:
+        """The same for two that say the same to the question, in surroundings that do."""
+        passages = self.message.passages
+        return self.words, "\n".join(passages) if self.passage is None else passages[self.passage]
+
+
+class _Piece(NamedTuple):
+    """A passage of a message, the question's words in it, and those in the message's other passages."""
+
+    text: str
+    own: int
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A question's words and pairs of words as bits, with what is looked for in a passage."""
+
+    tokens: tuple[tuple[int, str], ...]
+    pairs: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, question: Question) -> _Words:
+        words = [word.token for word in question.words]
+        pairs = tuple((1 << a | 1 << b, f"{words[a]} {words[b]}") for a, b in question.pairs)
+        return cls(tuple((1 << at, token) for at, token in enumerate(words)), pairs)
+
+
+class Size(NamedTuple):
+    """Who said a message, and how long it is."""
+
+    is_user: bool
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long the messages of either side usually are, and what a message counts by its side and its length."""
+
+    user: float
+    assistant: float
+    asks_for_reply: bool = False
+
+    @classmethod
+    def of(cls, question: Question, sizes: Iterable[Size]) -> Lengths:
+        """The usual lengths among `sizes`, messages of one chat."""
+        said: dict[bool, list[int]] = {True: [], False: []}
+        for is_user, tokens in sizes:
+            said[is_user].append(tokens)
+        user, assistant = (sum(one) / len(one) if one else 0.0 for one in (said[True], said[False]))
+        return cls(user or assistant or 1.0, assistant or user or 1.0, question.form.asks_for_reply)
+
+    def weight(self, size: Size) -> float:
+        """What a passage of that length, said by that side, counts beside others."""
+        usual = (self.user + self.assistant) / 2
+        length = 1 / (1 - LENGTH + LENGTH * min(size.tokens, WHOLE_TOKENS) / min(usual, WHOLE_TOKENS))
+        return max(LOWEST, min(HIGHEST, length) * self.side(size.is_user))
+
+    def side(self, is_user: bool) -> float:
+        """What a message of that side counts beside one of the other, whatever its own length."""
+        if self.asks_for_reply:
+            return NOT_ASKED_FOR if is_user else 1.0
+        own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
+        return max(LEAST, math.pow(min(1.0, other / own), SIDE))
+
+
+def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: int) -> list[int]:
+    """Seqs of those of `sizes` whose stored terms are worth reading, best first, at most so many."""
+    lengths = Lengths.of(question, sizes.values())
+    scores = {seq: finds.near(seq) * lengths.weight(size) for seq, size in sizes.items()}
+    return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
+
+
+def rank(
+    question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
+) -> list[Ranked]:
+    """The passages of `messages` that answer at all, best first; of two alike, the newer."""
+    words = _Words.of(question)
+    return best_first(
+        one
+        for message in messages
+        for one in _further(
+            _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq), lengths)
+        )
+    )
+
+
+def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
+    """Those of one message that answer at all; the best as it is, each further one for less."""
+    share = 1.0
+    for one in best_first(one for one in passages if one.score > 0):
+        yield replace(one, score=one.score * share)
+        share *= FURTHER
+
+
+def best_first(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """Those of `ranked`, best first; of two alike, the newer."""
+    return sorted(ranked, key=lambda one: (-one.score, -one.message.seq))
+
+
+def unranked(message: Indexed) -> Ranked:
+    """The beginning of a message that was found in another way than by words."""
+    return Ranked(0.0, message, None if _is_whole(message) else 0)
+
+
+def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
+    """How well a message answers by itself, and its passage that does so best (by number)."""
+    words, finds = _Words.of(question), Finds({}, tuple(worth))
+    scores = [_score(words, finds, piece) for piece in _pieces(words, message.passages)]
+    best = max(scores)
+    return best, scores.index(best)
+
+
+def _is_whole(message: Indexed) -> bool:
+    return message.tokens <= WHOLE_TOKENS or len(message.passages) == 1
+
+
+def _passages(
+    words: _Words, finds: Finds, message: Indexed, lean: float, lengths: Lengths
+) -> Iterator[Ranked]:
+    whole = _is_whole(message)
+    weight = lean * lengths.weight(Size(message.is_user, message.tokens))
+    pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
+    added, having = finds.around(message.seq, pieces[0].own | pieces[0].others)
+    for number, piece in enumerate(pieces):
+        score = weight * (_score(words, finds, piece) + NEAR * added)
+        yield Ranked(score, message, None if whole else number, having)
+
+
+def _score(words: _Words, finds: Finds, piece: _Piece) -> float:
+    """What the terms of a passage are worth, with those that the rest of its message has."""
+    text, own, others = piece
+    score = finds.total(own) + ELSEWHERE * (finds.total(others & ~own) + AGAIN * finds.total(others & own))
+    for pair, beside in words.pairs:
+        if pair & own == pair and beside in text:
+            score += PAIR * finds.total(pair) / 2
+    return score
+
+
+def _pieces(words: _Words, passages: Sequence[str]) -> list[_Piece]:
+    there = [_in(words, passage) for passage in passages]
+    once = twice = 0
+    for own in there:
+        twice |= once & own
+        once |= own
+    return [
+        _Piece(passage, own, once & ~own | twice & own) for passage, own in zip(passages, there, strict=True)
+    ]
+
+
+def _in(words: _Words, passage: str) -> int:
+    return sum([bit for bit, token in words.tokens if token in passage])
+
+
+def _leaning(lean: int, seq: int, last_seq: int) -> float:
+    if not lean:
+        return 1.0
+    place = seq / max(1, last_seq)
+    return 1.0 + LEAN * (place if lean > 0 else 1 - place)
+
+
+WEIGHT = 0.8
+
+
+class Near(NamedTuple):
+    """A message that is near to a question in meaning: 1 is the nearest of its chat, 0 one like any other there."""
+
+    seq: int
+    nearness: float
+
+
+def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> list[Ranked]:
+    """`ranked` (at least one passage of each message that is near) by words and meaning together, best first."""
+    best = max([one.score for one in ranked], default=0.0) or 1.0
+    meant = _meant(ranked, dict(near), lengths)
+    further = Counter[int]()
+    fused = []
+    for one in best_first(ranked):
+        seq = one.message.seq
+        fused.append(replace(one, score=one.score / best + WEIGHT * meant[seq] * FURTHER ** further[seq]))
+        further[seq] += 1
+    return best_first(fused)
+
+
+def _meant(ranked: Iterable[Ranked], near: Mapping[int, float], lengths: Lengths) -> dict[int, float]:
+    """By seq: how near each message is, weighed by its side; 1 for the greatest, 0 for those that are not near."""
+    meant = {
+        one.message.seq: near.get(one.message.seq, 0.0) * lengths.side(one.message.is_user) for one in ranked
+    }
+    most = max(meant.values(), default=0.0) or 1.0
+    return {seq: weighed / most for seq, weighed in meant.items()}
+
+
+WORTH = 0.05
+"""Passages that score less than this share of the best are not shown."""
+LOOKED_AT = 20
+"""Of how many tokens of room one message is looked at closely."""
+
+
+WIDER = 4
+"""How many times as many are held against each other by who said them and how long they are."""
+SPARE = 2
+"""How many times its tokens are found for a room, because some of it is there anyhow."""
+
+
+def looked_at(room: int) -> int:
+    """How many messages are looked at closely for so many tokens."""
+    return max(12, min(200, room // LOOKED_AT))
+
+
+def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
+    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold.
+
+    What says the same to the question as a better one is left out.
+    """
+    shown: dict[object, Ranked] = {}
+    for one in ranked:
+        if room <= 0 or one.score < WORTH * ranked[0].score:
+            break
+        if shown.setdefault(one.says, one) is one:
+            room -= one.tokens + AROUND // 2
+    return list(shown.values())
+
+
+def excerpts(ranked: Iterable[Ranked], said: Mapping[int, Said]) -> list[Excerpt]:
+    """What would be shown of each passage, in the same order; those of which nothing is there are left out."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    made: list[Excerpt] = []
+    for one in ranked:
+        seq = one.message.seq
+        if seq not in said:
+            continue
+        if one.passage is None:
+            made.append(excerpt_of((Quote(seq),), said))
+            continue
+        if seq not in spans:
+            spans[seq] = passages(said[seq].text)
+        if one.passage < len(spans[seq]):
+            made.append(excerpt_of((Quote(seq, *spans[seq][one.passage]),), said))
+    return [excerpt for excerpt in made if excerpt.tokens]

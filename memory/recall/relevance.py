@@ -1,0 +1,89 @@
+"""Whether a question calls for earlier turns, and for how many: an excerpt costs tokens whatever it is worth. Pure.
+
+By the question's form (`memory.recall.question_forms`) and by what its words are worth that stand in earlier turns
+and neither in the window nor in what is remembered. Numbers were chosen on the odd chats of all sets
+(`docs/recall.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from memory.context.plan import Recall
+from memory.limits import MemoryLimits, RecallMode
+from memory.recall.candidates import Finds
+from memory.recall.query import Question
+from memory.recall.question_forms import Form
+
+NEW_SHARE = 0.7
+"""Of the weight of its words, what a request must have that the prompt does not show anyhow."""
+SPECIFIC = 12.0
+"""What the words of a statement must be worth that the prompt does not show: two or three rare ones. Of a request,
+half of that."""
+SOME_SHARE = 0.1
+"""Of the budget, what excerpts may have where they are rather context than an answer."""
+
+REASONS = {
+    "chosen": "Earlier turns are searched for every question, as was chosen.",
+    "question": "It asks for something that may have been said.",
+    "refers_back": "It refers to what was said before.",
+    "new_words": "Earlier turns have words of it that nothing else in the prompt has.",
+    "nothing_new": "Earlier turns have nothing on it that the prompt does not show anyhow.",
+    "no_words": "It has no words to search for.",
+    "all_shown": "Every turn is in the prompt word for word.",
+    "off": "Recall is switched off.",
+}
+"""Why, as people are told."""
+
+
+def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Recall:
+    """How much of earlier turns `question` calls for. `known`: those of its words that the prompt shows anyhow, as
+    bits."""
+    form = question.form
+    if form.asks:
+        return Recall("all", "question")
+    if mode == "always":
+        return Recall("all", "chosen")
+    there = _there(finds)
+    new = finds.total(there & ~known)
+    is_new = new > 0 and new >= NEW_SHARE * finds.total(there)
+    return _of_no_question(form, new, is_new=is_new)
+
+
+def _of_no_question(form: Form, new: float, *, is_new: bool) -> Recall:
+    if form.refers_back and is_new:
+        return Recall("all", "refers_back")
+    if is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC):
+        return Recall("some", "new_words")
+    return Recall("none", "nothing_new")
+
+
+def is_lean(recall: Recall) -> bool:
+    """Whether turns before the window are to be lines in this prompt, so that excerpts have their room.
+
+    For an answer that lies far back it is worth that the provider's cache misses them once; for context it is not.
+    """
+    return recall.reason in ("question", "refers_back")
+
+
+def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
+    """Tokens that excerpts may have of the `free` ones."""
+    if recall.sought == "some":
+        return min(free, int(limits.prompt_budget * SOME_SHARE))
+    return free if recall.sought == "all" else 0
+
+
+def known_words(question: Question, finds: Finds, shown: Iterable[int], remembered: Collection[str]) -> int:
+    """The question's words, as bits, that messages `shown` have or that are among the terms `remembered`."""
+    known = 0
+    for seq in shown:
+        known |= finds.at.get(seq, 0)
+    return known | sum(1 << at for at, word in enumerate(question.words) if word.term in remembered)
+
+
+def _there(finds: Finds) -> int:
+    """All words that stand anywhere earlier, as bits."""
+    there = 0
+    for words in finds.at.values():
+        there |= words
+    return there

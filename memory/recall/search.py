@@ -1,0 +1,127 @@
+"""Search in all that a user said and was told, or in one chat of theirs, best first: the recall index, asked for words.
+
+What comes of common words alone is the newest of them (on PostgreSQL: some); a message that has all words is always
+among the finds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from heapq import nlargest
+from operator import or_
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+
+from chatmemory.database.row_sizes import fitting, weight
+from conversations.models import UNSHOWN, Chat, Message
+from memory.recall.analysis.highlights import highlights
+from memory.recall.analysis.terms import passages, terms
+from memory.recall.index import everywhere, postings
+from memory.recall.query import Question, read_question
+from memory.recall.ranking import Indexed, alone
+
+LOOKED_AT = 80
+"""Messages that are looked at closely."""
+AS_IF = 20_000
+"""Messages that rarity is reckoned against, as nobody counts an owner's."""
+
+Place = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found: the piece of it that has most of what was looked for, and where in that it stands."""
+
+    message: Message
+    snippet: str
+    matches: tuple[tuple[int, int], ...]
+
+
+def search(owner: User, text: str, limit: int) -> list[Hit]:
+    """The messages of `owner` that `text` finds, best first, at most `limit`."""
+    return _search(owner.pk, text, limit, lambda tokens: everywhere(owner.pk, tokens))
+
+
+def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
+    """The messages of one chat that `text` finds, best first, at most `limit`."""
+
+    def look_up(tokens: list[str]) -> list[list[Place]]:
+        found = postings(chat.pk, tokens, before_seq=chat.last_seq + 1)
+        return [[(chat.pk, seq) for seq in one.seqs] for one in found]
+
+    return _search(chat.owner_id, text, limit, look_up)
+
+
+def _search(
+    owner_id: int, text: str, limit: int, look_up: Callable[[list[str]], list[list[Place]]]
+) -> list[Hit]:
+    asked = read_question(text, owner_id)
+    if not asked.words:
+        return []
+    tokens = [word.token for word in asked.words]
+    *each, together = look_up([*tokens, " ".join(tokens)])
+    worth = [
+        word.weight * AS_IF / (AS_IF + len(found) ** 2) for word, found in zip(asked.words, each, strict=True)
+    ]
+    promising = _promising(each, together, worth)
+    ranked = sorted(_ranked(asked, worth, promising), key=lambda one: one[0], reverse=True)[:limit]
+    return _hits(ranked, set(terms(text)))
+
+
+def _promising(
+    each: Sequence[Sequence[Place]], together: Sequence[Place], worth: Sequence[float]
+) -> list[Place]:
+    scores: dict[Place, float] = defaultdict(float)
+    for found, gain in zip(each, worth, strict=True):
+        for place in found:
+            scores[place] += gain
+    for place in together:
+        scores[place] = sum(worth) + 1
+    return nlargest(LOOKED_AT, scores, key=lambda place: (scores[place], place[0].int, place[1]))
+
+
+def _ranked(
+    asked: Question, worth: Sequence[float], places: Sequence[Place]
+) -> list[tuple[tuple[float, int, int], UUID, int]]:
+    """How well each message fits (the newer first, where two fit alike), and its passage that fits best."""
+    rows = _at(places).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
+    ranked = []
+    for pk, chat_id, seq, role, tokens, stored in rows:
+        indexed = Indexed(seq, role == "user", tokens, tuple((stored or "").split("\n")))
+        score, passage = alone(asked, worth, indexed)
+        ranked.append(((score, chat_id.int, seq), pk, passage))
+    return ranked
+
+
+def _at(places: Sequence[Place]) -> QuerySet[Message]:
+    by_chat: dict[UUID, list[int]] = defaultdict(list)
+    for chat_id, seq in places:
+        by_chat[chat_id].append(seq)
+    # Each by its index: with one more alternative that has none, SQLite would read the whole table.
+    each = [Q(chat_id=chat_id, seq__in=seqs) for chat_id, seqs in by_chat.items()]
+    return Message.objects.filter(reduce(or_, each)) if each else Message.objects.none()
+
+
+def _hits(ranked: Sequence[tuple[tuple[float, int, int], UUID, int]], wanted: set[str]) -> list[Hit]:
+    messages = _fitting([pk for _, pk, _ in ranked])
+    return [_hit(messages[pk], passage, wanted) for _, pk, passage in ranked if pk in messages]
+
+
+def _fitting(ranked: Sequence[UUID]) -> dict[UUID, Message]:
+    """The first of these messages, as many as fit into an answer."""
+    rows = Message.objects.defer(*UNSHOWN)
+    sizes = dict(rows.filter(pk__in=ranked).values_list("pk", weight(rows)))
+    there = [pk for pk in ranked if pk in sizes]
+    return rows.in_bulk(there[: fitting([sizes[pk] for pk in there])])
+
+
+def _hit(message: Message, passage: int, wanted: set[str]) -> Hit:
+    spans = passages(message.content)
+    start, end = spans[min(passage, len(spans) - 1)] if spans else (0, 0)
+    snippet = message.content[start:end].strip()
+    return Hit(message, snippet, tuple(highlights(snippet, wanted)))

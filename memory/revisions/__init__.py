@@ -1,0 +1,1 @@
+"""Older versions of memory: stepped back to, restored, edited and compared."""

@@ -1,0 +1,147 @@
+"""Memory edited by hand: what somebody wrote becomes the memory in use, as a new revision; folding goes on from there.
+
+A revision written by hand folds nothing and has seen what the one that it was written from had seen. So it goes with
+that when a message is forgotten. How the states of policies are edited is `memory.policies.editing.editors`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.text.salience import retained
+from conversations.models import Chat
+from memory.briefs import limits_for, limits_of, wanted_limits
+from memory.folding.publish import locked_brief
+from memory.history.rows import Tally, tally
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.policies import POLICIES, State
+from memory.policies.editing.editors import edited, parts_of
+from memory.policies.editing.fields import Part
+from memory.policies.protocol import Policy
+from memory.revisions.diff import text_of
+from memory.revisions.restore import choose, keep, restorable
+
+logger = logging.getLogger(__name__)
+
+
+class StaleEdit(Conflict):
+    """Another version is in use than the one that was in use when the editing began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What there is to edit."""
+
+    base: SummaryRevision
+    """The revision that the parts are of."""
+    in_use: int
+    """The version in use, which must still be in use when the edit is saved."""
+    parts: Sequence[Part]
+
+
+def draft(chat: Chat, version: int | None = None) -> Draft:
+    """The parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    if brief is None or not brief.head:
+        raise Conflict("Nothing is remembered yet, so there is nothing to edit.")
+    brief.chat = chat
+    base = _readable(chat, version or brief.head)
+    policy = POLICIES[base.policy]
+    return Draft(base, brief.head, parts_of(policy, _state_of(base), _limits(brief, policy)))
+
+
+def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[str, str]) -> SummaryRevision:
+    """What `base` says with `changes`, by part: a revision without a version, not saved. Raises `BadEdit`."""
+    policy = POLICIES[base.policy]
+    state = edited(policy, _state_of(base), changes, _limits(brief, policy))
+    return SummaryRevision(
+        chat_id=base.chat_id,
+        parent=base.version,
+        kind=Kind.MANUAL,
+        policy=base.policy,
+        global_summary=state.summary,
+        state=state.to_json(),
+        from_seq=base.through_seq + 1,
+        through_seq=base.through_seq,
+        seen_seq=base.seen_seq,
+        turns=0,
+        cost_usd=0,
+    )
+
+
+def edit_by_hand(
+    chat: Chat, changes: Mapping[str, str], user: User | None, *, on_version: int, base: int | None = None
+) -> ConversationBrief:
+    """Make what revision `base`, or the one in use, says with `changes` by part the memory in use: a new revision.
+
+    `on_version` must still be in use, else raises `StaleEdit`. From an older `base` it takes the chat back to what that
+    covers, as `restore` does, and on the same conditions. A fold or rebuild under way is dropped, and so is a rebuild
+    that was asked for. Raises `BadEdit` (`memory.policies.editing.fields`), `NotFound` and `Conflict`.
+    """
+    older = base is not None and base != on_version
+    epoch, counted = None, None
+    if older and base is not None:
+        epoch, revision = restorable(chat, base)
+        counted = tally(chat.pk, revision.through_seq)
+    with transaction.atomic():
+        brief = locked_brief(chat.pk)
+        if brief is None or brief.head != on_version:
+            raise StaleEdit("The memory has changed since you began: another version is in use now.")
+        if epoch is not None and brief.epoch != epoch:
+            raise Conflict("The chat keeps changing. Try again in a moment.")
+        revision = changed(brief, _readable(chat, base or on_version), changes)
+        _publish(brief, revision, user, counted)
+    logger.info(
+        "memory edited by hand",
+        extra={
+            "chat": str(chat.pk),
+            "edited": revision.parent,
+            "version": brief.version,
+            "user": user.pk if user else None,
+        },
+    )
+    return brief
+
+
+def _publish(
+    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
+) -> None:
+    before = SummaryRevision.objects.get(chat_id=brief.chat_id, version=revision.parent or 0)
+    if (before.global_summary, before.state) == (revision.global_summary, revision.state):
+        raise Conflict("Nothing was changed.")
+    revision.tokens_before = choose(brief, revision, counted)
+    revision.version, revision.tokens_after = brief.version, brief.token_count
+    revision.retained = asdict(retained(text_of(before), text_of(revision)))
+    revision.created_by = user
+    keep(brief, revision)
+
+
+def _readable(chat: Chat, version: int) -> SummaryRevision:
+    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if revision is None:
+        raise NotFound("This chat's memory has no such version.")
+    if revision.forgotten_at is not None:
+        raise Conflict(f"The texts of version {version} were deleted. There is nothing to edit in it.")
+    if revision.policy not in POLICIES:
+        raise Conflict(f"Version {version} was made by a policy that is no more. It cannot be edited.")
+    return revision
+
+
+def _state_of(revision: SummaryRevision) -> State:
+    return State.from_json(revision.global_summary, revision.state)
+
+
+def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
+    """The numbers that hold for a memory by `policy` once it is in use."""
+    if policy.name == brief.policy:
+        return limits_of(brief)
+    if policy.name == brief.chat.policy:
+        return wanted_limits(brief.chat, policy)
+    return limits_for(policy, {}, brief.chat.instructions)

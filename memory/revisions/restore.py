@@ -1,0 +1,157 @@
+"""Restoring: what an older revision says made current again, as a new revision; folding goes on from there.
+
+Only where all that the older revision was made from still stands. That is not looked up in the messages: whatever
+changes one leaves its mark in the same transaction, on every revision that had seen it
+(`memory.revisions.step_back`), or, where an answer is replaced, on the last turn it had seen. So it costs what lies
+after the older revision, not the chat, and no text comes back that somebody changed or deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from chatmemory.errors import Conflict, NotFound
+from conversations.accounts import quotas
+from conversations.models import Chat, Message, Role
+from memory import dispatch
+from memory.folding.publish import locked_brief
+from memory.history.rows import Tally, recount, tally
+from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.policies import POLICIES
+from memory.revisions import step_back
+
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+"""What changes while it is looked at makes it be looked at again; so often."""
+
+
+def restore(
+    chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False
+) -> ConversationBrief:
+    """Make what revision `version` says the memory in use, as a new revision of which it is the parent.
+
+    A fold or rebuild under way is dropped, and so is a rebuild that was asked for. The brief takes the revision's
+    policy, and keeps it until the next rebuild, which is by the chat's. `user` is who restores; `on_demand`: as the
+    chat's owner, within their limits. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` where the
+    revision's sources do not stand any more.
+    """
+    for _ in range(TRIES):
+        epoch, revision = restorable(chat, version)
+        counted = tally(chat.pk, revision.through_seq)  # it may be thousands of turns: not while others wait
+        with transaction.atomic():
+            brief = locked_brief(chat.pk)
+            # Whatever takes text out of memory, revisions with it, is another epoch.
+            if brief is None or brief.epoch != epoch:
+                continue
+            if on_demand:
+                quotas.take_rebuild(chat.owner_id)
+                dispatch.demand(brief)
+            _make_current(brief, revision, user, counted)
+        logger.info(
+            "memory restored",
+            extra={
+                "chat": str(chat.pk),
+                "restored": version,
+                "version": brief.version,
+                "user": user.pk if user else None,
+            },
+        )
+        return brief
+    raise Conflict("The chat keeps changing. Try again in a moment.")
+
+
+def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
+    """The revision, which can be restored, and the epoch in which that was so. Raises as `restore` does.
+
+    The epoch is read first, so that a change in between is seen.
+    """
+    epoch = ConversationBrief.objects.filter(chat=chat).values_list("epoch", flat=True).first()
+    revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if epoch is None or revision is None:
+        raise NotFound("This chat's memory has no such version.")
+    if revision.forgotten_at is not None:
+        raise Conflict(f"The texts of version {version} were deleted. It cannot be restored.")
+    if revision.policy not in POLICIES:
+        raise Conflict(f"Version {version} was made by a policy that is no more. It cannot be restored.")
+    if _tells_of_replaced(revision):
+        raise Conflict(
+            f"Version {version} tells of an answer that was replaced since. It cannot be restored."
+        )
+    return epoch, revision
+
+
+def _tells_of_replaced(revision: SummaryRevision) -> bool:
+    """Whether an answer that the revision had seen was replaced later. Only that of a chat's last turn ever is."""
+    seen = Message.objects.filter(chat_id=revision.chat_id, seq__lte=revision.seen_seq)
+    asked = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
+    turn = seen.filter(seq__gte=asked or 1, token_count__gt=0)
+    return turn.filter(superseded_by__seq__gt=revision.seen_seq).exists()
+
+
+def _make_current(
+    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
+) -> None:
+    tokens_before = choose(brief, revision, counted)
+    keep(brief, _revision(brief, revision, tokens_before, user))
+
+
+def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally | None = None) -> int:
+    """Let `brief`, which is locked, say what `revision` says, because somebody chose it. Saves nothing.
+
+    It gets a version and an epoch of its own. `counted` is what follows the revision, if that was counted before.
+    Returns the tokens of the memory before.
+    """
+    still = counted if counted and counted.epoch == brief.epoch else None
+    tokens_before = brief.token_count
+    step_back.stand_on(brief, revision)
+    brief.version += 1
+    brief.head = brief.version
+    brief.epoch += 1
+    # Nothing of what was to replace the memory before it may replace it.
+    brief.degraded = False
+    if brief.requested == Requested.REBUILD:
+        brief.requested = Requested.NOTHING
+    brief.options = brief.chat.options
+    recount(brief, still)
+    return tokens_before
+
+
+def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
+    """Save `brief` as `choose` left it, and the revision that tells of it. What is due then is folded again."""
+    revision.save(force_insert=True)
+    brief.save()
+    dispatch.hint(brief)
+
+
+def _revision(
+    brief: ConversationBrief, restored: SummaryRevision, tokens_before: int, user: User | None
+) -> SummaryRevision:
+    """A revision that folded nothing and cost nothing; what it says was made as `restored` tells."""
+    return SummaryRevision(
+        chat_id=brief.chat_id,
+        version=brief.version,
+        parent=restored.version,
+        kind=Kind.RESTORE,
+        policy=restored.policy,
+        degraded=restored.degraded,
+        global_summary=restored.global_summary,
+        state=restored.state,
+        from_seq=restored.through_seq + 1,
+        through_seq=restored.through_seq,
+        seen_seq=restored.seen_seq,
+        folded_tokens=restored.folded_tokens,
+        turns=0,
+        tokens_before=tokens_before,
+        tokens_after=brief.token_count,
+        cost_usd=0,
+        model=restored.model,
+        prompt_hash=restored.prompt_hash,
+        retained=restored.retained,
+        soft_faults=restored.soft_faults,
+        is_wanting=restored.is_wanting,
+        created_by=user,
+    )

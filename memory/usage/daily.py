@@ -1,0 +1,143 @@
+"""The figures of each day, kept as they come up, so that nobody has to count them from the tables that grow.
+
+Replies are counted by the sweep, in batches of one transaction each, not by the turn: every turn would wait for the
+one row of its day. Each is counted once, however many sweep at a time and wherever one is killed, because it is marked
+in the transaction that adds it. Folds are counted where they are published; workers are few.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, date
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Model, QuerySet
+from django.utils import timezone
+
+from conversations.models import Status
+from memory.models import ContextRecord, FoldDay, Kind, UsageDay
+from memory.usage.figures import CountedReply, sums_of
+
+BATCH = 500
+"""Replies counted in one transaction."""
+
+_COLUMNS = (
+    *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
+    *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
+    *("tokens", "history_tokens"),
+)
+
+
+def today() -> date:
+    """The day that is being counted now, in UTC."""
+    return timezone.now().astimezone(UTC).date()
+
+
+def count_replies(seconds: float) -> int:
+    """Add the replies that are in no figure yet to their days, for about so many seconds; how many there were.
+
+    Called by the sweep. Where only one can write, others may for as long as a batch took.
+    """
+    until, counted = time.monotonic() + seconds, 0
+    while True:
+        began = time.monotonic()
+        found = _count_batch()
+        counted += found
+        if found < BATCH or time.monotonic() > until:
+            return counted
+        if settings.IS_SQLITE:
+            time.sleep(time.monotonic() - began)
+
+
+def count_chat(chat_id: UUID) -> None:
+    """Count what is not counted yet of a chat that goes. Runs in the transaction that removes it, which has locked it.
+
+    All of it is locked before the row of any day, as in a sweep, lest each waits for what the other holds.
+    """
+    rows = _uncounted().filter(reply__chat_id=chat_id)
+    if list(rows.select_for_update(of=("self",)).only("pk")):
+        _add_up(rows)
+
+
+def count_fold(
+    kind: Kind,
+    policy: str,
+    *,
+    cost_usd: Decimal | None,
+    share: float,
+    degraded: bool,
+    **sums: int,
+) -> None:
+    """Add a revision that a summarizer made. Runs in the transaction that publishes it.
+
+    `share` of the salient spans was kept; `sums` are of the other columns.
+    """
+    _add(
+        FoldDay,
+        {"day": today(), "kind": kind, "policy": policy},
+        {
+            **sums,
+            "folds": 1,
+            "cost_usd": cost_usd or 0,
+            "share_sum": share,
+            "degraded": int(degraded),
+        },
+    )
+
+
+def count_failure(kind: Kind, policy: str) -> None:
+    """Add an attempt at a summarizer that brought nothing."""
+    _add(FoldDay, {"day": today(), "kind": kind, "policy": policy}, {"failures": 1})
+
+
+def _uncounted() -> QuerySet[ContextRecord]:
+    return ContextRecord.objects.filter(is_counted=False)
+
+
+def _count_batch() -> int:
+    """Add a batch to its days, and mark it. Returns how many replies that were."""
+    with transaction.atomic():
+        # Who sweeps at the same time takes the next ones.
+        rows = _uncounted().select_for_update(skip_locked=True).order_by("pk")
+        ids = list(rows.values_list("pk", flat=True)[:BATCH])
+        if ids:
+            _add_up(ContextRecord.objects.filter(pk__in=ids))
+    return len(ids)
+
+
+def _add_up(rows: QuerySet[ContextRecord]) -> None:
+    """Add `rows`, which are locked, to their days, and mark them."""
+    values = rows.values(*_COLUMNS).iterator(chunk_size=BATCH)
+    for (day, variant), sums in sums_of(map(_reply, values)).items():
+        _add(UsageDay, {"day": day, "model_variant": variant}, sums)
+    rows.update(is_counted=True)
+
+
+def _reply(row: Mapping[str, Any]) -> CountedReply:
+    variant = row["reply__model_variant"]
+    known = settings.MODEL_VARIANTS.get(variant)
+    ended = row["reply__completed_at"] or row["reply__created_at"]
+    return CountedReply(
+        day=ended.astimezone(UTC).date(),
+        variant=variant,
+        failed=row["reply__status"] == Status.FAILED,
+        input_tokens=row["reply__input_tokens"],
+        cached_tokens=row["reply__cached_tokens"] or 0,
+        output_tokens=row["reply__output_tokens"] or 0,
+        cost_usd=row["reply__cost_usd"],
+        price=known.price if known else None,
+        memory_tokens=row["tokens"],
+        history_tokens=row["history_tokens"],
+    )
+
+
+def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
+    """Add `sums` to the row of `key`, which is made if need be."""
+    rows = model._default_manager
+    rows.bulk_create([model(**key)], ignore_conflicts=True)
+    rows.filter(**key).update(**{name: F(name) + value for name, value in sums.items()})

@@ -1,0 +1,1 @@
+"""Worker processes: the queue's brokers, supervision and the sweep."""

@@ -1,0 +1,58 @@
+"""django-q2's brokers, but a watched cluster takes its own canaries first.
+
+All clusters share one queue, and any may take any task: a canary in there would tell of some cluster, not of this one.
+So a watched cluster also reads a queue of its own, named after its watchdog. From there on a canary goes the way of
+every other task: pusher, worker, monitor, acknowledgement.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar
+
+from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
+from django_q.brokers import Broker
+from django_q.brokers.orm import ORM
+
+from memory.worker import heartbeat
+
+AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
+"""What is raised while the database, or whatever else the queue stands on, does not answer."""
+
+
+class QueueAway(OSError):
+    """The queue does not answer, or did not a moment ago. The database may well."""
+
+
+class CanariesFirst(Broker):
+    """Looks into the cluster's own queue before the shared one."""
+
+    plain: ClassVar[Any]
+    """The broker of django-q2 that this is one of."""
+
+    @cached_property
+    def canaries(self) -> Any:
+        return self.plain(list_key=heartbeat.name())
+
+    def dequeue(self) -> Any:
+        if heartbeat.name() and self.canaries.queue_size():
+            return self.canaries.dequeue()
+        return super().dequeue()  # type: ignore[no-untyped-call]  # django-q2's
+
+
+class FirstInFirstOut(ORM):
+    """django-q2's own takes tasks in whatever order the database finds them."""
+
+    @staticmethod
+    def get_connection(list_key: str | None = None) -> Any:
+        return ORM.get_connection(list_key or "").order_by("pk")
+
+
+class OrmBroker(CanariesFirst, FirstInFirstOut):
+    plain = FirstInFirstOut
+
+    def payloads(self, at_most: int) -> list[str]:
+        """Of the tasks that wait, as they were signed."""
+        rows = self.get_connection().filter(key=self.list_key, lock__lte=timezone.now())
+        return list(rows.values_list("payload", flat=True)[:at_most])

@@ -1,0 +1,144 @@
+"""The watchdog: runs a cluster of workers as a child and replaces it when it ends or freezes. Nothing outlives it.
+
+The cluster has a process group of its own, whose members are tied to each other and to the watchdog, so that all of it
+goes when any of that is killed. The database is looked up in a thread: where it hangs, the watchdog still hears
+signals and sees its child end. Whether a cluster has frozen is `memory.worker.liveness`'s to say.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from django.conf import settings
+
+from chatmemory.runtime import parent_death, process_id, processes
+from chatmemory.runtime.processes import Child
+from chatmemory.runtime.threads import OneAtATime
+from memory.worker import heartbeat, watches
+from memory.worker.broker import AWAY
+from memory.worker.liveness import Patience, Step, Vigil, pause_before_start
+
+logger = logging.getLogger(__name__)
+
+START_SECONDS = 60.0
+"""That a cluster may take to start, at least, on a slow machine."""
+FAREWELL_SECONDS = 2.0
+"""For tidying up the tables at the end; what is left there does no harm."""
+
+
+class Watchdog:
+    """Watches one cluster after the other, as `name`."""
+
+    def __init__(self) -> None:
+        self.name = process_id.name()
+        self._patience = Patience(
+            settings.WORKER_CANARY_SECONDS, settings.WORKER_PATIENCE_SECONDS, START_SECONDS
+        )
+        self._tick = min(1.0, settings.WORKER_CANARY_SECONDS / 4)
+        self._rounds = OneAtATime(self._round, "watch")
+        self._cluster: Child | None = None
+        self._vigil: Vigil | None = None
+        self._number = 0
+        self._swept_at = 0.0
+        self._is_blind = False
+
+    def run(self, stopped: threading.Event) -> None:
+        """Watch until `stopped`, then end the cluster. To be called in the main thread, which all is tied to."""
+        parent_death.adopt()
+        failures = 0
+        while not stopped.wait(pause_before_start(failures)):
+            failures = 0 if self._run_one(stopped) else failures + 1
+        self._farewell()
+
+    def _run_one(self, stopped: threading.Event) -> bool:
+        """Run a cluster until it is over. Returns whether it ever answered."""
+        self._vigil, self._swept_at = None, time.monotonic()
+        self._cluster = cluster = _started(self.name)
+        try:
+            self._watch(cluster, stopped)
+        finally:
+            processes.end([cluster] if stopped.is_set() else [])
+            cluster.kill_all()
+        return self._has_answered()
+
+    def _has_answered(self) -> bool:
+        return self._vigil is not None and self._vigil.is_proven
+
+    def _watch(self, cluster: Child, stopped: threading.Event) -> None:
+        """Return when the cluster has ended, has frozen, or is to end."""
+        while not stopped.wait(self._tick):
+            if cluster.exit_code is not None:
+                logger.error("the cluster ended by itself", extra={"code": cluster.exit_code})
+                return
+            if self._is_frozen():
+                return
+
+    def _is_frozen(self) -> bool:
+        try:
+            vigil, step = self._rounds.ask().result(timeout=self._tick)
+        except TimeoutError:
+            return False  # it is still looking
+        except AWAY as exc:
+            if not self._is_blind:
+                logger.warning(
+                    "the database or the queue does not answer", extra={"error": type(exc).__name__}
+                )
+            self._is_blind = True
+            return False
+        self._is_blind = False
+        if step is not Step.REPLACE or vigil is not self._vigil:  # another cluster's
+            return False
+        symptom = "acknowledges nothing" if vigil.is_unacknowledged else "takes no task"
+        logger.error("the cluster has frozen and is replaced", extra={"symptom": symptom})
+        return True
+
+    def _round(self) -> tuple[Vigil, Step]:
+        """Look, decide, and do what only touches the database. Runs in the thread."""
+        facts = watches.look(self.name, self._is_running)
+        if (vigil := self._vigil) is None:
+            vigil = self._vigil = Vigil(self._patience, time.monotonic(), facts)
+        step = vigil.look(time.monotonic(), facts)
+        if step is Step.SEND:
+            self._number += 1
+            watches.send(self.name, self._number)
+            vigil.sent(time.monotonic())
+            self._sweep_if_late()
+        elif step is Step.VOUCH:
+            watches.vouch(self.name)
+        return vigil, step
+
+    def _sweep_if_late(self) -> None:
+        if time.monotonic() - self._swept_at > settings.SWEEP_SECONDS + START_SECONDS:
+            self._swept_at = time.monotonic()
+            watches.sweep_if_late()
+
+    def _is_running(self, pid: int) -> bool:
+        """Whether that process is one of the cluster's."""
+        try:
+            return self._cluster is not None and os.getpgid(pid) == self._cluster.process.pid
+        except ProcessLookupError:
+            return False
+
+    def _farewell(self) -> None:
+        with suppress(TimeoutError, *AWAY):
+            OneAtATime(lambda: watches.end(self.name), "farewell").ask().result(timeout=FAREWELL_SECONDS)
+
+
+def _started(watch: str) -> Child:
+    """A new cluster that writes where this process does, in a session of its own."""
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"]
+    cluster = subprocess.Popen(  # noqa: S603  # our own command, no shell
+        parent_death.command(command),
+        stdin=subprocess.DEVNULL,
+        cwd=settings.BASE_DIR,
+        env={**os.environ, heartbeat.VARIABLE: watch},
+        start_new_session=True,
+    )
+    return Child("cluster", cluster, Path(os.devnull), settings.WORKER_STOP_SECONDS)

@@ -1,0 +1,124 @@
+"""The sweep: finds from the tables alone what a crash or a lost queue left behind, and has it repaired.
+
+It may run at any time, twice at once, or not for a while: it only finishes what expired, removes what is over, and
+hints the queue again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django_q.models import Failure
+from knox.models import AuthToken
+
+from chatmemory.database import executors
+from chatmemory.runtime import fault_points
+from conversations import erasure
+from conversations.accounts import quotas
+from conversations.models import IdempotencyKey, SignInAttempts
+from conversations.replies.finish import finish_expired
+from memory import dispatch, queue
+from memory.folding import lease
+from memory.lab import comparison
+from memory.recall import embedding_job, schema
+from memory.usage import daily
+from memory.worker import watches
+from memory.worker.broker import QueueAway
+
+logger = logging.getLogger(__name__)
+
+MAX_QUEUED = 200
+"""Tasks waiting in the queue above which a sweep adds none: they are not lost, they are waiting."""
+MAX_RECOVERIES = 10
+"""Chats a sweep lets try the upstream again that have nothing else to do: a dead one is not to fill all workers."""
+BATCH = 500
+KEEP_IDEMPOTENCY_KEYS = timedelta(hours=24)
+KEEP_FAILURES = timedelta(days=7)
+KEEP_ATTEMPTS = timedelta(hours=1)
+ERASE_SECONDS = 40.0
+"""That a sweep erases users who asked for it; the rest waits for the next one."""
+
+COUNT_SECONDS = 10.0
+"""That a sweep counts replies into the figures of their days; the rest waits for the next one."""
+ANALYSED_AT_ONCE = 5000
+"""Messages that a sweep gives their terms, such as a server of an older version stored while this one came."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    """How many of each a sweep found."""
+
+    chats_enqueued: int
+    replies_finished: int
+    keys_removed: int
+    tokens_removed: int
+    failures_removed: int
+    comparisons_given_up: int
+    watches_removed: int
+    calls_refunded: int
+    attempts_removed: int
+    users_erased: int
+    messages_analysed: int
+    chats_to_embed: int
+    replies_counted: int
+
+
+def sweep() -> SweepReport:
+    """Enqueue the chats whose memory waits for work, finish stale replies, remove what has expired.
+
+    A reply that is finished here enqueues its fold itself, as any other.
+    """
+    report = SweepReport(
+        chats_enqueued=_enqueue_waiting(),
+        replies_finished=finish_expired(),
+        keys_removed=_remove(IdempotencyKey.objects.filter(created_at__lt=Now() - KEEP_IDEMPOTENCY_KEYS)),
+        tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
+        failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
+        comparisons_given_up=comparison.heal(),
+        watches_removed=watches.remove_abandoned(),
+        calls_refunded=quotas.refund_expired(),
+        attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),
+        users_erased=erasure.erase_waiting(ERASE_SECONDS),
+        messages_analysed=schema.fill(ANALYSED_AT_ONCE),
+        chats_to_embed=embedding_job.enqueue_missing(),
+        replies_counted=daily.count_replies(COUNT_SECONDS),
+    )
+    schema.merge()
+    executors.empty_log()
+    logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
+    return report
+
+
+def _enqueue_waiting() -> int:
+    """Hint the queue at chats with work and no task, those that waited longest first, as far as there is room.
+
+    What their owners demanded comes last, one chat a user.
+    """
+    try:
+        room = max(0, MAX_QUEUED - queue.waiting_tasks())
+        queued = queue.waiting_chats(queue.FOLD_TASK, MAX_QUEUED) if room else set[str]()
+    except QueueAway:
+        return 0  # the rest of the sweep needs no queue
+    ready = lease.ready().exclude(chat_id__in=queued).order_by(F("next_attempt_at").asc(nulls_first=True))
+    waiting = ready.values_list("chat_id", flat=True)
+    chats = list(waiting.filter(lease.FLAGGED, on_demand_at=None)[:room])
+    chats += dispatch.demanded_next(queued, room - len(chats))
+    chats += waiting.exclude(lease.FLAGGED)[: min(MAX_RECOVERIES, room - len(chats))]
+    for chat_id in chats:
+        queue.enqueue_fold(chat_id, lost=True)
+    fault_points.point("sweep.enqueued")
+    return len(chats)
+
+
+def _remove(rows: QuerySet[Any]) -> int:
+    """Delete `rows`, a batch at a time, so that no writer waits long."""
+    removed = 0
+    while pks := list(rows.values_list("pk", flat=True)[:BATCH]):
+        rows.model._default_manager.filter(pk__in=pks).delete()
+        removed += len(pks)
+    return removed

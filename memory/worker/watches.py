@@ -1,0 +1,92 @@
+"""The rows by which a cluster is watched: sending canaries, reading what came of them, tidying up after the dead.
+
+All times are the database's. What follows from the facts is `memory.worker.liveness`'s business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models.functions import Now
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import Schedule
+from django_q.tasks import async_task
+
+from memory import queue
+from memory.folding import lease
+from memory.models import Watch, WorkerProcess
+from memory.worker.heartbeat import CANARY_TASK
+from memory.worker.liveness import Facts
+
+logger = logging.getLogger(__name__)
+
+BUSY_MOST = timedelta(seconds=settings.Q_TIMEOUT + 5)
+"""The queue ends a task itself before it has taken so long."""
+KEEP = timedelta(days=1)
+"""After this long without a sign of its watchdog, a watch is removed."""
+
+NEVER = "No worker has answered yet: start one with `manage.py worker`."
+
+
+def look(watch: str, is_running: Callable[[int], bool]) -> Facts:
+    """What there is to know of the cluster of `watch`, which is made if need be. Tidies up after dead processes."""
+    row, _ = Watch.objects.get_or_create(pk=watch)
+    _forget_dead(watch, is_running)
+    busy = WorkerProcess.objects.filter(watch=watch, busy_since__gte=Now() - BUSY_MOST).count()
+    return Facts(row.done, row.acknowledged, all_busy=busy >= settings.Q_WORKERS)
+
+
+def send(watch: str, number: int) -> None:
+    """Send a canary. Of those before, none waits any more."""
+    get_broker(watch).purge_queue()
+    options = {"task_name": f"canary {number}", "group": "canary", "cluster": watch, "save": False}
+    async_task(CANARY_TASK, watch, number, q_options=options)
+    Watch.objects.filter(pk=watch).update(seen_at=Now())
+
+
+def vouch(watch: str) -> None:
+    """Say that the cluster is alive, though its canary waits."""
+    Watch.objects.filter(pk=watch).update(alive_at=Now(), seen_at=Now())
+
+
+def end(watch: str) -> None:
+    """Remove all traces of a watch whose cluster has ended."""
+    _forget_dead(watch, lambda _: False)
+    get_broker(watch).purge_queue()
+    Watch.objects.filter(pk=watch).delete()
+
+
+def remove_abandoned() -> int:
+    """Remove watches whose watchdog was killed long ago."""
+    return Watch.objects.filter(seen_at__lt=Now() - KEEP).delete()[0]
+
+
+def problem() -> str | None:
+    """A sentence if no worker, of any cluster, has given a sign of life within the patience."""
+    recent = timedelta(seconds=settings.WORKER_PATIENCE_SECONDS)
+    answered = Watch.objects.filter(alive_at__isnull=False)
+    if answered.filter(alive_at__gte=Now() - recent).exists():
+        return None
+    return f"No worker has answered for {recent.total_seconds():g} s." if answered.exists() else NEVER
+
+
+def sweep_if_late() -> None:
+    """Queue a sweep where the schedule's is overdue: a scheduler can stand still while its workers go on."""
+    late = timezone.now() - timedelta(seconds=2 * settings.SWEEP_SECONDS + 60)
+    if Schedule.objects.filter(func=queue.SWEEP_TASK, next_run__lt=late).exists():
+        logger.warning("the scheduled sweep is late, the watchdog queues one")
+        queue.enqueue_sweep()
+
+
+def _forget_dead(watch: str, is_running: Callable[[int], bool]) -> None:
+    """Free what dead processes were at, so that others take it up at once instead of when its lease ends."""
+    processes = WorkerProcess.objects.filter(watch=watch).values_list("pk", "pid")
+    dead = [name for name, pid in processes if not is_running(pid)]
+    if sum(lease.release_dead(name) for name in dead):
+        queue.enqueue_sweep()
+    if dead:
+        WorkerProcess.objects.filter(pk__in=dead).delete()

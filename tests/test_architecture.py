@@ -1,0 +1,231 @@
+"""Which package may import which, what is pure, and what the queue may call: read from the source of every module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("chatmemory", "conversations", "memory")
+
+LEVELS = """
+chatmemory.text
+chatmemory.database chatmemory.llm
+chatmemory.errors chatmemory.runtime conversations.models memory.limits
+chatmemory.api conversations.accounts conversations.titles memory.models
+memory.queue memory.usage
+memory.policies
+memory.history
+memory.briefs
+memory.recall
+memory.context memory.pins
+memory.folding memory.explain
+memory.revisions
+memory.services
+memory.signals conversations.interchange
+conversations.replies
+conversations.erasure conversations.editing memory.lab
+conversations.quickstart memory.worker
+conversations.api
+conversations.admin conversations.management
+memory.api memory.management memory.tasks
+memory.admin
+chatmemory.settings chatmemory.env chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.checks chatmemory.health
+"""
+"""A package imports what stands on the lines above it, and itself. The last line wires all together, with the rest of
+the modules that stand in a package's own folder."""
+RANK = {name: rank for rank, line in enumerate(LEVELS.split("\n")) for name in line.split()}
+TOP = max(RANK.values())
+UPWARDS: set[tuple[str, str]] = {
+    ("chatmemory.database.preflight", "chatmemory.llm.registry"),
+    ("chatmemory.runtime.threads", "chatmemory.errors"),
+    ("chatmemory.runtime.tracebacks", "chatmemory.errors"),
+    ("chatmemory.text.markers", "memory.history.turns"),
+    ("chatmemory.text.salience", "memory.history.turns"),
+    ("conversations.admin.html", "chatmemory.templatetags.viewing"),
+    ("conversations.replies.events", "conversations.api.serializers"),
+    ("conversations.replies.events", "conversations.api.sse"),
+    ("conversations.replies.stateless", "conversations.api.sse"),
+    ("conversations.replies.stateless", "conversations.api.stateless_serializers"),
+    ("conversations.replies.stateless", "conversations.api.streams"),
+    ("memory.admin.briefs", "chatmemory.templatetags.viewing"),
+    ("memory.admin.comparisons", "chatmemory.templatetags.viewing"),
+    ("memory.admin.contexts", "chatmemory.templatetags.viewing"),
+    ("memory.admin.revisions", "chatmemory.templatetags.viewing"),
+    ("memory.briefs", "memory.pins.section"),
+    ("memory.context.fit", "memory.pins.section"),
+    ("memory.context.plan", "memory.pins.section"),
+    ("memory.context.record", "memory.pins.detected"),
+    ("memory.context.render", "memory.pins.section"),
+    ("memory.folding.card", "memory.dispatch"),
+    ("memory.folding.fold", "memory.dispatch"),
+    ("memory.folding.request", "memory.dispatch"),
+    ("memory.history.rows", "memory.briefs"),
+    ("memory.pins.detected", "conversations.interchange.values"),
+    ("memory.pins.manual", "conversations.replies.begin"),
+    ("memory.policies", "memory.context.lines"),
+    ("memory.policies", "memory.context.verbatim"),
+    ("memory.policies.card.policy", "memory.history.turns"),
+    ("memory.policies.chunked", "memory.history.turns"),
+    ("memory.policies.hierarchical.policy", "memory.history.turns"),
+    ("memory.policies.interval", "memory.history.turns"),
+    ("memory.policies.progressive.policy", "memory.history.turns"),
+    ("memory.policies.protocol", "memory.history.turns"),
+    ("memory.policies.window", "memory.context.lines"),
+    ("memory.policies.window", "memory.history.turns"),
+    ("memory.queue", "memory.worker.broker"),
+    ("memory.recall.embedding_job", "memory.worker.broker"),
+    ("memory.recall.excerpts", "memory.context.plan"),
+    ("memory.recall.ranking", "memory.context.plan"),
+    ("memory.recall.relevance", "memory.context.plan"),
+    ("memory.recall.retrieve", "memory.context.load"),
+    ("memory.recall.retrieve", "memory.context.plan"),
+    ("memory.recall.retrieve", "memory.context.planner"),
+    ("memory.revisions.policy_change", "memory.dispatch"),
+    ("memory.revisions.restore", "memory.dispatch"),
+    ("memory.services", "memory.dispatch"),
+    ("memory.tasks", "memory.dispatch"),
+    ("memory.worker.sweep", "memory.dispatch"),
+}
+"""Arrows that point up, module to module, and should not."""
+
+PURE = """
+chatmemory.text chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
+conversations.accounts.limits conversations.api.sse
+conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
+conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
+conversations.interchange.values conversations.interchange.write
+memory.limits memory.policies memory.history.turns
+memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
+memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim
+memory.recall.analysis memory.recall.candidates memory.recall.excerpts memory.recall.query memory.recall.question_forms
+memory.recall.ranking memory.recall.relevance memory.recall.similarity
+memory.pins.contradictions memory.pins.detect memory.pins.screen memory.pins.section memory.pins.wordings
+memory.folding.answer_checks memory.folding.estimate memory.folding.grounding memory.folding.provenance
+memory.folding.schedule
+memory.explain.coverage memory.explain.reasons memory.explain.timeline
+memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
+memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome memory.lab.plots memory.lab.quality
+memory.lab.retention memory.lab.tables
+""".split()
+"""Modules, and packages with all that is in them, that only compute: they know no Django, no services, no rows."""
+NOT_PURE = {"chatmemory.llm.registry"}
+"""The one module of a pure package that reads settings."""
+FRAMEWORKS = {"django", "rest_framework", "django_q", "knox", "structlog"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the product, by its dotted name."""
+    for app in APPS:
+        for path in sorted((ROOT / app).rglob("*.py")):
+            if "migrations" not in path.parts:
+                parts = path.relative_to(ROOT).with_suffix("").parts
+                name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+                yield name, ast.parse(path.read_text())
+
+
+SOURCES = dict(modules())
+
+
+def imported(name: str) -> set[str]:
+    """The modules that this one imports, by their dotted names; inside of functions, too."""
+    found: set[str] = set()
+    for node in ast.walk(SOURCES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in SOURCES else node.module)
+    return found
+
+
+def ours(name: str) -> set[str]:
+    return {one for one in imported(name) if one.split(".")[0] in APPS}
+
+
+def package(name: str) -> str:
+    """`memory.recall` of `memory.recall.analysis.terms`: what the levels speak of."""
+    return ".".join(name.split(".")[:2])
+
+
+def rank(name: str) -> int:
+    return RANK.get(package(name), TOP)
+
+
+def is_pure(name: str) -> bool:
+    return name not in NOT_PURE and any(name == one or name.startswith(f"{one}.") for one in PURE)
+
+
+def test_the_names_above_exist() -> None:
+    assert {*PURE, *NOT_PURE} <= set(SOURCES)
+    assert set(RANK) <= {package(name) for name in SOURCES}
+
+
+def test_packages_import_what_stands_above_them() -> None:
+    wrong = {
+        (name, one)
+        for name in SOURCES
+        for one in ours(name)
+        if package(one) != package(name) and rank(one) >= rank(name) and rank(name) < TOP
+    }
+    assert wrong == UPWARDS
+
+
+def test_no_import_is_relative() -> None:
+    levels = {
+        name: [node.level for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        for name, tree in SOURCES.items()
+    }
+    assert [name for name, found in levels.items() if any(found)] == []
+
+
+def test_pure_modules_know_neither_django_nor_services() -> None:
+    pure = [name for name in SOURCES if is_pure(name)]
+    roots = {name: {one.split(".")[0] for one in imported(name)} & FRAMEWORKS for name in pure}
+    assert [name for name, found in roots.items() if found] == []
+    assert [(name, one) for name in pure for one in ours(name) if not is_pure(one)] == []
+
+
+def test_conversations_know_of_memory_its_services_and_what_is_pure() -> None:
+    used = {
+        (name, one)
+        for name in SOURCES
+        if name.startswith("conversations")
+        for one in ours(name)
+        if one.startswith("memory") and one != "memory.services" and not is_pure(one)
+    }
+    assert used == set()
+
+
+def test_nothing_that_the_queue_calls_is_a_coroutine_function() -> None:
+    """django-q2 would pickle the coroutine instead of running it."""
+    for name in ("memory.tasks", "memory.worker.sweep", "memory.folding.fold"):
+        assert not [node for node in ast.walk(SOURCES[name]) if isinstance(node, ast.AsyncFunctionDef)], name
+
+
+def test_what_the_queue_is_told_to_call_exists() -> None:
+    tasks = {node.name for node in SOURCES["memory.tasks"].body if isinstance(node, ast.FunctionDef)}
+    named = {
+        node.value
+        for tree in SOURCES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith("memory.tasks.")
+    }
+    assert named
+    assert {one.removeprefix("memory.tasks.") for one in named} <= tasks
+
+
+def test_folders_stay_small_enough_to_read() -> None:
+    """Fourteen modules at most (house rule), tests and migrations aside."""
+    sizes: dict[str, int] = {}
+    for app in APPS:
+        for path in (ROOT / app).rglob("*.py"):
+            if path.name != "__init__.py" and "migrations" not in path.parts:
+                sizes[str(path.parent.relative_to(ROOT))] = (
+                    sizes.get(str(path.parent.relative_to(ROOT)), 0) + 1
+                )
+    assert {folder: count for folder, count in sizes.items() if count > 14} == {}
