@@ -36,7 +36,7 @@ def _run(command: str) -> None:
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError, InterfaceError
 
-    from chatmemory.database import preflight
+    from chatmemory import preflight
 
     asks_for_help = {"-h", "--help"} & set(sys.argv)
     if command.startswith("-") or command in WITHOUT_DATABASE or asks_for_help:

@@ -20,8 +20,8 @@ from benchmarks.speech import Exchange, exchanges, summary
 from chatmemory.database.ids import new_id
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Chat, Message, Role, Status
-from memory.context.lines import line_cost
 from memory.context.plan import Plan, Shown
+from memory.history.costs import line_cost
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.recall.analysis.terms import stored_terms
 

@@ -18,9 +18,9 @@ from uuid import UUID
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.offline.points import FEW_WORDS, is_fragment, plain_words
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
-from chatmemory.text.markers import summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.policies.summarizer_input import summarizer_input
 
 BITE, CAP = 6000, 500
 """Tokens, as the settings' defaults have them."""

@@ -24,7 +24,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
 
-from chatmemory.database import preflight
+from chatmemory import preflight
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
@@ -39,7 +39,7 @@ from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.core.signals import request_started
 from django.db import DatabaseError, InterfaceError, close_old_connections, connection, reset_queries
 
-from chatmemory import errors
+from chatmemory.api import error_handler
 from chatmemory.database import migration_state
 from chatmemory.llm import registry
 from chatmemory.runtime import garbage
@@ -157,7 +157,7 @@ def refusal(
     status: int, method: str, path: str, request_id_given: str = ""
 ) -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Headers and body of such an answer, which is logged. The connection ends with it."""
-    body = json.dumps(errors.error_body(REFUSALS[status], errors.SENTENCES[status])).encode()
+    body = json.dumps(error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])).encode()
     with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",

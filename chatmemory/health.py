@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory import readiness
-from chatmemory.errors import error_body
+from chatmemory.api.error_handler import error_body
 
 
 class Open(APIView):

@@ -16,8 +16,8 @@ from django.db import connection
 from chatmemory.database import migration_state
 from chatmemory.runtime.threads import OneAtATime
 from memory import queue
+from memory.queue import AWAY
 from memory.worker import watches
-from memory.worker.broker import AWAY
 
 logger = logging.getLogger(__name__)
 

@@ -250,7 +250,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["chatmemory.api.http.JSONBody"],
     "DEFAULT_SCHEMA_CLASS": "chatmemory.api.openapi.hooks.OperationSchema",
-    "EXCEPTION_HANDLER": "chatmemory.errors.exception_handler",
+    "EXCEPTION_HANDLER": "chatmemory.api.error_handler.exception_handler",
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_TTL": None}

@@ -4,7 +4,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi.hooks  # noqa: F401  # registers how tokens are described
-from chatmemory.errors import page_error
+from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import playground
 from memory.admin.overview.page import overview

@@ -19,9 +19,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import DatabaseError, transaction
 from django.db.models import Sum
 
+from conversations import lifecycle
 from conversations.accounts import api_tokens
 from conversations.models import Allowance, Chat, Erasure, PassingCall
-from conversations.replies import begin
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def erase_waiting(seconds: float) -> int:
 def _delete(chat: Chat) -> None:
     """Delete a chat, and let others write for as long as that took, where only one can."""
     began = time.monotonic()
-    begin.delete_chat(chat)
+    lifecycle.delete_chat(chat)
     if settings.IS_SQLITE:
         time.sleep(time.monotonic() - began)
 

@@ -19,12 +19,7 @@ from memory.models import ConversationBrief
 from memory.pins.section import room_for_pins
 from memory.policies import get_policy
 from memory.policies.options import with_options
-from memory.policies.protocol import Policy
-
-
-def new_brief(chat: Chat) -> dict[str, Any]:
-    """The fields with which the brief of `chat` begins."""
-    return {"policy": chat.policy, "options": chat.options}
+from memory.policies.protocol import Policy, State
 
 
 def limits_of(brief: ConversationBrief) -> MemoryLimits:
@@ -60,3 +55,8 @@ def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], st
     if not policy.counts_instructions and limits.budget_for == "memory":
         return limits
     return replace(limits, instructions_tokens=count_tokens(instructions()))
+
+
+def stored_state(brief: ConversationBrief) -> State:
+    """What the brief's policy remembers."""
+    return State.from_json(brief.global_summary, brief.state)

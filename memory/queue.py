@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 from django.db.models.functions import Now
 from django_q.brokers import get_broker
@@ -27,7 +27,6 @@ from chatmemory.database.ids import new_id
 from chatmemory.runtime import fault_points
 from chatmemory.runtime.logging_config import request_id
 from memory.models import ChatEmbeddings, ConversationBrief
-from memory.worker.broker import AWAY
 
 logger = logging.getLogger(__name__)
 
@@ -143,3 +142,11 @@ def _put_or_leave(put: Callable[[], object], undo: Callable[[], object]) -> None
     except AWAY as exc:
         undo()
         logger.warning("task not queued, its work waits for the sweep", extra={"error": type(exc).__name__})
+
+
+AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
+"""What is raised while the database, or whatever else the queue stands on, does not answer."""
+
+
+class QueueAway(OSError):
+    """The queue does not answer, or did not a moment ago. The database may well."""

@@ -20,11 +20,11 @@ from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
-from memory import dispatch
-from memory.briefs import limits_beside_pins, limits_of, new_brief
-from memory.context import load
+from memory import briefs, counters
+from memory.briefs import limits_beside_pins, limits_of
+from memory.context import load, recalled
 from memory.context.fit import Asked, Context, assemble
-from memory.context.lines import line_cost, outline_sections
+from memory.context.lines import outline_sections
 from memory.context.planner import choose
 from memory.context.prompt_budget import beside
 from memory.context.record import RECORDED, record_of
@@ -33,12 +33,13 @@ from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
 from memory.context.sources import Source
+from memory.counters import Tally as Tally
 from memory.folding import card as carding
+from memory.folding import dispatch
 from memory.folding.request import StaleMemory as StaleMemory
 from memory.folding.request import freshen as freshen
 from memory.folding.request import require_fresh
-from memory.history import rows
-from memory.history.rows import Tally as Tally
+from memory.history.costs import line_cost
 from memory.limits import MemoryLimits
 from memory.models import (
     Card,
@@ -51,6 +52,7 @@ from memory.models import (
     Pin,
     SummaryRevision,
 )
+from memory.models.briefs import new_brief
 from memory.pins import detected
 from memory.pins.detected import exported_pins as exported_pins
 from memory.pins.detected import message_changed as message_changed
@@ -68,7 +70,7 @@ from memory.policies import (
     with_window,
 )
 from memory.policies.card.policy import CardRequest, request_of
-from memory.recall import embedding_job, retrieve
+from memory.recall import embedding_job
 from memory.recall.embeddings import knows_meanings as knows_meanings
 from memory.recall.embeddings import last_question as last_question
 from memory.recall.embeddings import near_in_meaning as near_in_meaning
@@ -119,7 +121,7 @@ def context_for(
     brief.chat = chat  # at hand, where its instructions count
     if may_wait:
         require_fresh(brief)
-    said = None if again else rows.said_tokens(brief)
+    said = None if again else counters.said_tokens(brief)
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
@@ -221,7 +223,7 @@ def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
     if seq <= brief.seen_seq:
         older = step_back.newest_before(chat_id, seq)
         after = older.through_seq if older else 0
-    return rows.tally(chat_id, after, besides=seq)
+    return counters.tally(chat_id, after, besides=seq)
 
 
 def messages_changed(
@@ -245,7 +247,7 @@ def messages_changed(
         step_back.retract(brief, from_seq)
     elif from_seq <= brief.seen_seq:
         step_back.step_back(brief, from_seq)
-    rows.recount(brief, still)
+    counters.recount(brief, still)
     brief.save()
     dispatch.hint(brief)
     if not delay:  # else the sweep has it done
@@ -292,7 +294,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 
     One that failed leaves the answer before it in the count.
     """
-    said = rows.said_tokens(brief)
+    said = counters.said_tokens(brief)
     if said is None or reply.reply_to is None or reply.status == Status.FAILED:
         return None
     return max(0, said - _tokens_of(reply.reply_to, reply))
@@ -301,7 +303,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
-    state = rows.stored_state(brief)
+    state = briefs.stored_state(brief)
     alone = Counts(
         brief.unfolded_turns,
         brief.unfolded_tokens,
@@ -323,7 +325,7 @@ def _assemble(
     limits: MemoryLimits,
     near: Sequence[Near],
 ) -> Context:
-    policy, remembered = get_policy(brief.policy), rows.stored_state(brief)
+    policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
     pinned = _pinned(brief, limits, disarms=asked.disarms)
     limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
     state: list[StateSection] = policy.render(remembered) if limits.enabled else []
@@ -339,7 +341,7 @@ def _assemble(
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
-    beside = retrieve.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
+    beside = recalled.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
     if beside.found.excerpts:
         shape |= beside.shape
         plan = choose(state, span.turns, **shape)

@@ -14,8 +14,8 @@ from django.conf import settings
 
 from chatmemory.runtime.logging_config import request_context
 from chatmemory.runtime.tracebacks import told
-from memory import dispatch, queue
-from memory.folding import fold
+from memory import queue
+from memory.folding import dispatch, fold
 from memory.lab import comparison
 from memory.recall import embedding_job
 from memory.worker import heartbeat, sweep

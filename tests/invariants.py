@@ -26,7 +26,7 @@ from conversations.models import (
     Role,
     Status,
 )
-from memory import services
+from memory import briefs, counters, services
 from memory.context.fit import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
@@ -185,11 +185,11 @@ def _sources(brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
 
 def _brief(brief: ConversationBrief) -> Iterator[str]:
     exact = copy.copy(brief)
-    loading.recount(exact)
-    for name in loading.COUNTERS:
+    counters.recount(exact)
+    for name in counters.COUNTERS:
         if getattr(exact, name) != getattr(brief, name):
             yield f"{name} is {getattr(brief, name)}, but a recount gives {getattr(exact, name)}"
-    if brief.token_count != get_policy(brief.policy).size(loading.stored_state(brief)):
+    if brief.token_count != get_policy(brief.policy).size(briefs.stored_state(brief)):
         yield "the summary's tokens are counted wrongly"
     folded = Message.objects.filter(
         chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None

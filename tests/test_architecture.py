@@ -10,20 +10,21 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ("chatmemory", "conversations", "memory")
 
 LEVELS = """
-chatmemory.text
+chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
-chatmemory.errors chatmemory.runtime conversations.models memory.limits
-chatmemory.api conversations.accounts conversations.titles memory.models
-memory.queue memory.usage
+chatmemory.runtime conversations.models memory.limits
+chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
+conversations.lookup memory.queue memory.usage memory.history
 memory.policies
-memory.history
-memory.briefs
 memory.recall
-memory.context memory.pins
-memory.folding memory.explain
+memory.pins
+memory.briefs
+memory.counters memory.context
+memory.explain
+memory.folding
 memory.revisions
 memory.services
-memory.signals conversations.interchange
+memory.signals conversations.interchange conversations.lifecycle
 conversations.replies
 conversations.erasure conversations.editing memory.lab
 conversations.quickstart memory.worker
@@ -37,74 +38,22 @@ chatmemory.settings chatmemory.env chatmemory.urls chatmemory.asgi chatmemory.ap
 the modules that stand in a package's own folder."""
 RANK = {name: rank for rank, line in enumerate(LEVELS.split("\n")) for name in line.split()}
 TOP = max(RANK.values())
-UPWARDS: set[tuple[str, str]] = {
-    ("chatmemory.database.preflight", "chatmemory.llm.registry"),
-    ("chatmemory.runtime.threads", "chatmemory.errors"),
-    ("chatmemory.runtime.tracebacks", "chatmemory.errors"),
-    ("chatmemory.text.markers", "memory.history.turns"),
-    ("chatmemory.text.salience", "memory.history.turns"),
-    ("conversations.admin.html", "chatmemory.templatetags.viewing"),
-    ("conversations.replies.events", "conversations.api.serializers"),
-    ("conversations.replies.events", "conversations.api.sse"),
-    ("conversations.replies.stateless", "conversations.api.sse"),
-    ("conversations.replies.stateless", "conversations.api.stateless_serializers"),
-    ("conversations.replies.stateless", "conversations.api.streams"),
-    ("memory.admin.briefs", "chatmemory.templatetags.viewing"),
-    ("memory.admin.comparisons", "chatmemory.templatetags.viewing"),
-    ("memory.admin.contexts", "chatmemory.templatetags.viewing"),
-    ("memory.admin.revisions", "chatmemory.templatetags.viewing"),
-    ("memory.briefs", "memory.pins.section"),
-    ("memory.context.fit", "memory.pins.section"),
-    ("memory.context.plan", "memory.pins.section"),
-    ("memory.context.record", "memory.pins.detected"),
-    ("memory.context.render", "memory.pins.section"),
-    ("memory.folding.card", "memory.dispatch"),
-    ("memory.folding.fold", "memory.dispatch"),
-    ("memory.folding.request", "memory.dispatch"),
-    ("memory.history.rows", "memory.briefs"),
-    ("memory.pins.detected", "conversations.interchange.values"),
-    ("memory.pins.manual", "conversations.replies.begin"),
-    ("memory.policies", "memory.context.lines"),
-    ("memory.policies", "memory.context.verbatim"),
-    ("memory.policies.card.policy", "memory.history.turns"),
-    ("memory.policies.chunked", "memory.history.turns"),
-    ("memory.policies.hierarchical.policy", "memory.history.turns"),
-    ("memory.policies.interval", "memory.history.turns"),
-    ("memory.policies.progressive.policy", "memory.history.turns"),
-    ("memory.policies.protocol", "memory.history.turns"),
-    ("memory.policies.window", "memory.context.lines"),
-    ("memory.policies.window", "memory.history.turns"),
-    ("memory.queue", "memory.worker.broker"),
-    ("memory.recall.embedding_job", "memory.worker.broker"),
-    ("memory.recall.excerpts", "memory.context.plan"),
-    ("memory.recall.ranking", "memory.context.plan"),
-    ("memory.recall.relevance", "memory.context.plan"),
-    ("memory.recall.retrieve", "memory.context.load"),
-    ("memory.recall.retrieve", "memory.context.plan"),
-    ("memory.recall.retrieve", "memory.context.planner"),
-    ("memory.revisions.policy_change", "memory.dispatch"),
-    ("memory.revisions.restore", "memory.dispatch"),
-    ("memory.services", "memory.dispatch"),
-    ("memory.tasks", "memory.dispatch"),
-    ("memory.worker.sweep", "memory.dispatch"),
-}
-"""Arrows that point up, module to module, and should not."""
 
 PURE = """
 chatmemory.text chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
-conversations.accounts.limits conversations.api.sse
+conversations.accounts.limits conversations.replies.sse
 conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
-memory.limits memory.policies memory.history.turns
+memory.limits memory.policies memory.history.turns memory.history.costs
 memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
 memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim
 memory.recall.analysis memory.recall.candidates memory.recall.excerpts memory.recall.query memory.recall.question_forms
 memory.recall.ranking memory.recall.relevance memory.recall.similarity
 memory.pins.contradictions memory.pins.detect memory.pins.screen memory.pins.section memory.pins.wordings
-memory.folding.answer_checks memory.folding.estimate memory.folding.grounding memory.folding.provenance
+memory.folding.answer_checks memory.folding.grounding memory.folding.provenance
 memory.folding.schedule
-memory.explain.coverage memory.explain.reasons memory.explain.timeline
+memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
 memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome memory.lab.plots memory.lab.quality
 memory.lab.retention memory.lab.tables
@@ -170,7 +119,7 @@ def test_packages_import_what_stands_above_them() -> None:
         for one in ours(name)
         if package(one) != package(name) and rank(one) >= rank(name) and rank(name) < TOP
     }
-    assert wrong == UPWARDS
+    assert wrong == set()
 
 
 def test_no_import_is_relative() -> None:

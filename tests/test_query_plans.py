@@ -21,6 +21,7 @@ from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process_id
+from conversations import lookup
 from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
 from conversations.editing import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
@@ -110,7 +111,7 @@ def attach(world: World) -> None:
     assert pollers.find(second.chat_id, second.message_id).active is not None
     finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
     assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"
-    assert services.get_message(world.long, second.message_id) is not None
+    assert lookup.get_message(world.long, second.message_id) is not None
 
 
 def fold(world: World) -> None:

@@ -19,7 +19,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from chatmemory import errors
+from chatmemory.api import error_handler
 from chatmemory.api.http import EventStreamRenderer
 from chatmemory.database import executors
 
@@ -90,7 +90,7 @@ class AsyncDoor(APIView):
         try:
             return self.handle_exception(exc)
         except Exception as unexpected:  # noqa: BLE001  # handle_exception raises again what it does not know
-            return errors.internal_error(unexpected)
+            return error_handler.internal_error(unexpected)
 
     def _rendered(self, response: Response) -> HttpResponse:
         finalized = self.finalize_response(self.request, response, *self.args, **self.kwargs)

@@ -25,7 +25,7 @@ from django.http.response import HttpResponseBase
 from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
-from chatmemory import errors
+from chatmemory.api import error_handler
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
 
@@ -206,7 +206,7 @@ class RequestMiddleware:
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """What no view of ours answered, such as an admin page without its tables."""
-        return errors.unavailable_page(exception)
+        return error_handler.unavailable_page(exception)
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:
         garbage.add(_bytes_of(request, response))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from chatmemory.text.entities import CJK, CUTS, LONGEST_WORD, POSSESSIVE, scan
 from chatmemory.text.tokens import clip_end, count_tokens
-from memory.history.turns import CUT_OFF
 
 LIST_CAP = 200
 """How many spans `retained` names on each side; its share counts them all."""
@@ -161,3 +160,7 @@ def _by_weight(user: str, assistant: str) -> Iterator[str]:
     yield from (span for span, hard in both.values() if hard and len(span) > SHORT_SPAN)
     yield from (span for span, hard in both.values() if not hard and len(span) > SHORT_SPAN)
     yield from (span for span, _ in both.values() if len(span) <= SHORT_SPAN)
+
+
+CUT_OFF = "[cut off]"
+"""Stands after a reply that was cut off or cancelled, wherever the turn is shown to a model."""

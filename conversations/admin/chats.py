@@ -12,6 +12,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from conversations import lifecycle
 from conversations.admin.access import ContentAdmin, Page, sees_cost, without
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
@@ -19,7 +20,6 @@ from conversations.admin.content_views import ContentViewAdmin
 from conversations.admin.html import as_json, as_text, chat_rows, link, moment
 from conversations.admin.messages import MessageAdmin
 from conversations.models import Chat, Message
-from conversations.replies import begin
 
 __all__ = [
     "ActiveReplyAdmin",
@@ -77,11 +77,11 @@ class ChatAdmin(ContentAdmin):
         return [f"Chat {chat.pk}" for chat in chats], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Chat) -> None:
-        begin.delete_chat(obj)
+        lifecycle.delete_chat(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Chat]) -> None:
         for chat in queryset:
-            begin.delete_chat(chat)
+            lifecycle.delete_chat(chat)
 
     @admin.display(description="see")
     def rows(self, chat: Chat) -> SafeString:

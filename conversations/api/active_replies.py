@@ -19,12 +19,14 @@ from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.errors import Conflict, InvalidRequest, NotFound
 from chatmemory.runtime import fault_points
+from conversations import lookup
 from conversations.accounts import quotas
 from conversations.api import streams
 from conversations.api.event_streams import EVENTS, event_stream
-from conversations.api.serializers import OneMessageOut, message_json
+from conversations.api.serializers import OneMessageOut
 from conversations.models import ActiveReply, Message, Role
-from conversations.replies import begin, finish, generation, pollers, reader_limits
+from conversations.replies import finish, generation, pollers, reader_limits
+from conversations.replies.message_json import message_json
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +66,8 @@ class StreamDoor(AsyncDoor):
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Resumed:
         user = caller(request)
-        chat = begin.get_chat(user, chat_id)
-        found = begin.get_message(chat, message_id)
+        chat = lookup.get_chat(user, chat_id)
+        found = lookup.get_message(chat, message_id)
         if isinstance(found, Message) and found.role != Role.ASSISTANT:
             raise NotFound("This message is no reply.")
         return Resumed(chat_id, message_id, _position(request), user.pk, quotas.readers_allowed(user.pk))
@@ -100,8 +102,8 @@ class CancelDoor(AsyncDoor):
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
-        chat = begin.get_chat(caller(request), chat_id)
-        found = begin.get_message(chat, message_id)
+        chat = lookup.get_chat(caller(request), chat_id)
+        found = lookup.get_message(chat, message_id)
         if not isinstance(found, ActiveReply) or not finish.request_cancel(chat_id, message_id):
             raise Conflict("This message is final already.")
         fault_points.point("cancel.requested")

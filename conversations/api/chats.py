@@ -15,10 +15,9 @@ from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.llm import registry
-from conversations import editing
+from conversations import editing, lifecycle, lookup
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut, ModelsOut
 from conversations.models import UNSHOWN, ActiveReply, Chat, Message
-from conversations.replies import begin
 
 
 class ChatPages(CursorPages):
@@ -56,14 +55,14 @@ class ChatsView(APIView):
     def post(self, request: Request) -> Response:
         body = ChatIn(data=request.data)
         body.is_valid(raise_exception=True)
-        chat = begin.create_chat(caller(request), **body.validated_data)
+        chat = lifecycle.create_chat(caller(request), **body.validated_data)
         return Response(ChatOut(chat).data, status=201)
 
 
 class ChatView(APIView):
     @extend_schema(responses=ChatOut, operation_id="chats_read", summary="One chat", tags=["chats"])
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return Response(ChatOut(begin.get_chat(caller(request), chat_id)).data)
+        return Response(ChatOut(lookup.get_chat(caller(request), chat_id)).data)
 
     @extend_schema(
         request=ChatIn,
@@ -73,10 +72,10 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
-        chat = begin.get_chat(caller(request), chat_id)
+        chat = lookup.get_chat(caller(request), chat_id)
         body = ChatIn(chat, data=request.data)
         body.is_valid(raise_exception=True)
-        return Response(ChatOut(begin.update_chat(chat, body.validated_data)).data)
+        return Response(ChatOut(lifecycle.update_chat(chat, body.validated_data)).data)
 
     @extend_schema(
         request=None,
@@ -86,7 +85,7 @@ class ChatView(APIView):
         tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
-        begin.delete_chat(begin.get_chat(caller(request), chat_id))
+        lifecycle.delete_chat(lookup.get_chat(caller(request), chat_id))
         return Response(status=204)
 
 
@@ -127,8 +126,8 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = begin.get_chat(caller(request), chat_id)
-        return Response(MessageOut(begin.get_message(chat, message_id)).data)
+        chat = lookup.get_chat(caller(request), chat_id)
+        return Response(MessageOut(lookup.get_message(chat, message_id)).data)
 
     @extend_schema(
         request=EditIn,
@@ -139,12 +138,12 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = begin.get_chat(caller(request), chat_id)
+        chat = lookup.get_chat(caller(request), chat_id)
         body = EditIn(data=request.data)
         body.is_valid(raise_exception=True)
         content = body.validated_data.get("content")
         if content is None:
-            return Response(MessageOut(begin.get_message(chat, message_id)).data)
+            return Response(MessageOut(lookup.get_message(chat, message_id)).data)
         return Response(MessageOut(editing.edit_message(chat, message_id, content)).data)
 
     @extend_schema(
@@ -156,7 +155,7 @@ class MessageView(APIView):
         tags=["messages"],
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
-        chat = begin.get_chat(caller(request), chat_id)
+        chat = lookup.get_chat(caller(request), chat_id)
         editing.forget_message(chat.pk, message_id)
         return Response(status=204)
 

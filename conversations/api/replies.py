@@ -26,8 +26,9 @@ from chatmemory.errors import (
     UpstreamTimedOut,
 )
 from chatmemory.runtime import fault_points
+from conversations import lookup
 from conversations.accounts import quotas, stateless_calls
-from conversations.api import streams
+from conversations.api import stateless_stream, streams
 from conversations.api.chats import messages_page
 from conversations.api.event_streams import EVENTS, event_stream
 from conversations.api.serializers import (
@@ -37,12 +38,12 @@ from conversations.api.serializers import (
     MessagesPageOut,
     TurnOut,
     VariantIn,
-    message_json,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import Begun, Standing
+from conversations.replies.message_json import message_json
 from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
 
 KEY = OpenApiParameter(
@@ -245,7 +246,7 @@ class ChatMessagesDoor(ReplyDoor):
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return messages_page(request, services.get_chat(caller(request), chat_id), self)
+        return messages_page(request, lookup.get_chat(caller(request), chat_id), self)
 
 
 class RegenerateDoor(ReplyDoor):
@@ -300,8 +301,8 @@ class AskDoor(AsyncDoor):
         tokens = quotas.tokens_for(asked.tokens, asked.variant)
         asked = replace(asked, call=await stateless_calls.begin(caller(self.request).pk, tokens))
         if self.wants_stream:
-            return event_stream(stateless.events(asked))
-        message, retry_after = await stateless.whole(asked)
+            return event_stream(stateless_stream.events(asked))
+        message, retry_after = await stateless_stream.whole(asked)
         if message["status"] == "failed":
             raise _nothing(message["error"], {"message": message}, retry_after)
         return Response({"message": message})

@@ -15,67 +15,10 @@ from chatmemory.api.fields import Flag, OneOf, Text, no_longer_than, not_blank
 from chatmemory.llm.protocol import Variant
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role, Status
 from conversations.replies.begin import TurnRequest
+from conversations.replies.message_json import message_json, streaming_json
 from memory.context.sources import Source
 from memory.policies import POLICIES
 from memory.policies.options import wrong_in
-
-
-def iso(moment: Any) -> str | None:
-    """ISO 8601 in UTC, as DRF writes it."""
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
-
-
-def message_json(message: Message) -> dict[str, Any]:
-    """A final message as the API shows it."""
-    return {
-        "id": str(message.pk),
-        "chat_id": str(message.chat_id),
-        "seq": message.seq,
-        "role": message.role,
-        "content": message.content,
-        "status": message.status,
-        "model_variant": message.model_variant or None,
-        "model": message.model or None,
-        "token_count": message.token_count,
-        "reply_to": _id(message.reply_to_id),
-        "superseded_by": _id(message.superseded_by_id),
-        "is_first": message.seq == 1,
-        "created_at": iso(message.created_at),
-        "completed_at": iso(message.completed_at),
-        "edited_at": iso(message.edited_at),
-        "usage": message.usage,
-        "error": message.error,
-        "metadata": message.metadata,
-    }
-
-
-def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
-    """A reply being written, as a message with status `streaming` and what its last checkpoint holds."""
-    return {
-        "id": str(active.message_id),
-        "chat_id": str(active.chat_id),
-        "seq": last_seq + 1,
-        "role": Role.ASSISTANT.value,
-        "content": active.text,
-        "status": STREAMING,
-        "model_variant": active.model_variant,
-        "model": active.model,
-        "token_count": 0,
-        "reply_to": _id(active.user_message_id),
-        "superseded_by": None,
-        "is_first": False,
-        "created_at": iso(active.started_at),
-        "completed_at": None,
-        "edited_at": None,
-        "usage": None,
-        "error": None,
-        "metadata": active.metadata,
-    }
-
-
-def _id(value: Any) -> str | None:
-    return None if value is None else str(value)
-
 
 JSON_DEPTH = 64
 """How deep a client's JSON may be nested: what is kept must be written again, by code that recurses."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any, ClassVar
 
 from rest_framework import serializers
 
 from chatmemory.api.fields import NOT_BLANK, Text
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Prompt, PromptMessage, Usage
+from chatmemory.llm.protocol import Prompt, PromptMessage
 from chatmemory.text.control_tokens import disarm
 from conversations.api.serializers import (
     ReplyErrorOut,
@@ -25,18 +24,6 @@ HISTORY_MAX = 1000
 """Messages of one request: far more than fit into a model's window, and few enough to be checked in no time."""
 ROLES = ("system", "user", "assistant", "examiner")
 """`examiner` is the seed's name for the assistant in its transcripts."""
-
-
-def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
-    """Tokens and USD as the API shows them, None where the upstream told none."""
-    if usage is None:
-        return None
-    return {
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": None if cost_usd is None else float(cost_usd.quantize(Decimal("1E-9"))),
-    }
 
 
 class HistoryMessageIn(Strict):

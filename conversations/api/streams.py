@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from conversations.api import sse
 from conversations.models import Message
 from conversations.replies import events as reply_events
-from conversations.replies import generation
+from conversations.replies import generation, sse
 from conversations.replies.generation import Generation
 from conversations.replies.pollers import Found, Poller, polling
 

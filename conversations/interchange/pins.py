@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from conversations.interchange.fields import count_field, place_field, text_field, time_field
-from conversations.interchange.values import FormatError, ImportedPin
+from conversations.interchange.values import FormatError
+from memory.pins.section import ImportedPin
 
 KINDS = ("instruction", "preference", "identity", "remember", "pinned")
 BY = ("user", "staff", "rule", "summarizer")

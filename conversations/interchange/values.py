@@ -11,6 +11,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from memory.pins.section import ImportedPin
+
 Role = Literal["user", "assistant"]
 Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
@@ -55,26 +57,6 @@ class ImportedMessage:
     """Index of the later reply that took this one's place."""
     number: int = field(default=0, compare=False)
     """Its place among all messages of the file's conversation, asides too, from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedPin:
-    """Something that is to stand in every prompt, or once was."""
-
-    text: str
-    kind: str
-    by: str
-    """Who pinned it: `user`, `staff`, `rule` or `summarizer`."""
-    message: int | None
-    """Index of the message that it was found in, or that was pinned."""
-    seq: int
-    """Number of the last message when it was pinned, from 1; 0 before any."""
-    start: int
-    """Its place in that."""
-    created_at: datetime | None = None
-    ended_at: datetime | None = None
-    ended_by: int | None = None
-    """Index of the message that replaced it or took it back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,19 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from chatmemory.database.compiled import Select
 from chatmemory.database.ids import new_id
-from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch, NotFound
+from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.runtime import fault_points, process_id
 from chatmemory.text.tokens import count_tokens
+from conversations import lifecycle
 from conversations.accounts import quotas
-from conversations.accounts.quotas import Reservation
+from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
 from conversations.replies import finish
 from conversations.replies.finish import Pending
@@ -45,12 +45,6 @@ _OLD_KEY = ExpressionWrapper(
     Q(created_at__lt=Now() - timedelta(hours=IDEMPOTENCY_HOURS)), output_field=BooleanField()
 )
 """By the database's clock, as servers may disagree about the day."""
-
-_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
-_LOCKED_CHAT = Select(
-    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
-)
-_ACTIVE = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,78 +87,6 @@ class Standing:
     message_id: UUID
 
 
-def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
-    """The only door to a chat. 404 for strangers: never confirm that it exists."""
-    chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
-    if chat is None:
-        raise NotFound("There is no such chat, or it is not yours.")
-    return chat
-
-
-def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
-    """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
-    found = (
-        ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
-        or Message.objects.filter(chat=chat, pk=message_id).first()
-    )
-    if found is None:
-        raise NotFound("There is no such message in this chat.")
-    return found
-
-
-def create_chat(owner: User, **fields: Any) -> Chat:
-    """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
-    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
-
-
-def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change what a client may change. A new policy rebuilds the memory; new options do where they must.
-
-    Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
-    """
-    with transaction.atomic():
-        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
-        if locked is None:
-            raise NotFound("There is no such chat any more.")
-        chat = locked
-        new = {name for name, value in changes.items() if value != getattr(chat, name)}
-        if "title" in new:
-            changes = {**changes, "title_is_automatic": False}
-        for name, value in changes.items():
-            setattr(chat, name, value)
-        chat.save(update_fields=[*changes, "updated_at"])
-        if "policy" in new:
-            if chat.last_seq:
-                quotas.take_rebuild(chat.owner_id)
-            memory.policy_changed(chat)
-        elif "options" in new:
-            memory.options_changed(chat)
-    return chat
-
-
-def delete_chat(chat: Chat) -> None:
-    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard.
-
-    Messages go by one statement: they refer to each other and to nothing that is left, and there may be 100,000.
-    """
-    with transaction.atomic():
-        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
-        if locked is not None:
-            _end_unheard(locked)
-            IdempotencyKey.objects.filter(chat=locked).delete()
-            memory.chat_deleted(locked.pk)
-            Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
-            locked.delete()
-
-
-def _end_unheard(chat: Chat) -> None:
-    """Remove a reply that is being written. What it had reserved is spent: the model was asked, and may still write."""
-    active = _ACTIVE.first(chat.pk)
-    if active is not None:
-        active.delete()
-        quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)
-
-
 def begin_turn(
     user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "", may_wait: bool = False
 ) -> Begun | Standing:
@@ -181,7 +103,7 @@ def begin_turn(
         if known := _known(user, key, fingerprint):
             return known
         if chat is None:
-            chat = create_chat(user, **({"policy": request.policy} if request.policy else {}))
+            chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
         else:
             require_idle(chat)
         message = _store_question(chat, request, counted)
@@ -280,7 +202,7 @@ def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
 
 def require_idle(chat: Chat) -> None:
     """No reply is being written, or `ChatBusy`; one whose process is gone is finished here and now. Holds the lock."""
-    active = _ACTIVE.first(chat.pk)
+    active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return
     if not ActiveReply.objects.filter(finish.EXPIRED, pk=active.pk).exists():

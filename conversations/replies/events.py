@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from conversations.api import sse
-from conversations.api.serializers import message_json
 from conversations.models import Message
+from conversations.replies import sse
+from conversations.replies.message_json import message_json
 
 RETRY_MS = 1000
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +20,10 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, Variant
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import stateless_calls
-from conversations.api import sse, streams
-from conversations.api.stateless_serializers import usage_json
 from conversations.replies.draining import drained
 from conversations.replies.finish import INTERRUPTED, cost_of
 from conversations.replies.generation import Log
+from conversations.replies.message_json import usage_json
 
 logger = logging.getLogger(__name__)
 
@@ -42,31 +41,6 @@ class Asked:
     """Of the prompt, by our own count."""
     call: int | None = None
     """What it holds of the user's allowance, as `passing.begin` gave it."""
-
-
-async def events(asked: Asked) -> AsyncIterator[bytes]:
-    """The events of the API, without the ids of a chat. The upstream is asked when the first one has been read."""
-    yield sse.event("message.created", {"model_variant": asked.variant.name})
-    with Reading(asked) as reading:
-        while not reading.is_over:
-            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
-                yield sse.event("content.delta", {"delta": text})
-            elif not reading.is_over:
-                yield sse.comment()
-        message = reading.message()
-        await reading.settle()
-    ending = "completed" if message["status"] == "complete" else message["status"]
-    error = {"error": message["error"]} if message["error"] else {}
-    yield sse.event(f"message.{ending}", {"message": message, **error})
-
-
-async def whole(asked: Asked) -> tuple[dict[str, Any], int | None]:
-    """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
-    with Reading(asked) as reading:
-        while not reading.is_over:
-            await reading.more(streams.KEEP_ALIVE_SECONDS)
-        await reading.settle()
-        return reading.message(), reading.retry_after
 
 
 class Reading:

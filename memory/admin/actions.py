@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 
 from conversations.admin.access import sees_cost
 from conversations.models import Chat
-from memory.folding.estimate import Estimate
+from memory.explain.estimate import Estimate
 from memory.folding.request import Mode, foresee, request_resummarize
 from memory.models import Comparison, ConversationBrief
 

@@ -13,8 +13,9 @@ from rest_framework.views import APIView
 
 from chatmemory.api.fields import Text, no_longer_than, not_blank
 from chatmemory.api.http import PAGING, CursorPages, caller
-from conversations.api.serializers import PageOut, Strict, iso
-from conversations.replies.begin import get_chat
+from conversations.api.serializers import PageOut, Strict
+from conversations.lookup import get_chat
+from conversations.replies.message_json import iso
 from memory.models import MAX_CHARS, MOST_PINS, Pin, PinKind, PinnedBy
 from memory.pins import manual
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from conversations.api.serializers import ObjectField, PageOut, iso
+from conversations.api.serializers import ObjectField, PageOut
+from conversations.replies.message_json import iso
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.models import Kind, SummaryRevision
 from memory.revisions.diff import Difference

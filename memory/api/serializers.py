@@ -15,17 +15,16 @@ from conversations.api.serializers import (
     Strict,
     UsageOut,
     checked_text,
-    iso,
     known_policy,
 )
-from conversations.api.stateless_serializers import HistoryField, usage_json
+from conversations.api.stateless_serializers import HistoryField
+from conversations.replies.message_json import iso, usage_json
 from memory.context.fit import Context, prompt_messages
-from memory.context.plan import Recall, Sought
 from memory.folding.rebuild import told
 from memory.folding.stateless import Summarized
 from memory.models import Card, ConversationBrief
 from memory.policies.interval import Interval
-from memory.recall.relevance import REASONS
+from memory.recall.relevance import REASONS, Recall, Sought
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
 from chatmemory.errors import NotFound
+from conversations.lookup import get_chat, get_message
 from conversations.models import Chat
-from conversations.replies.begin import get_chat, get_message
 from memory import services
 from memory.api.revision_serializers import (
     DifferenceOut,
@@ -34,11 +34,11 @@ from memory.api.serializers import (
     brief_json,
     context_json,
 )
-from memory.briefs import new_brief
 from memory.context.sources import Source
 from memory.explain.verify import why_not_exact
 from memory.folding.request import demand_resummarize
 from memory.models import ConversationBrief, SummaryRevision
+from memory.models.briefs import new_brief
 from memory.revisions import diff
 from memory.revisions.restore import restore
 from memory.usage import report

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from memory.context.plan import Quote
 from memory.history.turns import Turn
-from memory.recall.excerpts import DAY, Excerpt, excerpts_head_cost
+from memory.recall.excerpts import DAY, Excerpt, Quote, excerpts_head_cost
 
 
 class Picking:

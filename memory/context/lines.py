@@ -7,22 +7,13 @@ Which turns become lines is decided in `memory.context.planner`. The outline fol
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Final
 
 from chatmemory.text.markers import LINES_HEADING, quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
+from chatmemory.text.tokens import clip_end
+from memory.history.costs import MERGED_TOKENS, OUTLINE_TOKENS, line_cost, line_text, lines_head_cost
 from memory.history.turns import Turn
 from memory.policies.protocol import StateSection
-
-MERGED_TOKENS = 24
-"""At least what the merged line costs, for seqs up to nine digits."""
-
-
-def line_text(turn: Turn) -> str:
-    """The turn's line, on one line. A turn without a stored one gets a stand-in that names its messages."""
-    stored = " ".join(turn.line.split())
-    return stored or f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
 
 
 def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
@@ -34,17 +25,6 @@ def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
 def render_lines(lines: Iterable[str]) -> str:
     """The message that carries `lines`, oldest first."""
     return LINES_HEADING + "\n" + quote_markers("\n".join(f"- {line}" for line in lines))
-
-
-def line_cost(line: str) -> int:
-    """Tokens of one line with its bullet and its newline. The counter of a chat's lines adds these up."""
-    return count_tokens(f"- {line}") + 1
-
-
-@cache
-def lines_head_cost() -> int:
-    """Tokens of the message around the lines."""
-    return count_tokens(LINES_HEADING) + 1 + MESSAGE_OVERHEAD
 
 
 class LineCosts:
@@ -85,12 +65,6 @@ class LineCosts:
 
 OUTLINE: Final = "Previous response outline: "
 """Before the outline, to the letter of seed 002."""
-
-OUTLINE_TOKENS: Final = 104
-"""The longest outline, with what stands before it: 400 characters are about 100 tokens (seed 002), but not always."""
-
-OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
-"""The most that an outline costs in a prompt."""
 
 
 def outline_sections(outline: str) -> list[StateSection]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from memory.limits import TurnsAs
 from memory.pins.section import ShownPin
+from memory.recall.excerpts import Quote
+from memory.recall.relevance import Recall
 
 RENDERER = 6
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
@@ -44,25 +46,6 @@ class Shown(NamedTuple):
     def clipped(self) -> bool:
         """True if a side is not whole."""
         return self.user_clip is not None or self.assistant_clip is not None
-
-
-class Quote(NamedTuple):
-    """What of a message is shown as an excerpt: its characters from `start` to `end`, all where `end` is None."""
-
-    seq: int
-    start: int = 0
-    end: int | None = None
-
-
-Sought = Literal["all", "some", "none"]
-"""How much of earlier turns a question calls for: whatever there is room for, a little, or nothing."""
-
-
-class Recall(NamedTuple):
-    """Whether earlier turns were searched for a question, and why (`memory.recall.relevance.REASONS`)."""
-
-    sought: Sought
-    reason: str
 
 
 Clips = tuple[int | None, ...]

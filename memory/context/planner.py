@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit_excerpts import Picking
-from memory.context.lines import MERGED_TOKENS, LineCosts, lines_head_cost
+from memory.context.lines import LineCosts
 from memory.context.plan import Clips, Merged, Plan, Shown, Span
 from memory.context.prefix import Room, first_verbatim
-from memory.context.verbatim import equal_shares, show_clipped, show_whole, turn_cost, verbatim_head_cost
+from memory.context.verbatim import equal_shares, show_clipped, show_whole
+from memory.history.costs import MERGED_TOKENS, lines_head_cost, turn_cost, verbatim_head_cost
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from conversations.models import ActiveReply, Chat, Message
-from memory.context import load
+from memory.context import load, recalled
 from memory.context.fit import Asked, Context, rebuild
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
@@ -20,7 +20,6 @@ from memory.context.sources import Source
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.pins import detected
 from memory.policies import State, get_policy
-from memory.recall import retrieve
 
 RECORDED = (
     "revision policy plan sections tokens budget unrepresented clipped dropped "
@@ -82,7 +81,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     asked = Asked(question, instructions, sources, str(reply.chat_id))
     outline = load.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
-    turns, said = load.planned_turns(reply.chat_id, plan), retrieve.quoted(reply.chat_id, plan)
+    turns, said = load.planned_turns(reply.chat_id, plan), recalled.quoted(reply.chat_id, plan)
     pinned = detected.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, turns, asked, said, pinned), record["prompt_hash"]
 

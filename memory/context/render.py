@@ -12,9 +12,10 @@ from uuid import UUID
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
-from memory.context.lines import line_text, merged_text, render_lines
+from memory.context.lines import merged_text, render_lines
 from memory.context.plan import Plan, Shown
 from memory.context.verbatim import LABELS, as_messages, as_text
+from memory.history.costs import line_text
 from memory.history.turns import Turn
 from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection

@@ -6,37 +6,18 @@ Knows nothing of budgets. Which turns are shown verbatim is decided in `memory.c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.markers import RECENT_HEADING, quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
+from chatmemory.text.tokens import clip_middle
 from memory.context.plan import Shown
+from memory.history.costs import CUT_OFF_TOKENS, turn_cost
 from memory.history.turns import Turn, assistant_text
-from memory.limits import TurnsAs
 
-CUT_OFF_TOKENS = 6
-"""At least what the mark of a reply that was cut off costs."""
 MIN_SIDE = 16
 """Tokens below which a clipped side would be nothing but the mark of its clipping."""
 
 LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: "}
-
-
-def turn_cost(turn: Turn) -> int:
-    """Tokens of the turn as planned. As text, the labels and newlines stand for the overhead of its
-    messages."""
-    return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
-
-
-def verbatim_head_cost(turns_as: TurnsAs) -> int:
-    """Tokens of the message around turns that are sent as text; 0 where each is a message of its own."""
-    return _recent_head_cost() if turns_as == "text" else 0
-
-
-@cache
-def _recent_head_cost() -> int:
-    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD
 
 
 def show_whole(turn: Turn) -> Shown:

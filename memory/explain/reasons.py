@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from memory.context.plan import Plan, Quote, Shown
+from memory.context.plan import Plan, Shown
 from memory.policies.protocol import FAULTS
+from memory.recall.excerpts import Quote
 from memory.recall.relevance import REASONS
 
 SECTION_NAMES = {

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memory.briefs import limits_beside_pins
-from memory.history.rows import stored_state, unfolded_turns
+from memory.briefs import limits_beside_pins, stored_state
+from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief

@@ -16,15 +16,14 @@ from typing import Any
 from django.utils import timezone
 
 from conversations.models import Message, Status
-from memory import dispatch
-from memory.briefs import limits_of
+from memory.briefs import limits_of, stored_state
 from memory.context.load import planned_turns
 from memory.context.plan import Plan
-from memory.folding import answer_checks
+from memory.folding import answer_checks, dispatch
 from memory.folding.grounding import unsaid_in
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write
-from memory.history.rows import each_turn, stored_state
+from memory.history.rows import each_turn
 from memory.history.turns import Turn
 from memory.models import Card, ContextRecord, ContextText, ConversationBrief, Kind
 from memory.policies import get_policy

@@ -17,9 +17,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from chatmemory.runtime import fault_points
-from memory import dispatch
-from memory.briefs import limits_of
-from memory.folding import lease
+from memory.briefs import limits_of, stored_state
+from memory.counters import COUNTERS, recount
+from memory.folding import dispatch, lease
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
 from memory.folding.lease import LeaseLost, attempt, forgive, storing
 from memory.folding.provenance import retained_in, source_hash
@@ -27,7 +27,7 @@ from memory.folding.publish import Done, Result, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
 from memory.folding.schedule import Standing, Step, Work, next_step
 from memory.folding.summarizer import Answer, FoldFailed, Folding
-from memory.history.rows import COUNTERS, newest_turns, pending_seq, recount, stored_state
+from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Kind, Requested
 from memory.policies import get_policy
 

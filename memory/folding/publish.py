@@ -24,8 +24,8 @@ from chatmemory.llm.protocol import storable_cost
 from chatmemory.runtime import fault_points
 from chatmemory.text.salience import Retained
 from conversations.models import Chat
+from memory.counters import count_folded_tokens, recount, set_totals
 from memory.folding.schedule import backoff_seconds
-from memory.history.rows import count_folded_tokens, recount, set_totals
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.policies import get_policy

@@ -19,14 +19,15 @@ from django.conf import settings
 from django.db import transaction
 
 from chatmemory.runtime import fault_points
-from memory.briefs import wanted_limits
+from memory.briefs import stored_state, wanted_limits
+from memory.counters import COUNTERS, recount
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.lease import attempt, forgive, storing
 from memory.folding.provenance import Survey, source_hash
 from memory.folding.publish import Done, Result, locked_brief, publish
 from memory.folding.summarizer import Answer, Folding
-from memory.history.rows import COUNTERS, each_turn, newest_turns, pending_seq, recount, stored_state
+from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.models import ConversationBrief, Kind, Requested
 from memory.policies import get_policy

@@ -25,14 +25,16 @@ from chatmemory.errors import NotFound
 from chatmemory.llm import registry
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role, Status
-from memory import dispatch, queue
-from memory.briefs import limits_of, new_brief, wanted_limits
+from memory import queue
+from memory.briefs import limits_of, stored_state, wanted_limits
+from memory.explain.estimate import Estimate, Span, estimate
+from memory.folding import dispatch
 from memory.folding.bites import beyond_window
-from memory.folding.estimate import Estimate, Span, estimate
 from memory.folding.fold import FoldReport, Outcome, fold
-from memory.history.rows import each_turn, newest_turns, pending_seq, stored_state
+from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.models.briefs import new_brief
 from memory.policies import get_policy
 from memory.policies.protocol import Policy, State
 

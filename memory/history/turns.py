@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import UUID
 
+from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
-
-CUT_OFF = "[cut off]"
-"""Stands after a reply that was cut off or cancelled, wherever the turn is shown to a model."""
 
 _CUT_SHORT = frozenset({"incomplete", "cancelled"})
 

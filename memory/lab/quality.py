@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from chatmemory.llm.offline.extract import sentences
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
-from chatmemory.text.markers import summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.lab.conversation import Fact, Talk
 from memory.lab.retention import Haystack
+from memory.policies.summarizer_input import summarizer_input
 
 SUMMARY_TOKENS = 500
 SEEDS = 20

@@ -6,6 +6,8 @@ Last come the figures of each day, which outlive chats and users.
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -345,3 +347,8 @@ class FoldDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.day} {self.kind} {self.policy}"
+
+
+def new_brief(chat: Chat) -> dict[str, Any]:
+    """The fields with which the brief of `chat` begins."""
+    return {"policy": chat.policy, "options": chat.options}

@@ -14,13 +14,12 @@ from uuid import UUID
 from django.utils import timezone
 
 from chatmemory.database.compiled import Select
-from conversations.interchange.values import ImportedPin
 from conversations.models import Message, Role, Status
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
 from memory.pins.contradictions import Stated, replaces, taken_back
 from memory.pins.detect import Kind, Statement
 from memory.pins.screen import clipped, to_pin
-from memory.pins.section import PinText, head_cost, pin_cost
+from memory.pins.section import ImportedPin, PinText, head_cost, pin_cost
 
 logger = logging.getLogger(__name__)
 

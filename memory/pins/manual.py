@@ -9,11 +9,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from chatmemory.errors import Conflict, NotFound
+from chatmemory.errors import ChatBusy, Conflict, NotFound
+from conversations.lookup import get_chat, get_message
 from conversations.models import Chat, Message, Status
-from conversations.replies.begin import get_chat, get_message, require_idle
-from memory.briefs import new_brief
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinnedBy
+from memory.models.briefs import new_brief
 from memory.pins.detected import recount
 from memory.pins.screen import clipped
 
@@ -56,9 +56,7 @@ def _message(chat: Chat, message_id: UUID) -> Message:
     """A message that can be pinned."""
     found = get_message(chat, message_id)
     if not isinstance(found, Message):
-        require_idle(chat)
-        found = get_message(chat, message_id)
-    assert isinstance(found, Message)  # the chat is idle
+        raise ChatBusy("This reply is still being written.", retry_after=1)
     if found.status == Status.DELETED:
         raise Conflict("There is nothing to pin: this message was deleted.")
     if not found.content.strip():

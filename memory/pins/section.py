@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
@@ -133,3 +134,23 @@ def left_out_cost(pins: int) -> int:
 def head_cost() -> int:
     """Tokens of the message around the pins."""
     return count_tokens(PINS_HEADING) + 1 + MESSAGE_OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedPin:
+    """Something that is to stand in every prompt, or once was."""
+
+    text: str
+    kind: str
+    by: str
+    """Who pinned it: `user`, `staff`, `rule` or `summarizer`."""
+    message: int | None
+    """Index of the message that it was found in, or that was pinned."""
+    seq: int
+    """Number of the last message when it was pinned, from 1; 0 before any."""
+    start: int
+    """Its place in that."""
+    created_at: datetime | None = None
+    ended_at: datetime | None = None
+    ended_by: int | None = None
+    """Index of the message that replaced it or took it back."""

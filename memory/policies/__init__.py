@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from memory.context.lines import OUTLINE_COST, lines_head_cost
-from memory.context.verbatim import CUT_OFF_TOKENS, verbatim_head_cost
+from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.answers import prompt_hash
 from memory.policies.card.policy import CardPolicy

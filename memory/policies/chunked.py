@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chatmemory.text.markers import NO_SUMMARY, SUMMARY_HEADING, quote_markers, summarizer_input
+from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import said
 from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
+from memory.policies.summarizer_input import summarizer_input
 
 OUTPUT_ROOM = 4
 """Output limit, in caps: models that reason spend output tokens before the first word of the summary."""

@@ -11,13 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chatmemory.text.markers import NO_SUMMARY, quote_markers, summarizer_input
+from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import said
 from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection
+from memory.policies.summarizer_input import summarizer_input
 
 OPENING = "I've summarized our previous exchanges for context:"
 """How the message that carries the paragraph begins, to the letter of seed 004 section 2."""

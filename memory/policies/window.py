@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from memory.context.lines import line_cost, line_text
+from memory.history.costs import line_cost, line_text
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import Counts, Policy, State

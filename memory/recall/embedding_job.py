@@ -26,7 +26,7 @@ from conversations.models import SPOKEN, Chat, Message, Role
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
-from memory.worker.broker import QueueAway
+from memory.queue import QueueAway
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from typing import NamedTuple
 from uuid import UUID
 
 from chatmemory.text.markers import RECALL_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.plan import Quote
 
 LEFT_OUT = "[…]"
 """Stands where a message goes on."""
@@ -104,3 +104,11 @@ def _quoted(text: str, quotes: Sequence[Quote]) -> str:
 def excerpts_head_cost() -> int:
     """Tokens of the message around the excerpts."""
     return count_tokens(RECALL_HEADING) + 1 + MESSAGE_OVERHEAD
+
+
+class Quote(NamedTuple):
+    """What of a message is shown as an excerpt: its characters from `start` to `end`, all where `end` is None."""
+
+    seq: int
+    start: int = 0
+    end: int | None = None

@@ -20,10 +20,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from memory.context.plan import Quote
 from memory.recall.analysis.terms import passages
 from memory.recall.candidates import AGAIN, NEAR, Finds
-from memory.recall.excerpts import AROUND, Excerpt, Said, excerpt_of
+from memory.recall.excerpts import AROUND, Excerpt, Quote, Said, excerpt_of
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25

@@ -8,8 +8,8 @@ and neither in the window nor in what is remembered. Numbers were chosen on the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Literal, NamedTuple
 
-from memory.context.plan import Recall
 from memory.limits import MemoryLimits, RecallMode
 from memory.recall.candidates import Finds
 from memory.recall.query import Question
@@ -87,3 +87,14 @@ def _there(finds: Finds) -> int:
     for words in finds.at.values():
         there |= words
     return there
+
+
+Sought = Literal["all", "some", "none"]
+"""How much of earlier turns a question calls for: whatever there is room for, a little, or nothing."""
+
+
+class Recall(NamedTuple):
+    """Whether earlier turns were searched for a question, and why (`memory.recall.relevance.REASONS`)."""
+
+    sought: Sought
+    reason: str

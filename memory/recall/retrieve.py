@@ -9,22 +9,12 @@ shown in `memory.recall.ranking`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
 from uuid import UUID
 
 from conversations.models import Chat
-from memory.context.load import Newest
-from memory.context.plan import Plan, Recall
-from memory.context.planner import choose
-from memory.history.turns import Turn
-from memory.limits import MemoryLimits, RecallMode
-from memory.models import ConversationBrief
-from memory.policies import StateSection
-from memory.recall import index
-from memory.recall.analysis.terms import terms
+from memory.limits import RecallMode
 from memory.recall.candidates import Finds, places, said_together, weigh, with_places
 from memory.recall.excerpts import Excerpt, Said
 from memory.recall.index import MOST_TOGETHER, Looked, look, most_of, postings, sizes
@@ -44,7 +34,7 @@ from memory.recall.ranking import (
     unranked,
     worth_showing,
 )
-from memory.recall.relevance import decide, is_lean, known_words, room_for
+from memory.recall.relevance import Recall, decide, known_words
 
 BY_MEANING = 60
 """Messages that are looked at because they are near in meaning."""
@@ -111,63 +101,6 @@ def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Finds:
         both = postings(chat_id, joined, before_seq=before_seq, most=MOST_TOGETHER)
         finds = with_places(finds, together, [one.seqs for one in both])
     return finds
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What is recalled beside a plan: how that was decided, the excerpts, and how the plan is to be made with them."""
-
-    decision: Recall
-    found: Recalled = Recalled()
-    shape: dict[str, Any] = field(default_factory=dict)
-    """Arguments of `memory.context.planner.choose`."""
-
-
-def recall_beside(
-    brief: ConversationBrief,
-    span: Newest,
-    state: Sequence[StateSection],
-    shape: Mapping[str, Any],
-    plan: Plan,
-    question: str,
-    before_seq: int | None,
-    near: Sequence[Near] = (),
-) -> Beside:
-    """What is recalled for a prompt that would else show `plan`, made of `state`, the turns of `span` and `shape`.
-
-    Nothing is even looked for while every turn of the chat is in the prompt word for word anyhow.
-    """
-    limits: MemoryLimits = shape["limits"]
-    if not limits.recalls:
-        return Beside(Recall("none", "off"))
-    is_shown = {one.from_seq for one in plan.verbatim}
-    verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
-    beyond = span.older_turns or brief.folded_through_seq
-    if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
-        return Beside(Recall("none", "all_shown"))
-    if not question:
-        return Beside(Recall("none", "no_words"))
-    before = brief.chat.last_seq + 1 if before_seq is None else before_seq
-    search = Search(brief.chat, question, before_seq=before, near=near)
-    remembered = frozenset(terms("\n".join(section.text for section in state)))
-    decision = search.decision(limits.recall, _seqs(verbatim), remembered)
-    if decision.sought == "none":
-        return Beside(decision)
-    if lean := is_lean(decision):
-        plan = choose(state, span.turns, **shape, lean=True)
-        verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
-    room = room_for(decision, limits, plan.free)
-    found = search.recalled(room, _seqs(verbatim))
-    return Beside(decision, found, {"excerpts": found.excerpts, "recall_tokens": room, "lean": lean})
-
-
-def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
-    return chain.from_iterable(range(turn.from_seq, turn.through_seq + 1) for turn in turns)
-
-
-def quoted(chat_id: UUID, plan: Plan) -> dict[int, Said]:
-    """The messages that a stored plan quotes, as they stand now, by seq."""
-    return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])
 
 
 def _fused(

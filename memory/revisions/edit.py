@@ -17,8 +17,8 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.text.salience import retained
 from conversations.models import Chat
 from memory.briefs import limits_for, limits_of, wanted_limits
+from memory.counters import Tally, tally
 from memory.folding.publish import locked_brief
-from memory.history.rows import Tally, tally
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.policies import POLICIES, State

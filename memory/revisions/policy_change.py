@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory import dispatch
-from memory.briefs import limits_of, new_brief
-from memory.history.rows import COUNTERS, newest_turns, pending_seq, set_totals, stored_state
+from memory.briefs import limits_of, stored_state
+from memory.counters import COUNTERS, set_totals
+from memory.folding import dispatch
+from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested
+from memory.models.briefs import new_brief
 from memory.policies import Counts, get_policy, window_of
 from memory.policies.window import before_window
 

@@ -16,9 +16,9 @@ from django.db import transaction
 from chatmemory.errors import Conflict, NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory import dispatch
+from memory.counters import Tally, recount, tally
+from memory.folding import dispatch
 from memory.folding.publish import locked_brief
-from memory.history.rows import Tally, recount, tally
 from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
 from memory.policies import POLICIES
 from memory.revisions import step_back

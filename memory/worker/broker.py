@@ -10,19 +10,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, ClassVar
 
-from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 from django_q.brokers import Broker
 from django_q.brokers.orm import ORM
 
 from memory.worker import heartbeat
-
-AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
-"""What is raised while the database, or whatever else the queue stands on, does not answer."""
-
-
-class QueueAway(OSError):
-    """The queue does not answer, or did not a moment ago. The database may well."""
 
 
 class CanariesFirst(Broker):

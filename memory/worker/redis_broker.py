@@ -21,7 +21,8 @@ from redis.exceptions import RedisError
 from redis.retry import Retry
 
 from chatmemory.llm.retry import Breaker
-from memory.worker.broker import CanariesFirst, QueueAway
+from memory.queue import QueueAway
+from memory.worker.broker import CanariesFirst
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from django.conf import settings
 from chatmemory.runtime import parent_death, process_id, processes
 from chatmemory.runtime.processes import Child
 from chatmemory.runtime.threads import OneAtATime
+from memory.queue import AWAY
 from memory.worker import heartbeat, watches
-from memory.worker.broker import AWAY
 from memory.worker.liveness import Patience, Step, Vigil, pause_before_start
 
 logger = logging.getLogger(__name__)

@@ -22,13 +22,13 @@ from conversations import erasure
 from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, SignInAttempts
 from conversations.replies.finish import finish_expired
-from memory import dispatch, queue
-from memory.folding import lease
+from memory import queue
+from memory.folding import dispatch, lease
 from memory.lab import comparison
+from memory.queue import QueueAway
 from memory.recall import embedding_job, schema
 from memory.usage import daily
 from memory.worker import watches
-from memory.worker.broker import QueueAway
 
 logger = logging.getLogger(__name__)
 

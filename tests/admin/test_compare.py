@@ -16,8 +16,8 @@ from django.urls import reverse
 from django_q.models import OrmQ
 
 from chatmemory.database.ids import new_id
+from conversations import lifecycle
 from conversations.models import Chat
-from conversations.replies import begin
 from memory import tasks
 from memory.lab import comparison
 from memory.models import Comparing, Comparison
@@ -150,7 +150,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_an_empty_chat_has_nothing_to_compare(staff: Client, owner: User) -> None:
-    html = staff.get(page_of(begin.create_chat(owner))).content.decode()
+    html = staff.get(page_of(lifecycle.create_chat(owner))).content.decode()
     assert "nothing was said in this chat" in html
     assert "<form" not in html.split('id="content-main"')[1]
 

@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
+from conversations import lifecycle
 from conversations.models import Chat, ContentView
-from conversations.replies import begin
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
@@ -32,7 +32,7 @@ HERON = "A heron stood in the reeds on 12 May."
 def folded_by(owner: User, policy: str) -> Chat:
     """A chat whose memory has two versions by `policy`."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
-    begin.update_chat(chat, {"policy": policy})
+    lifecycle.update_chat(chat, {"policy": policy})
     for _ in range(2):
         request_resummarize(chat, "rebuild")
         while fold(chat.pk, until=time.monotonic() + 60).outcome == "more":

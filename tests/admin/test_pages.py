@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
+from conversations import lifecycle
 from conversations.models import Chat, Message
-from conversations.replies import begin
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from tests.admin.rows import PAGES, every_page, make_chat, make_saying, say_elsewhere, text_of
 
@@ -91,7 +91,7 @@ def test_a_message_leads_to_what_the_model_was_sent(staff: Client, remembered: C
 
 
 def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
-    chat = begin.create_chat(owner)
+    chat = lifecycle.create_chat(owner)
     assert "0 messages" in text_of(staff, "conversations_chat_change", chat.pk)
     assert str(chat.pk) in text_of(staff, "conversations_chat_changelist")
 

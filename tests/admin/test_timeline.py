@@ -15,9 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from conversations import lifecycle
 from conversations.editing import forget_message
 from conversations.models import Chat, ContentView, Message
-from conversations.replies import begin as services
 from memory.admin.timeline import MOST_CHARS, TURNS, head_and_rest
 from memory.explain.timeline import Place
 from memory.models import ConversationBrief, SummaryRevision
@@ -343,7 +343,7 @@ def services_tokens(chat: Chat) -> int:
 
 
 def test_empty_chats_have_a_page(staff: Client, owner: User) -> None:
-    empty = services.create_chat(owner)
+    empty = lifecycle.create_chat(owner)
     assert "Nothing was said here yet." in page(staff, empty).content.decode()
     ConversationBrief.objects.filter(chat=empty).delete()
     assert "Nothing has been folded yet" in page(staff, empty).content.decode()

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
-from chatmemory.text.markers import parse_summarizer_input
+from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
 from memory.folding.answer_checks import without_again
 from tests.fakes import objects, summarizer

@@ -12,8 +12,8 @@ from django.utils import timezone
 
 from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Chat
+from memory.counters import COUNTERS, recount
 from memory.folding.fold import FoldReport, fold
-from memory.history.rows import COUNTERS, recount
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, ScriptedModel, codes

@@ -20,9 +20,8 @@ from conversations.models import Chat, Message
 from conversations.replies import finish
 from conversations.replies.begin import Begun, begin_regeneration
 from conversations.replies.finish import Ending
-from memory import services
-from memory.history import rows
-from memory.history.rows import COUNTERS, Tally
+from memory import counters, services
+from memory.counters import COUNTERS, Tally
 from memory.revisions.restore import restore
 from tests.factories import add_turn, brief_of, make_user
 from tests.fakes.scripted import KeepingModel
@@ -111,7 +110,7 @@ def test_nobody_waits_while_a_long_backlog_is_counted(seq: int) -> None:
         waited.append(work.waited)
         spent.append(work.steps)
         exact = brief_of(chat)
-        rows.recount(exact)
+        counters.recount(exact)
         assert [getattr(exact, name) for name in COUNTERS] == [
             getattr(brief_of(chat), name) for name in COUNTERS
         ]
@@ -166,7 +165,7 @@ def test_counters_are_exact_whatever_happened_since_they_were_counted(
     model: KeepingModel,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rows, "PIECE", 4)
+    monkeypatch.setattr(counters, "PIECE", 4)
     chat = chat_of(30)
     if is_folded:
         run(chat)

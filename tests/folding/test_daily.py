@@ -19,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from chatmemory.errors import Conflict
 from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations import lifecycle
 from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
@@ -280,7 +281,7 @@ def test_a_chat_that_goes_meanwhile_is_counted_once(monkeypatch: Any) -> None:
     many_replies()
     expected = added_up()
     chats = list(Chat.objects.all())
-    together(partial(_counted, 20), *[partial(begin.delete_chat, chat) for chat in chats])
+    together(partial(_counted, 20), *[partial(lifecycle.delete_chat, chat) for chat in chats])
     assert figures() == expected
     assert not ContextRecord.objects.exists()
 
@@ -400,7 +401,7 @@ def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
     say(chat)
-    begin.delete_chat(chat)
+    lifecycle.delete_chat(chat)
     chat.owner.delete()
     assert UsageDay.objects.get().replies == 1
     assert FoldDay.objects.get().folds > 0

@@ -18,8 +18,8 @@ from chatmemory.llm import registry
 from chatmemory.llm.retry import FAILURES, REST_SECONDS
 from chatmemory.text.markers import RECALL_HEADING
 from conversations.editing import edit_message, forget_message
+from conversations.lifecycle import delete_chat
 from conversations.models import Chat, Message
-from conversations.replies.begin import delete_chat
 from memory import services
 from memory.models import ChatEmbeddings, MessageEmbedding
 from memory.recall import embedding_job

@@ -13,8 +13,8 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from conversations import editing
+from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
-from conversations.replies.begin import update_chat
 from memory import services
 from memory.context.fit import prompt_messages
 from memory.context.plan import RENDERER

@@ -11,7 +11,7 @@ from django_q.models import OrmQ
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
-from memory import dispatch
+from memory.folding import dispatch
 from memory.models import ConversationBrief, Kind
 from tests.factories import add_turns, brief_of
 from tests.fakes.scripted import KeepingModel, ScriptedModel

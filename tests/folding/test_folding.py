@@ -15,11 +15,11 @@ import pytest
 from django.utils import timezone
 
 from chatmemory.llm.protocol import Price
+from chatmemory.text.salience import CUT_OFF
 from conversations.models import ActiveReply, Message, Status
+from memory.counters import COUNTERS, recount
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.history.rows import COUNTERS, recount
-from memory.history.turns import CUT_OFF
 from memory.models import Kind
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, codes

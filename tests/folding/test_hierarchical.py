@@ -14,8 +14,8 @@ from django.utils import timezone
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt, UpstreamError
 from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
+from conversations.lifecycle import delete_chat
 from conversations.models import Chat, Message
-from conversations.replies.begin import delete_chat
 from memory import services
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, Kind, SummaryRevision

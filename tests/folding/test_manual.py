@@ -8,10 +8,9 @@ import pytest
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
-from conversations import editing
+from conversations import editing, lifecycle
+from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
-from conversations.replies import begin
-from conversations.replies.begin import update_chat
 from memory.folding.request import request_resummarize
 from memory.models import Kind, SummaryRevision
 from memory.policies.editing.fields import BadEdit
@@ -191,7 +190,7 @@ def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
 
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
-    for chat in (chat_of(1), begin.create_chat(make_user())):
+    for chat in (chat_of(1), lifecycle.create_chat(make_user())):
         with pytest.raises(Conflict, match="Nothing is remembered yet"):
             draft(chat)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory.history.rows import COUNTERS, recount
+from memory.counters import COUNTERS, recount
 from memory.models import ConversationBrief
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel

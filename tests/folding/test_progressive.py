@@ -11,10 +11,10 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
+from conversations import lifecycle
 from conversations.models import Chat, Message
-from conversations.replies import begin as chats
 from memory import services
-from memory.history.rows import stored_state
+from memory.briefs import stored_state
 from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
 from memory.policies.progressive.important_data import KINDS
@@ -371,7 +371,7 @@ def test_a_rebuild_counts_its_bites_as_folds(extracting: Extracting) -> None:
     chat = make_chat(policy="chunked")
     add_turns(chat, [turn(number) for number in range(1, 61)])
     run(chat)
-    chats.update_chat(chat, {"policy": "progressive"})
+    lifecycle.update_chat(chat, {"policy": "progressive"})
     while run(chat).outcome == "more":
         pass
     brief = brief_of(chat)

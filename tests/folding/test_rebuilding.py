@@ -10,8 +10,8 @@ import pytest
 from django_q.models import OrmQ
 
 from chatmemory.llm.protocol import Prompt
+from conversations.lifecycle import update_chat
 from conversations.models import Message
-from conversations.replies.begin import update_chat
 from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash

@@ -10,11 +10,11 @@ import pytest
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
 from conversations import editing
+from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
-from conversations.replies.begin import update_chat
+from memory import counters
+from memory.counters import Tally
 from memory.folding.request import request_resummarize
-from memory.history import rows
-from memory.history.rows import Tally
 from memory.models import ConversationBrief, Kind, SummaryRevision
 from memory.revisions.restore import restore
 from tests.factories import add_turn, add_turns, brief_of, make_user
@@ -220,7 +220,7 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
 ) -> None:
     chat = folded_chat(model)
     message = Message.objects.get(chat=chat, seq=3)
-    counted = rows.tally
+    counted = counters.tally
 
     def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
         found = counted(chat_id, after_seq)

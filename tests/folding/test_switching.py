@@ -14,12 +14,11 @@ import pytest
 
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
+from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
-from conversations.replies.begin import update_chat
-from memory import services
+from memory import briefs, services
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
-from memory.history import rows
 from memory.models import Kind
 from memory.policies import POLICIES, get_policy
 from memory.policies.numbers import bounds_of
@@ -87,7 +86,7 @@ def assert_whole(chat: Chat) -> None:
     assert context.unrepresented == 0
     assert context.tokens <= context.budget
     kinds = {section.kind for section in context.sections}
-    state = get_policy(brief.policy).render(rows.stored_state(brief))
+    state = get_policy(brief.policy).render(briefs.stored_state(brief))
     assert kinds >= {section.kind for section in state}
 
 

@@ -19,10 +19,9 @@ from django.test import Client as Browser
 from django.utils import timezone
 from knox.models import AuthToken
 
-from conversations import erasure
+from conversations import erasure, lifecycle
 from conversations.interchange.from_rows import message_values
 from conversations.models import Allowance, Chat, ContentView, Erasure, Message
-from conversations.replies import begin
 from memory.api import account_export
 from memory.worker.sweep import sweep
 from tests.conftest import wait_for
@@ -151,7 +150,7 @@ def test_a_slow_reader_holds_nothing_and_gets_each_chat_whole(alice: Client, ups
     with alice.http.stream("GET", "/v1/me/export") as answer:
         parts = answer.iter_bytes()
         first = next(parts)
-        begin.delete_chat(chats[1])
+        lifecycle.delete_chat(chats[1])
         alice.delete(f"chats/{chats[3].pk}/messages/{Message.objects.get(chat=chats[3], seq=1).pk}")
         assert alice.ask("hello", str(chats[2].pk))["message"]["seq"] == 2002
         found = json.loads(first + b"".join(parts))
@@ -299,14 +298,14 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
     stuck = make_chat(users[1])
     for user in users:
         erasure.request_erasure(user.pk)
-    real = begin.delete_chat
+    real = lifecycle.delete_chat
 
     def delete_chat(chat: Chat) -> None:
         if chat.pk == stuck.pk:
             raise DatabaseError
         real(chat)
 
-    monkeypatch.setattr(begin, "delete_chat", delete_chat)
+    monkeypatch.setattr(lifecycle, "delete_chat", delete_chat)
     assert erasure.erase_waiting(10) == 2
     monkeypatch.undo()
     assert erasure.erase_waiting(10) == 1

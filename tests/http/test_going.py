@@ -16,8 +16,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.db.models import Model
 
+from conversations import lifecycle, lookup
 from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
-from conversations.replies import begin, finish
+from conversations.replies import finish
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.worker.sweep import sweep
 from tests.fakes.upstream import FakeUpstream
@@ -163,13 +164,13 @@ def test_somebody_who_is_erased_while_they_ask_for_much(
 def test_who_is_gone_when_their_chat_is_stored_is_told_so(
     path: str, alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create = begin.create_chat
+    create = lifecycle.create_chat
 
     def too_late(owner: User, **fields: Any) -> Chat:
         User.objects.filter(pk=owner.pk).delete()
         return create(owner, **fields)
 
-    monkeypatch.setattr(begin, "create_chat", too_late)
+    monkeypatch.setattr(lifecycle, "create_chat", too_late)
     error(alice.post(path, json={"message": "Hello"} if path != "chats" else {}), 401, "not_authenticated")
     assert not Chat.objects.exists()
 
@@ -178,11 +179,11 @@ def test_what_is_asked_of_a_chat_that_is_gone_by_then(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turn = lived(alice)
-    find = begin.get_chat
+    find = lookup.get_chat
 
     def and_then_gone(user: User, chat_id: UUID) -> Chat:
         chat = find(user, chat_id)
-        begin.delete_chat(chat)
+        lifecycle.delete_chat(chat)
         return chat
 
     monkeypatch.setattr("memory.api.views.get_chat", and_then_gone)
@@ -194,7 +195,7 @@ def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -
     held(upstream)
     turn = begun(alice, "now")
     (chat_id,) = ActiveReply.objects.values_list("pk", flat=True)
-    begin.delete_chat(Chat.objects.get(pk=chat_id))
+    lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
     finish.finish_cancelled(chat_id, UUID(turn.reply))
     error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
     upstream.release()

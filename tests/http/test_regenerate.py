@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from memory.history import rows
+from memory import counters
 from memory.models import ConversationBrief
 from tests.factories import add_turn, make_chat
 from tests.fakes.upstream import FakeUpstream
@@ -27,7 +27,7 @@ def counted(chat: str) -> tuple[int, int]:
     """The brief's turns and tokens, which must be those of a recount."""
     brief = ConversationBrief.objects.get(chat_id=chat)
     stands = brief.unfolded_turns, brief.unfolded_tokens
-    rows.recount(brief)
+    counters.recount(brief)
     assert stands == (brief.unfolded_turns, brief.unfolded_tokens)
     return stands
 

@@ -13,9 +13,11 @@ from django.core.management import call_command
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from chatmemory import errors
+from chatmemory.api import error_handler
 from chatmemory.api.openapi import errors as schema_errors
-from conversations.api.serializers import MessageOut, message_json, streaming_json
+from conversations.api.serializers import MessageOut
 from conversations.models import ActiveReply, Chat, Message
+from conversations.replies.message_json import message_json, streaming_json
 from memory.api.revision_serializers import RevisionOut, revision_json
 from memory.api.serializers import BriefOut, ContextOut, brief_json
 from memory.models import ConversationBrief, SummaryRevision
@@ -42,7 +44,7 @@ def test_the_schema_is_served_and_names_every_route(live: LiveServer) -> None:
 def test_the_schema_tells_the_codes_that_errors_have() -> None:
     ours = {(kind.status, kind.code) for kind in kinds(errors.ChatMemoryError)}
     # 405 is the answer to what is no operation.
-    theirs = {(status, code) for status, code in errors._DRF_CODES.items() if status != 405}
+    theirs = {(status, code) for status, code in error_handler._DRF_CODES.items() if status != 405}
     told = {(status, code) for status, codes in schema_errors.CODES.items() for code in codes}
     assert told == ours | theirs
 

@@ -16,8 +16,8 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from conversations import lifecycle
 from conversations.models import Chat
-from conversations.replies import begin
 from memory import tasks
 from memory.lab import comparison as comparing
 from memory.lab import runner
@@ -203,7 +203,7 @@ def test_a_chat_that_is_deleted_meanwhile_leaves_nothing(
     def delete() -> None:
         try:
             wait_for(lambda: any(Comparison.objects.get().progress.values()), timeout=60)
-            begin.delete_chat(chat)
+            lifecycle.delete_chat(chat)
         finally:
             connection.close()
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.offline.parse_request import CONVERSATION_HEADING, FACTS_HEADING
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
-from chatmemory.text.markers import summarizer_input
 from chatmemory.text.tokens import count_tokens, load
 from memory.history.turns import Turn
+from memory.policies.summarizer_input import summarizer_input
 
 VARIANT = Variant("offline", "offline")
 

@@ -9,8 +9,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.context.plan import Quote
-from memory.recall.excerpts import Excerpt, Said, excerpt_of
+from memory.recall.excerpts import Excerpt, Quote, Said, excerpt_of
 from tests.pure.memory_makers import long_texts
 
 BEFORE = 1000

@@ -16,8 +16,9 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.salience import outline
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Asked, hash_prompt
-from memory.context.lines import OUTLINE_COST, OUTLINE_TOKENS, outline_sections
+from memory.context.lines import outline_sections
 from memory.context.plan import Plan
+from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
 from memory.policies.card.card import Card, CardNumbers, is_card

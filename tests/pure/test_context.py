@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Asked, Context, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
-from memory.history.turns import CUT_OFF, Turn
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import State, get_policy
 from memory.policies.protocol import StateSection

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Price, Variant
-from memory.folding.estimate import Estimate, Span, bites_of, estimate
+from memory.explain.estimate import Estimate, Span, bites_of, estimate
 from memory.history.turns import Turn, take_bite
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State

@@ -29,9 +29,10 @@ from chatmemory.llm.protocol import (
     Tool,
     Variant,
 )
-from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING, summarizer_input
+from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.policies.summarizer_input import summarizer_input
 from tests.pure.offline_makers import ANY_TEXT, SAYINGS, VARIANT, ask, turn, turns_input
 
 CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "

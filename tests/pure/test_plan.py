@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context import lines
-from memory.context.lines import MERGED_TOKENS, line_cost, lines_head_cost, merged_text
-from memory.context.plan import Merged, Plan, Quote
+from memory.context.lines import merged_text
+from memory.context.plan import Merged, Plan
 from memory.context.planner import MIN_NEWEST
-from memory.context.verbatim import turn_cost
+from memory.history import costs
+from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
 from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import excerpt_of
+from memory.recall.excerpts import Quote, excerpt_of
 from tests.pure.memory_makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
 from tests.pure.recall_makers import said_of
 
@@ -329,7 +329,7 @@ def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.Monk
         return count_tokens(text)
 
     turns = [make_turn(number, words(200), "", line_of(number, 40)) for number in range(MAX_TURNS)]
-    monkeypatch.setattr(lines, "count_tokens", counting)
+    monkeypatch.setattr(costs, "count_tokens", counting)
     plan = plan_of(turns, LIMITS, [SUMMARY])
     assert len(plan.lines) <= len(counted) <= len(plan.lines) + 3
 

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.markers import is_marker, parse_summarizer_input, quote_markers, summarizer_input
+from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.text.markers import is_marker, quote_markers
+from chatmemory.text.salience import CUT_OFF
 from memory.context.sources import Source, render_sources
-from memory.history.turns import CUT_OFF, Turn, assistant_text
+from memory.history.turns import Turn, assistant_text
+from memory.policies.summarizer_input import summarizer_input
 from tests.untrusted.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
 
 hostile = st.lists(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
 from memory.context.fit import Asked, Context, assemble, rebuild
-from memory.context.plan import Plan, Quote
+from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, Said, excerpt_of, render_excerpts
+from memory.recall.excerpts import Excerpt, Quote, Said, excerpt_of, render_excerpts
 from tests.pure.memory_makers import (
     all_limits,
     chats,

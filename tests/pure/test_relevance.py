@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from memory.context.plan import Recall
 from memory.limits import MemoryLimits
 from memory.recall.candidates import Finds, weigh
 from memory.recall.query import read_question
 from memory.recall.question_forms import form_of
-from memory.recall.relevance import decide, is_lean, known_words, room_for
+from memory.recall.relevance import Recall, decide, is_lean, known_words, room_for
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 

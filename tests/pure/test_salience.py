@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.salience import LIST_CAP, make_line, outline, retained, spans
+from chatmemory.text.salience import CUT_OFF, LIST_CAP, make_line, outline, retained, spans
 from chatmemory.text.tokens import count_tokens
-from memory.history.turns import CUT_OFF
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 WORDS = st.sampled_from(

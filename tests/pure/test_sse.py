@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.api import sse
+from conversations.replies import sse
 
 texts = st.text(st.characters(exclude_categories=()))
 

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from memory.context.plan import Merged, Plan, Quote, Shown, Span
+from memory.context.plan import Merged, Plan, Shown, Span
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import explain
 from memory.explain.timeline import Fold, Mark, Place, Standing, Step, lineage, on_lineage
 from memory.limits import MemoryLimits
+from memory.recall.excerpts import Quote
 from tests.pure.memory_makers import make_turn, plan_of, turn_of
 
 TURNS = [turn_of(number, 200) for number in range(12)]

@@ -8,8 +8,9 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.history.turns import CUT_OFF, StoredMessage, Turn, assistant_text, take_bite, to_turns
+from memory.history.turns import StoredMessage, Turn, assistant_text, take_bite, to_turns
 
 STATUSES = ("complete", "incomplete", "failed", "cancelled", "deleted")
 

@@ -16,9 +16,10 @@ from django.contrib.auth.models import User
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
+from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.confusables import looks
 from chatmemory.text.control_tokens import disarm
-from chatmemory.text.markers import is_marker, parse_summarizer_input, quote_markers
+from chatmemory.text.markers import is_marker, quote_markers
 from conversations.models import Chat
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
 from memory.models import ConversationBrief

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from chatmemory.llm.offline.extract import sentences
 from chatmemory.llm.offline.phrases import own_words_apart
+from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.cleaning import clean
-from chatmemory.text.markers import parse_summarizer_input
 
 READ_CHARS, READ_CHARS_EACH = 400_000, 80_000
 """How much of a conversation is looked at, and of any one message."""

@@ -22,8 +22,8 @@ from conversations.models import ActiveReply
 from memory import queue
 from memory.admin import states
 from memory.models import ContextRecord, Watch
+from memory.queue import AWAY
 from memory.worker import watches
-from memory.worker.broker import AWAY
 
 MOST = 1000
 """Rows counted of anything; where there are more, the answer is "1,000 or more"."""

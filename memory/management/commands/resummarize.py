@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.runtime.escape import plain
+from conversations.lifecycle import update_chat
 from conversations.management.prompts import progress_bar
 from conversations.models import Chat
-from conversations.replies.begin import update_chat
 from memory.folding.fold import FoldReport
 from memory.folding.rebuild import told
 from memory.folding.request import Mode, outlook, request_resummarize, resummarize_now

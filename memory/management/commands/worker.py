@@ -17,7 +17,7 @@ from chatmemory.database import migration_state
 from chatmemory.llm import local_embeddings
 from chatmemory.runtime.logging_config import tell_of_crashes
 from memory.models import Watch
-from memory.worker.broker import AWAY
+from memory.queue import AWAY
 from memory.worker.supervisor import Watchdog
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 from chatmemory.llm.protocol import Schema, Tool
-from chatmemory.text.markers import quote_markers, summarizer_input
+from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
@@ -32,6 +32,7 @@ from memory.policies.card.card import (
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from memory.policies.numbers import numbers_in
 from memory.policies.protocol import Answers, Ask, Counts, Policy, State, StateSection
+from memory.policies.summarizer_input import summarizer_input
 
 CONTEXT: Final = "Conversation context: "
 """Before the card in a prompt, to the letter of seed 002."""

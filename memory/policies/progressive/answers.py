@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from chatmemory.llm.protocol import Completion
-from chatmemory.text.markers import NO_SUMMARY, quote_markers
+from chatmemory.llm.summary_prompt import NO_SUMMARY
+from chatmemory.text.markers import quote_markers
 from memory.policies.answers import object_in, said
 from memory.policies.progressive.important_data import KINDS, ImportantData, without_empty_links
 from memory.policies.progressive.important_data_json import read

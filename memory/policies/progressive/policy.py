@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chatmemory.llm.protocol import Schema
-from chatmemory.text.markers import quote_markers, summarizer_input
+from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -30,6 +30,7 @@ from memory.policies.protocol import (
     StateSection,
     state_tokens,
 )
+from memory.policies.summarizer_input import summarizer_input
 
 DATA_HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"
 SUMMARY_HEADING = "[CONVERSATION SUMMARY]"

@@ -1,0 +1,186 @@
+"""Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "details"?}}`, whoever raised it."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import Any
+
+from django.core.exceptions import (
+    ObjectDoesNotExist,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    SynchronousOnlyOperation,
+)
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from chatmemory.database import migration_state
+from chatmemory.errors import ChatMemoryError
+
+logger = logging.getLogger(__name__)
+
+_DRF_CODES = {
+    400: "invalid_request",
+    401: "not_authenticated",
+    403: "permission_denied",
+    404: "not_found",
+    405: "method_not_allowed",
+    406: "not_acceptable",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "rate_limited",
+}
+SENTENCES = {
+    400: "The request is not valid.",
+    401: "Say who you are: send `Authorization: Bearer <token>` with a valid token.",
+    403: "You may not do this.",
+    404: "There is nothing here, or it is not yours.",
+    408: "The request did not arrive in time.",
+    413: "The request's body is too large.",
+    414: "The URL is too long. A question can be sent in the body of a POST.",
+    431: "The request's headers are too large.",
+    500: "Something went wrong on our side. It has been logged.",
+    503: "The server cannot do this right now. Try again in a moment.",
+}
+
+
+def error_body(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The body of every error."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details is not None:
+        error["details"] = details
+    return {"error": error}
+
+
+def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's `EXCEPTION_HANDLER`: any exception of a view becomes the one error body; None lets Django answer 500."""
+    set_rollback()
+    if isinstance(exc, ChatMemoryError):
+        return _ours(exc)
+    if isinstance(exc, ObjectDoesNotExist) or _has_lost_its_ground(exc):
+        exc = _gone(exc, context)
+    elif isinstance(exc, Http404):
+        exc = drf.NotFound()
+    elif isinstance(exc, PermissionDenied):
+        exc = drf.PermissionDenied()
+    elif isinstance(exc, RequestDataTooBig):
+        return Response(error_body("too_large", SENTENCES[413]), status=413)
+    elif isinstance(exc, SuspiciousOperation):
+        return Response(error_body("invalid_request", SENTENCES[400]), status=400)
+    if isinstance(exc, drf.APIException):
+        return _drf(exc)
+    if cannot_serve(exc):
+        return Response(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
+    return None
+
+
+def internal_error(exc: Exception) -> Response:
+    """The answer to what no one expected; logged with its traceback."""
+    logger.error("request failed", exc_info=exc)
+    return Response(error_body("internal", SENTENCES[500]), status=500)
+
+
+def _has_lost_its_ground(exc: Exception) -> bool:
+    """Whether what was written refers to a row that is no more. SQLite has but one sentence for it."""
+    return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
+
+
+def _gone(exc: Exception, context: dict[str, Any]) -> drf.APIException:
+    """Somebody deleted what this request stood on, while it ran: a chat, or where its path names none, the caller."""
+    logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
+    is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
+    return drf.NotAuthenticated() if is_caller else drf.NotFound()
+
+
+def _ours(exc: ChatMemoryError) -> Response:
+    headers = {} if exc.retry_after is None else {"Retry-After": str(exc.retry_after)}
+    if exc.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(error_body(exc.code, exc.message, exc.details), status=exc.status, headers=headers)
+
+
+def _drf(exc: drf.APIException) -> Response:
+    status = exc.status_code
+    headers: dict[str, str] = {}
+    if isinstance(exc, drf.AuthenticationFailed | drf.NotAuthenticated):
+        status, headers["WWW-Authenticate"] = 401, "Bearer"
+    if (wait := getattr(exc, "wait", None)) is not None:
+        headers["Retry-After"] = str(int(wait) + 1)
+    code = _DRF_CODES.get(status, "internal")
+    if isinstance(exc, drf.ValidationError):
+        return Response(error_body(code, SENTENCES[400], _fields(exc.detail)), status=status, headers=headers)
+    message = SENTENCES.get(status) if status in (401, 404) else str(exc.detail)
+    return Response(error_body(code, message or str(exc.detail)), status=status, headers=headers)
+
+
+def _fields(detail: Any) -> dict[str, list[str]]:
+    """DRF's nested details as field → list of messages, nested fields joined by dots."""
+    if isinstance(detail, dict):
+        flat: dict[str, list[str]] = {}
+        for name, inner in detail.items():
+            for path, messages in _fields(inner).items():
+                key = _text(name) if path == "non_field_errors" else f"{_text(name)}.{path}"
+                flat.setdefault(key, []).extend(messages)
+        return flat
+    if isinstance(detail, list):
+        if any(isinstance(item, dict) for item in detail):
+            return _fields({str(i): item for i, item in enumerate(detail) if item})
+        return {"non_field_errors": [_text(item) for item in detail]}
+    return {"non_field_errors": [_text(detail)]}
+
+
+def _text(said: Any) -> str:
+    """Text that can be sent: what a client wrote wrongly is repeated here, and may hold a lone surrogate."""
+    return str(said).encode(errors="replace").decode()
+
+
+LATER = {"Retry-After": "1"}
+
+
+def cannot_serve(exc: Exception) -> bool:
+    """Whether the database is away, full, overloaded, or not migrated: an honest 503, so that clients come back.
+
+    Logged. What a database with all its migrations does not understand is a fault of ours.
+    """
+    if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
+        return False
+    reason = _missing_migrations() if _misses_something(exc) else None
+    if reason is None and isinstance(exc, ProgrammingError):
+        return False
+    if reason is None:
+        logger.error("database unavailable", extra={"error": type(exc).__name__})
+    else:
+        logger.error("database not migrated", extra={"reason": reason})
+    return True
+
+
+def _misses_something(exc: Exception) -> bool:
+    """Whether a table, a column or a function is not there. SQLite says so by an OperationalError."""
+    return isinstance(exc, ProgrammingError) or "no such " in str(exc)
+
+
+def _missing_migrations() -> str | None:
+    with suppress(DatabaseError, InterfaceError, SynchronousOnlyOperation):
+        return migration_state.problem()
+    return None
+
+
+def unavailable_page(exc: Exception) -> HttpResponse | None:
+    """The answer of pages that are no views of ours, as JSON, where the database cannot serve them."""
+    if not cannot_serve(exc):
+        return None
+    return JsonResponse(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
+
+
+def page_error(status: int, code: str) -> Any:
+    """A handler for urls.py: errors that no view of ours answered, as JSON."""
+
+    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+        return JsonResponse(error_body(code, SENTENCES[status]), status=status)
+
+    return handler

@@ -1,0 +1,35 @@
+"""A reply that nobody keeps, as the events or the final message of the API, without the ids of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from conversations.api import streams
+from conversations.replies import sse
+from conversations.replies.stateless import Asked, Reading
+
+
+async def events(asked: Asked) -> AsyncIterator[bytes]:
+    """The events of the API, without the ids of a chat. The upstream is asked when the first one has been read."""
+    yield sse.event("message.created", {"model_variant": asked.variant.name})
+    with Reading(asked) as reading:
+        while not reading.is_over:
+            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+                yield sse.event("content.delta", {"delta": text})
+            elif not reading.is_over:
+                yield sse.comment()
+        message = reading.message()
+        await reading.settle()
+    ending = "completed" if message["status"] == "complete" else message["status"]
+    error = {"error": message["error"]} if message["error"] else {}
+    yield sse.event(f"message.{ending}", {"message": message, **error})
+
+
+async def whole(asked: Asked) -> tuple[dict[str, Any], int | None]:
+    """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
+    with Reading(asked) as reading:
+        while not reading.is_over:
+            await reading.more(streams.KEEP_ALIVE_SECONDS)
+        await reading.settle()
+        return reading.message(), reading.retry_after

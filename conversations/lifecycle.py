@@ -1,0 +1,70 @@
+"""Chats from their beginning to their end: created, changed and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DEFAULT_DB_ALIAS, transaction
+
+from chatmemory.errors import NotFound
+from conversations.accounts import quotas
+from conversations.accounts.quotas import Reservation
+from conversations.lookup import ACTIVE_REPLY
+from conversations.models import Chat, IdempotencyKey, Message
+from memory import services as memory
+
+
+def create_chat(owner: User, **fields: Any) -> Chat:
+    """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
+    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
+
+
+def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
+    """Change what a client may change. A new policy rebuilds the memory; new options do where they must.
+
+    Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
+    """
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is None:
+            raise NotFound("There is no such chat any more.")
+        chat = locked
+        new = {name for name, value in changes.items() if value != getattr(chat, name)}
+        if "title" in new:
+            changes = {**changes, "title_is_automatic": False}
+        for name, value in changes.items():
+            setattr(chat, name, value)
+        chat.save(update_fields=[*changes, "updated_at"])
+        if "policy" in new:
+            if chat.last_seq:
+                quotas.take_rebuild(chat.owner_id)
+            memory.policy_changed(chat)
+        elif "options" in new:
+            memory.options_changed(chat)
+    return chat
+
+
+def delete_chat(chat: Chat) -> None:
+    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard.
+
+    Messages go by one statement: they refer to each other and to nothing that is left, and there may be 100,000.
+    """
+    with transaction.atomic():
+        locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
+        if locked is not None:
+            _end_unheard(locked)
+            IdempotencyKey.objects.filter(chat=locked).delete()
+            memory.chat_deleted(locked.pk)
+            Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
+            locked.delete()
+
+
+def _end_unheard(chat: Chat) -> None:
+    """Remove a reply that is being written. What it had reserved is spent: the model was asked, and may still write."""
+    active = ACTIVE_REPLY.first(chat.pk)
+    if active is not None:
+        active.delete()
+        quotas.settle(Reservation.of(active, chat.owner_id), active.reserved_tokens)

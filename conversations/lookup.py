@@ -1,0 +1,36 @@
+"""A user's chats and messages, looked up: what belongs to somebody else does not exist."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from chatmemory.database.compiled import Select
+from chatmemory.errors import NotFound
+from conversations.models import ActiveReply, Chat, Message
+
+_CHAT = Select(lambda chat, owner: Chat.objects.filter(pk=chat, owner=owner), UUID, int)
+_LOCKED_CHAT = Select(
+    lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
+)
+ACTIVE_REPLY = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
+
+
+def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
+    """The only way to a chat. 404 for strangers: never confirm that it exists."""
+    chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
+    if chat is None:
+        raise NotFound("There is no such chat, or it is not yours.")
+    return chat
+
+
+def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
+    """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
+    found = (
+        ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
+        or Message.objects.filter(chat=chat, pk=message_id).first()
+    )
+    if found is None:
+        raise NotFound("There is no such message in this chat.")
+    return found

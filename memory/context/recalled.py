@@ -1,0 +1,80 @@
+"""What a prompt recalls of earlier turns, beside what it shows of memory anyhow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from memory.context.load import Newest
+from memory.context.plan import Plan
+from memory.context.planner import choose
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief
+from memory.policies import StateSection
+from memory.recall import index
+from memory.recall.analysis.terms import terms
+from memory.recall.excerpts import Said
+from memory.recall.ranking import Near
+from memory.recall.relevance import Recall, is_lean, room_for
+from memory.recall.retrieve import Recalled, Search
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is recalled beside a plan: how that was decided, the excerpts, and how the plan is to be made with them."""
+
+    decision: Recall
+    found: Recalled = field(default_factory=Recalled)
+    shape: dict[str, Any] = field(default_factory=dict)
+    """Arguments of `memory.context.planner.choose`."""
+
+
+def recall_beside(
+    brief: ConversationBrief,
+    span: Newest,
+    state: Sequence[StateSection],
+    shape: Mapping[str, Any],
+    plan: Plan,
+    question: str,
+    before_seq: int | None,
+    near: Sequence[Near] = (),
+) -> Beside:
+    """What is recalled for a prompt that would else show `plan`, made of `state`, the turns of `span` and `shape`.
+
+    Nothing is even looked for while every turn of the chat is in the prompt word for word anyhow.
+    """
+    limits: MemoryLimits = shape["limits"]
+    if not limits.recalls:
+        return Beside(Recall("none", "off"))
+    is_shown = {one.from_seq for one in plan.verbatim}
+    verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
+    beyond = span.older_turns or brief.folded_through_seq
+    if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
+        return Beside(Recall("none", "all_shown"))
+    if not question:
+        return Beside(Recall("none", "no_words"))
+    before = brief.chat.last_seq + 1 if before_seq is None else before_seq
+    search = Search(brief.chat, question, before_seq=before, near=near)
+    remembered = frozenset(terms("\n".join(section.text for section in state)))
+    decision = search.decision(limits.recall, _seqs(verbatim), remembered)
+    if decision.sought == "none":
+        return Beside(decision)
+    if lean := is_lean(decision):
+        plan = choose(state, span.turns, **shape, lean=True)
+        verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
+    room = room_for(decision, limits, plan.free)
+    found = search.recalled(room, _seqs(verbatim))
+    return Beside(decision, found, {"excerpts": found.excerpts, "recall_tokens": room, "lean": lean})
+
+
+def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
+    return chain.from_iterable(range(turn.from_seq, turn.through_seq + 1) for turn in turns)
+
+
+def quoted(chat_id: UUID, plan: Plan) -> dict[int, Said]:
+    """The messages that a stored plan quotes, as they stand now, by seq."""
+    return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])

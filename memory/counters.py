@@ -1,0 +1,138 @@
+"""The counters of a brief: how many finished turns it has not folded, what they cost, and whether they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Count, Sum
+
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations.models import SPOKEN, Message
+from memory.briefs import limits_beside_pins, stored_state
+from memory.history.rows import each_turn, newest_turns, pending_seq
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief
+from memory.policies import get_policy, is_due, with_window
+from memory.policies.protocol import Counts
+from memory.policies.window import totals_of
+
+COUNTERS = ("unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due")
+"""The fields of a brief that `recount` and `set_counters` change."""
+
+PIECE = 500
+"""Turns of which a tally keeps one sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What finished turns that follow each other add up to: those with `after_seq` < seq <= `through_seq`."""
+
+    after_seq: int
+    through_seq: int
+    sums: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Turns of a chat, counted before the transaction that has to know: it reads what came since, and what has a hole.
+
+    Good for as long as the brief has this `epoch`, because whatever changes a finished turn begins another.
+    """
+
+    epoch: int
+    pieces: tuple[Piece, ...]
+
+
+def tally(chat_id: UUID, after_seq: int, *, besides: int = 0) -> Tally | None:
+    """Count the finished turns after `after_seq`, but for the one with message `besides`. None: there is no brief."""
+    epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
+    if epoch is None:
+        return None
+    pieces: list[Piece] = []
+    turns: list[Turn] = []
+    for turn in each_turn(chat_id, after_seq, pending_seq(chat_id), text=False):
+        is_left_out = turn.from_seq <= besides <= turn.through_seq
+        if turns and (is_left_out or len(turns) == PIECE):
+            pieces.append(_piece(turns))
+            turns = []
+        if not is_left_out:
+            turns.append(turn)
+    return Tally(epoch, (*pieces, _piece(turns)) if turns else tuple(pieces))
+
+
+def recount(brief: ConversationBrief, beforehand: Tally | None = None) -> None:
+    """Set the unfolded counters and `due` of `brief` exactly, from the tables.
+
+    The caller holds its row and saves `COUNTERS`. Reads the counts and the line of every unfolded message that is not
+    in `beforehand`, which must be of the epoch that the caller found.
+    """
+    set_totals(brief, _totals(brief, beforehand.pieces if beforehand else ()))
+
+
+def set_totals(brief: ConversationBrief, totals: Counts) -> None:
+    """Write the sums over all unfolded turns into `brief`, and decide `due` by them and their window. Saves nothing."""
+    policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
+    newest = newest_turns(
+        brief.chat_id,
+        brief.folded_through_seq,
+        limit=policy.window_reach(limits),
+        before_seq=pending_seq(brief.chat_id),
+    )
+    set_counters(brief, with_window(totals, policy, stored_state(brief), newest, limits), limits)
+
+
+def said_tokens(brief: ConversationBrief) -> int | None:
+    """Tokens of all finished turns of the chat as they were said; None where nobody has counted the folded ones."""
+    if not brief.folded_through_seq:
+        return brief.unfolded_tokens
+    return None if brief.folded_tokens is None else brief.folded_tokens + brief.unfolded_tokens
+
+
+def count_folded_tokens(brief: ConversationBrief) -> int:
+    """Tokens of the turns that `brief` has folded, where nobody kept count. Reads the chat once."""
+    spoken = Message.objects.filter(
+        chat_id=brief.chat_id,
+        seq__lte=brief.folded_through_seq,
+        superseded_by=None,
+        token_count__gt=0,
+        status__in=SPOKEN,
+    )
+    found = spoken.aggregate(tokens=Sum("token_count"), messages=Count("pk"))
+    return (found["tokens"] or 0) + MESSAGE_OVERHEAD * int(found["messages"])
+
+
+def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits) -> None:
+    """Write `counts` into `brief` and decide `due` by them. Saves nothing."""
+    brief.unfolded_turns = counts.turns
+    brief.unfolded_tokens = counts.tokens
+    brief.unfolded_line_tokens = counts.line_tokens
+    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
+
+
+def _totals(brief: ConversationBrief, pieces: Iterable[Piece]) -> Counts:
+    """The sums over all unfolded turns: of `pieces` as far as they still fit, the rest read."""
+    pending, at = pending_seq(brief.chat_id), brief.folded_through_seq
+    sums: list[Counts] = []
+    for piece in pieces:
+        is_pending = pending is not None and pending <= piece.through_seq
+        if piece.after_seq < at or is_pending:
+            continue
+        if piece.after_seq > at:
+            sums.append(totals_of(each_turn(brief.chat_id, at, piece.after_seq + 1, text=False)))
+        sums.append(piece.sums)
+        at = piece.through_seq
+    sums.append(totals_of(each_turn(brief.chat_id, at, pending, text=False)))
+    return Counts(
+        turns=sum(one.turns for one in sums),
+        tokens=sum(one.tokens for one in sums),
+        line_tokens=sum(one.line_tokens for one in sums),
+        window_turns=0,
+        window_tokens=0,
+    )
+
+
+def _piece(turns: Sequence[Turn]) -> Piece:
+    return Piece(turns[0].from_seq - 1, turns[-1].through_seq, totals_of(turns))

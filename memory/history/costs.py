@@ -1,0 +1,56 @@
+"""What turns cost in a prompt: as a line, as an outline, word for word. Pure."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.history.turns import Turn
+from memory.limits import TurnsAs
+
+MERGED_TOKENS = 24
+"""At least what the merged line costs, for seqs up to nine digits."""
+
+
+def line_text(turn: Turn) -> str:
+    """The turn's line, on one line. A turn without a stored one gets a stand-in that names its messages."""
+    stored = " ".join(turn.line.split())
+    return stored or f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
+
+
+def line_cost(line: str) -> int:
+    """Tokens of one line with its bullet and its newline. The counter of a chat's lines adds these up."""
+    return count_tokens(f"- {line}") + 1
+
+
+@cache
+def lines_head_cost() -> int:
+    """Tokens of the message around the lines."""
+    return count_tokens(LINES_HEADING) + 1 + MESSAGE_OVERHEAD
+
+
+OUTLINE_TOKENS: Final = 104
+"""The longest outline, with what stands before it: 400 characters are about 100 tokens (seed 002), but not always."""
+OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
+"""The most that an outline costs in a prompt."""
+
+CUT_OFF_TOKENS = 6
+"""At least what the mark of a reply that was cut off costs."""
+
+
+def turn_cost(turn: Turn) -> int:
+    """Tokens of the turn as planned. As text, the labels and newlines stand for the overhead of its
+    messages."""
+    return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
+
+
+def verbatim_head_cost(turns_as: TurnsAs) -> int:
+    """Tokens of the message around turns that are sent as text; 0 where each is a message of its own."""
+    return _recent_head_cost() if turns_as == "text" else 0
+
+
+@cache
+def _recent_head_cost() -> int:
+    return count_tokens(RECENT_HEADING) + 1 + MESSAGE_OVERHEAD

@@ -1,0 +1,13 @@
+"""What a summarizer is asked of turns (seed 000, section 5.2.4). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chatmemory.llm.summary_prompt import write_summarizer_input
+from memory.history.turns import Turn, assistant_text
+
+
+def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
+    """The request for a new summary of `existing` and `turns`, to the letter; silent turns are left out."""
+    return write_summarizer_input(existing, [(turn.user, assistant_text(turn)) for turn in turns])
