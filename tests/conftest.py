@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import User
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.test import override_settings
 from django_q.brokers import get_broker
 from hypothesis import HealthCheck
@@ -21,10 +24,29 @@ from tests import emptying
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client, LiveServer
 
-# How long an example takes says something of the machine, not of the code.
-hypothesis_settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-hypothesis_settings.load_profile("house")
+# How long an example takes says something of the machine, not of the code. `make test` tries the same few examples each
+# time, so that a change is judged by what it changed; `make test-all` tries many new ones.
+hypothesis_settings.register_profile(
+    "quick",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=20,
+    derandomize=True,
+    database=None,
+)
+hypothesis_settings.register_profile(
+    "thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=300
+)
+hypothesis_settings.load_profile("thorough" if os.environ.get("THOROUGH") else "quick")
 emptying.instead_of_flush()
+
+
+@connection_created.connect
+def without_fsync(sender: object, connection: BaseDatabaseWrapper, **_: object) -> None:
+    """No test pulls the plug of this machine: its own database need not wait for the disk."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous=OFF")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -58,7 +58,7 @@ def test_an_instance_can_be_saved_and_followed(chat: Chat) -> None:
     assert Chat.objects.get(pk=chat.pk).title == "another"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(after=st.integers(0, 70), before=st.integers(0, 70), limit=st.integers(1, 12))
 def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: int) -> None:
     def rows(chat_id: UUID, low: int, high: int) -> QuerySet[Message, Any]:
@@ -72,7 +72,7 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
         )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
 def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
     rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content")

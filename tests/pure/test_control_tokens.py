@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.control_tokens import disarm
@@ -60,7 +60,6 @@ def test_whatever_stands_around_them_none_is_left(text: str) -> None:
     assert broken.replace(" ", "") == text.replace(" ", "")
 
 
-@settings(max_examples=40)
 @given(
     chats(), all_limits, mixed, st.builds(Asked, texts, texts, st.lists(st.builds(Source, mixed, long_texts)))
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from conversations.interchange.read import (
@@ -335,13 +335,11 @@ def imported_chats(draw: st.DrawFn) -> ImportedChat:
 
 
 @given(imported_chats())
-@settings(max_examples=40)
 def test_an_export_imports_again_to_the_same(chat: ImportedChat) -> None:
     assert read_chats(json.dumps(export_chat_json(chat))) == [chat]
 
 
 @given(imported_chats())
-@settings(max_examples=40)
 def test_the_streamed_text_is_the_same_export(chat: ImportedChat) -> None:
     text = "".join(export_chat_text(chat, chat.messages))
     assert json.loads(text) == export_chat_json(chat)

@@ -11,7 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.offline.extract import LONGEST_SENTENCE, digest, on_question, sentences
@@ -116,7 +116,6 @@ def test_an_output_limit_is_kept() -> None:
     assert 0 < count_tokens("".join(delta.text for delta in deltas)) <= 5
 
 
-@settings(max_examples=30)
 @given(st.lists(st.one_of(ANY_TEXT, SAYINGS), min_size=1, max_size=4))
 def test_any_prompt_gets_one_honest_answer(contents: list[str]) -> None:
     answer = complete(asked(*contents))

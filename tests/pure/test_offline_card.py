@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from chatmemory.llm.offline.card import CARD_TOKENS, Card, card_texts, read_card
 from chatmemory.text.tokens import count_tokens
@@ -58,7 +58,6 @@ def test_a_hard_fact_survives_many_turns_of_chatter() -> None:
     assert "3RK2T9" in text
 
 
-@settings(max_examples=40)
 @given(TEXTS, PAIRS)
 def test_any_text_gives_a_card_within_its_limits(existing: str, pairs: list[tuple[str, str]]) -> None:
     text = ask("memory_card", turns_input(existing, *pairs))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.offline.important_data import EMPTY
@@ -59,7 +59,6 @@ def test_nothing_said_is_the_empty_shape() -> None:
     assert ask("important_data", "no layout at all: my code is A1B2.").count("A1B2") == 1
 
 
-@settings(max_examples=40)
 @given(TEXTS, PAIRS, st.integers(60, 400))
 def test_any_text_gives_the_seven_kinds_within_the_tokens(
     existing: str, pairs: list[tuple[str, str]], tokens: int
@@ -72,7 +71,6 @@ def test_any_text_gives_the_seven_kinds_within_the_tokens(
     }
 
 
-@settings(max_examples=40)
 @given(TEXTS, PAIRS, st.integers(100, 900))
 def test_any_text_gives_data_and_a_summary_within_the_tokens(
     existing: str, pairs: list[tuple[str, str]], tokens: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.offline.extract import sentences
@@ -80,7 +80,6 @@ def test_the_most_telling_facts_come_first() -> None:
     assert found["facts"][0]["value"] == "3RK2T9"
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.text("abc_"), TEXTS, max_size=3), PAIRS, st.integers(40, 500))
 def test_any_text_gives_the_shape_within_the_tokens(
     kept: dict[str, str], pairs: list[tuple[str, str]], tokens: int

@@ -129,7 +129,7 @@ def test_a_lead_is_told_once_more_where_its_point_is_full() -> None:
     assert sum(point.count("KX") for point in made) == 40
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(TEXTS, max_size=5), TEXTS, st.integers(0, 120))
 def test_any_text_keeps_to_its_room(texts: list[str], existing: str, room: int) -> None:
     pieces = [*pieces_kept(existing), *pieces_said(texts)]

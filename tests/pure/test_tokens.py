@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text import tokens
@@ -159,7 +159,6 @@ def test_threads_that_come_together_load_it_once(monkeypatch: pytest.MonkeyPatch
     assert builds == ["built"]
 
 
-@settings(max_examples=20)
 @given(ANY_TEXT)
 def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
     class Fussy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.word_diff import MOST_WORDS, Piece, word_diff
@@ -19,7 +19,6 @@ def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
 
 
 @given(long_words, long_words, st.integers(0, 400))
-@settings(max_examples=20)
 def test_so_do_those_of_texts_too_long_to_be_compared_in_full(older: str, newer: str, at: int) -> None:
     newer = newer[:at] + "once here, once there " + older[at:]
     older = older[:at] + "once here, once there " + older[at:]
