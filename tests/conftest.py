@@ -39,6 +39,7 @@ hypothesis_settings.register_profile(
 )
 hypothesis_settings.load_profile("thorough" if os.environ.get("THOROUGH") else "quick")
 emptying.instead_of_flush()
+emptying.in_shared_memory()
 
 
 @connection_created.connect

@@ -1,4 +1,4 @@
-"""Empties the database after a test that commits, by deleting what is in it, which is little; and reads its file.
+"""The test database: kept in memory where there is a place for that, and emptied after a test that commits.
 
 Django's own `flush` truncates every table, which takes PostgreSQL up to half a second however little there is, and then
 makes permissions and content types anew. Those stay here: they follow from the code.
@@ -6,15 +6,21 @@ makes permissions and content types anew. Those stay here: they follow from the 
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 
 from memory import signals
 
+SHARED_MEMORY = Path("/dev/shm")
 KEPT = {"auth_permission", "django_content_type", "django_migrations"}
 
 
@@ -40,6 +46,18 @@ def instead_of_flush() -> None:
         empty()
 
     TransactionTestCase._fixture_teardown = teardown  # type: ignore[attr-defined]  # Django's own, which it documents nowhere
+
+
+def in_shared_memory() -> None:
+    """Have SQLite's test database in a file that no disk keeps, where the system has a folder for that.
+
+    Measured with the 193 tests of options: 52 s on disk, 30 s here. Processes that tests start
+    have databases of their own, on disk.
+    """
+    if settings.IS_SQLITE and os.access(SHARED_MEMORY, os.W_OK):
+        folder = tempfile.mkdtemp(prefix="chatmemory-test-", dir=SHARED_MEMORY)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        settings.DATABASES["default"]["TEST"]["NAME"] = f"{folder}/test.sqlite3"
 
 
 def bytes_of(file: Path) -> bytes:
