@@ -22,7 +22,7 @@ from chatmemory.text.salience import make_line
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.read import read_chats
 from memory.history.turns import Turn, take_bite
-from memory.lab.conversation import Talk, talk_of
+from memory.lab.conversation import Conversation, talk_of
 from memory.lab.retention import Haystack
 from memory.limits import MemoryLimits
 from memory.policies import State, counts_of, get_policy, is_due, turns_beyond
@@ -55,7 +55,7 @@ def run(owner: User) -> Group:
     return Group("Data and summary in one call or two", tuple(figures))
 
 
-def tally(talks: Sequence[Talk], calls: int) -> Tally:
+def tally(talks: Sequence[Conversation], calls: int) -> Tally:
     """All of `talks`, turn by turn, by so many calls a fold."""
     found = Tally()
     for talk in talks:
@@ -63,7 +63,7 @@ def tally(talks: Sequence[Talk], calls: int) -> Tally:
     return found
 
 
-def _figures(calls: int, talks: Sequence[Talk]) -> Iterator[Figure]:
+def _figures(calls: int, talks: Sequence[Conversation]) -> Iterator[Figure]:
     found = tally(talks, calls)
     name = f"facts kept, {calls} call{'s' * (calls > 1)}"
     note = f"{found.folds} folds of {len(talks)} chats; answers of {found.said:,} tokens"
@@ -72,7 +72,7 @@ def _figures(calls: int, talks: Sequence[Talk]) -> Iterator[Figure]:
     yield Figure(f"{name}: after a fold, per 1,000 tokens shown", 1000 * found.kept / max(1, found.shown), "")
 
 
-def _play(talk: Talk, limits: MemoryLimits, found: Tally) -> None:
+def _play(talk: Conversation, limits: MemoryLimits, found: Tally) -> None:
     policy, state, folded = get_policy("progressive"), State(), 0
     turns = [_turn(at, one.question, one.reply) for at, one in enumerate(talk.exchanges)]
     for end in range(1, len(turns) + 1):
@@ -101,14 +101,14 @@ def _fold(state: State, bite: Sequence[Turn], limits: MemoryLimits, found: Tally
     return policy.absorb(state, bite, answers, limits)
 
 
-def _looked(talk: Talk, state: State, folded: range) -> tuple[int, int]:
+def _looked(talk: Conversation, state: State, folded: range) -> tuple[int, int]:
     """How many facts were said in those turns, and how many of them stand in the state."""
     memory = Haystack("\n".join(section.text for section in get_policy("progressive").render(state)))
     said = [fact for fact in talk.facts if any(at in folded for at in fact.exchanges)]
     return len(said), sum(memory.has((fact.canonical, *fact.surface)) for fact in said)
 
 
-def _talks(path: Path) -> Iterator[Talk]:
+def _talks(path: Path) -> Iterator[Conversation]:
     for number, chat in enumerate(read_chats(path.read_text(encoding="utf-8")), start=1):
         yield talk_of(chat, f"{path.stem} {number}")
 

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import WORDS
-from memory.lab.conversation import Exchange, Talk
+from memory.lab.conversation import Conversation, Exchange
 from memory.lab.replay import Player
 from memory.policies import POLICIES
 
@@ -29,7 +29,7 @@ RATIO_BAR = 0.9
 def run(owner: User, *, short: int = SHORT, long: int = LONG, around: int = AROUND) -> Group:
     """Turns a second at both places, and their ratio, for each policy."""
     del owner  # chats of the lab have an owner of their own
-    talk = Talk("generated", "", tuple(_exchange(number) for number in range(long + around)))
+    talk = Conversation("generated", "", tuple(_exchange(number) for number in range(long + around)))
     rates = ((policy, *_rates(talk, policy, short, long, around)) for policy in POLICIES)
     return Group(f"Chats that grow to {long:,} turns", tuple(_figures(rates, short, long)))
 
@@ -42,7 +42,7 @@ def _figures(rates: Iterator[tuple[str, float, float]], short: int, long: int) -
         )
 
 
-def _rates(talk: Talk, policy: str, short: int, long: int, around: int) -> tuple[float, float]:
+def _rates(talk: Conversation, policy: str, short: int, long: int, around: int) -> tuple[float, float]:
     """Turns a second of a chat around turn `short`, and of one around turn `long`."""
     near, far = Player(talk, policy), Player(talk, policy)
     _play(near, short - around // 2)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 if TYPE_CHECKING:
-    from memory.lab.conversation import Talk
+    from memory.lab.conversation import Conversation
     from memory.lab.outcome import Outcome
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,7 +139,7 @@ def _played(collections: Sequence[Collection]) -> Iterator[Outcome]:
         start += len(some)
 
 
-def _talks(collection: Collection) -> Iterator[Talk]:
+def _talks(collection: Collection) -> Iterator[Conversation]:
     from conversations.interchange.read import read_chats
     from memory.lab.conversation import name_of, talk_of
 

@@ -130,7 +130,7 @@ def _say(chat: Chat) -> None:
     """A turn as the message door makes it, so that the newest record is one of the product's own."""
     request = begin.TurnRequest(message=f"Is the {WORD} open?", variant=begin.default_variant())
     begun = begin.begin_turn(chat.owner, request, chat_id=chat.pk)
-    assert isinstance(begun, begin.Begun)
+    assert isinstance(begun, begin.BegunTurn)
     reply = Reply("complete", None, Usage(1500, 500, 20), "gpt-5-mini", "")
     finish.finish(begun.pending, "It is.", finish.Ending.of(reply))
     chat.refresh_from_db()

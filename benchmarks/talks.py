@@ -25,7 +25,7 @@ from chatmemory.runtime import process_id
 from chatmemory.text.tokens import count_tokens
 from conversations.interchange.read import read_chats
 from conversations.replies import begin, finish
-from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
 from memory.folding import fold
 from memory.models import ConversationBrief
@@ -63,7 +63,7 @@ class Talk:
         """One turn, and the folds that it makes due."""
         request = TurnRequest(message=question, variant=begin.default_variant())
         begun = begin.begin_turn(self.owner, request, chat_id=self.chat_id)
-        assert isinstance(begun, Begun)
+        assert isinstance(begun, BegunTurn)
         self.chat_id = begun.pending.chat_id
         self.prompts.add(begun.prompt)
         finished = finish.finish(begun.pending, reply, Ending.of(Reply("complete")), owner=process_id.name())

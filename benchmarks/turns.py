@@ -30,7 +30,7 @@ from chatmemory.llm.protocol import Reply, Usage
 from chatmemory.runtime import process_id
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin, finish
-from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
 from memory.models import ContextRecord, ConversationBrief
 
@@ -100,14 +100,14 @@ class Bench:
     def _turn(self) -> None:
         self._finish(self._begin())
 
-    def _begin(self) -> Begun:
+    def _begin(self) -> BegunTurn:
         request = TurnRequest(message=exchanges()[0].user, variant=begin.default_variant())
         begun = begin.begin_turn(self.owner, request, chat_id=self.chat.pk)
-        assert isinstance(begun, Begun)
+        assert isinstance(begun, BegunTurn)
         self._begun = begun
         return begun
 
-    def _finish(self, begun: Begun) -> Message:
+    def _finish(self, begun: BegunTurn) -> Message:
         reply = Reply("complete", usage=Usage(1500, 0, 180), model="gpt-5-mini", response_id="resp_benchmark")
         said = exchanges()[0].assistant
         message = finish.finish(begun.pending, said, Ending.of(reply), owner=process_id.name())

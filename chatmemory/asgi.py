@@ -64,7 +64,7 @@ for tidy in (close_old_connections, reset_queries):
     request_started.disconnect(tidy)
 
 
-class Request(ASGIRequest):
+class ServerRequest(ASGIRequest):
     """Django's, with the length of its body, which a client need not declare: Transfer-Encoding: chunked has none.
 
     Django's forms and DRF take a missing Content-Length for a missing body.
@@ -77,8 +77,8 @@ class Request(ASGIRequest):
         body_file.seek(0)
 
 
-class Handler(ASGIHandler):
-    request_class = Request
+class ServerHandler(ASGIHandler):
+    request_class = ServerRequest
 
     async def listen_for_disconnect(self, receive: Any) -> None:
         """Return where Django's raises, which it ignores: the exception would hold the frame that holds the exception.
@@ -89,7 +89,7 @@ class Handler(ASGIHandler):
             await super().listen_for_disconnect(receive)
 
 
-django_app = Handler()
+django_app = ServerHandler()
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,7 @@
 """What a first look needs in the database: a staff user, a demo user with a token, a sample chat with its memory.
 
 Done again, it finds what it made: the database has password and token hashed, so the file `quickstart.json` beside it
-keeps them, for its owner's eyes alone. Processes are not known here.
+keeps them, for its owner's eyes alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEMO = "demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class QuickstartData:
     """What was made or found. No password where the staff user is not ours: it is left as it was."""
 
     admin_password: str
@@ -46,14 +46,14 @@ def folder() -> Path:
     return Path(settings.VAR_DIR)
 
 
-def prepare() -> Prepared:
+def prepare() -> QuickstartData:
     """Make what is missing. The tables are there; the sample is folded here only if that asks no upstream."""
     path = folder() / "quickstart.json"
     kept = _read(path)
     demo, _ = User.objects.get_or_create(
         username=DEMO, defaults={"password": "!"}
     )  # the token is its only way in
-    prepared = Prepared(
+    prepared = QuickstartData(
         admin_password=_admin_password(kept.get("admin_password", "")),
         demo_token=_token(demo, kept.get("demo_token", "")),
         chat_id=_sample(demo),
@@ -109,7 +109,7 @@ def _read(path: Path) -> Mapping[str, str]:
     )
 
 
-def _write(path: Path, prepared: Prepared) -> None:
+def _write(path: Path, prepared: QuickstartData) -> None:
     """Replace the file as a whole, readable by its owner alone from its first byte."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)

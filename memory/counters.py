@@ -27,7 +27,7 @@ PIECE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TallyPiece:
     """What finished turns that follow each other add up to: those with `after_seq` < seq <= `through_seq`."""
 
     after_seq: int
@@ -43,7 +43,7 @@ class Tally:
     """
 
     epoch: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TallyPiece, ...]
 
 
 def tally(chat_id: UUID, after_seq: int, *, besides: int = 0) -> Tally | None:
@@ -51,7 +51,7 @@ def tally(chat_id: UUID, after_seq: int, *, besides: int = 0) -> Tally | None:
     epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
     if epoch is None:
         return None
-    pieces: list[Piece] = []
+    pieces: list[TallyPiece] = []
     turns: list[Turn] = []
     for turn in each_turn(chat_id, after_seq, pending_seq(chat_id), text=False):
         is_left_out = turn.from_seq <= besides <= turn.through_seq
@@ -112,7 +112,7 @@ def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits)
     brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
 
 
-def _totals(brief: ConversationBrief, pieces: Iterable[Piece]) -> Counts:
+def _totals(brief: ConversationBrief, pieces: Iterable[TallyPiece]) -> Counts:
     """The sums over all unfolded turns: of `pieces` as far as they still fit, the rest read."""
     pending, at = pending_seq(brief.chat_id), brief.folded_through_seq
     sums: list[Counts] = []
@@ -134,5 +134,5 @@ def _totals(brief: ConversationBrief, pieces: Iterable[Piece]) -> Counts:
     )
 
 
-def _piece(turns: Sequence[Turn]) -> Piece:
-    return Piece(turns[0].from_seq - 1, turns[-1].through_seq, totals_of(turns))
+def _piece(turns: Sequence[Turn]) -> TallyPiece:
+    return TallyPiece(turns[0].from_seq - 1, turns[-1].through_seq, totals_of(turns))

@@ -23,7 +23,7 @@ from conversations.models import Chat, Message, Status
 from memory import briefs, counters
 from memory.briefs import limits_beside_pins, limits_of
 from memory.context import load, recalled
-from memory.context.fit import Asked, Context, assemble
+from memory.context.fit import Context, PromptRequest, assemble
 from memory.context.lines import outline_sections
 from memory.context.planner import choose
 from memory.context.prompt_budget import beside
@@ -42,7 +42,7 @@ from memory.folding.request import require_fresh
 from memory.history.costs import line_cost
 from memory.limits import MemoryLimits
 from memory.models import (
-    Card,
+    CardOutcome,
     ChatEmbeddings,
     Comparison,
     ContextRecord,
@@ -88,7 +88,7 @@ _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update(
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPrompt:
     """A prompt that is about to be sent, and the JSON record from which it can be rebuilt byte for byte."""
 
     prompt: Prompt
@@ -107,7 +107,7 @@ def context_for(
     again: bool = False,
     may_wait: bool = False,
     near: Sequence[Near] = (),
-) -> Prepared:
+) -> PreparedPrompt:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
@@ -132,7 +132,7 @@ def context_for(
     record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
         record |= carding.asked(brief, request)
-    return Prepared(context.prompt, record, brings_card=request.form == "block")
+    return PreparedPrompt(context.prompt, record, brings_card=request.form == "block")
 
 
 def preview(
@@ -185,7 +185,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         # An answer that failed takes nobody's place, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
-    became = carding.take(reply, record, card) if carding.was_asked(record) else Card.NONE
+    became = carding.take(reply, record, card) if carding.was_asked(record) else CardOutcome.NONE
     recorded = {name: record[name] for name in RECORDED}
     ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
     if reply.reply_to is not None:
@@ -320,7 +320,7 @@ def _is_due(brief: ConversationBrief) -> bool:
 
 def _assemble(
     brief: ConversationBrief,
-    asked: Asked,
+    asked: PromptRequest,
     before_seq: int | None,
     limits: MemoryLimits,
     near: Sequence[Near],
@@ -361,11 +361,11 @@ def _pinned(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) ->
 
 def _asked(
     chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
-) -> Asked:
+) -> PromptRequest:
     """What stands around memory; what changes least comes first, so that provider caches hit."""
     parts = (chat.instructions, request.instructions, turn_instructions)
     instructions = "\n\n".join(part for part in parts if part)
-    return Asked(
+    return PromptRequest(
         question,
         instructions,
         tuple(sources),

@@ -31,7 +31,7 @@ from memory.context.fit import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
-from memory.models import MOST_PINS, ConversationBrief, Kind, Pin, SummaryRevision
+from memory.models import MOST_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.pins import detected
 from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
@@ -144,21 +144,25 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
     """Behind `head` the spans follow each other from the first message; nothing was taken out of any revision there."""
     while head is not None:
         parent = by_version.get(head.parent or 0)
-        starts_over = head.kind == Kind.REBUILD
+        starts_over = head.kind == RevisionKind.REBUILD
         after = 0 if starts_over or parent is None else parent.through_seq
         folds_nothing = head.through_seq < head.from_seq
         is_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
-        is_empty = head.kind == Kind.REBUILD and not head.turns  # all there is lies in the window
-        may_fold_nothing = is_card or is_empty or head.kind in (Kind.RETRACT, Kind.RESTORE, Kind.MANUAL)
+        is_empty = head.kind == RevisionKind.REBUILD and not head.turns  # all there is lies in the window
+        may_fold_nothing = (
+            is_card
+            or is_empty
+            or head.kind in (RevisionKind.RETRACT, RevisionKind.RESTORE, RevisionKind.MANUAL)
+        )
         if head.from_seq != after + 1 or (folds_nothing and not may_fold_nothing):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"
         if head.forgotten_at is not None:
             yield f"the memory in use stems from revision {head.version}, whose text was taken out"
         if parent is not None and parent.version >= head.version:
             yield f"revision {head.version} follows {parent.version}"
-        if head.kind == Kind.RESTORE and not _says_the_same(head, parent):
+        if head.kind == RevisionKind.RESTORE and not _says_the_same(head, parent):
             yield f"revision {head.version} restores revision {head.parent}, but is not what that was"
-        if parent is not None and head.kind == Kind.FOLD and head.seen_seq < parent.seen_seq:
+        if parent is not None and head.kind == RevisionKind.FOLD and head.seen_seq < parent.seen_seq:
             yield f"revision {head.version} forgets what revision {parent.version} had seen"
         head = None if starts_over else parent
 

@@ -178,3 +178,13 @@ def test_folders_stay_small_enough_to_read() -> None:
                     sizes.get(str(path.parent.relative_to(ROOT)), 0) + 1
                 )
     assert {folder: count for folder, count in sizes.items() if count > 14} == {}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Django's own inner classes aside, and what commands must be called."""
+    named: dict[str, list[str]] = {}
+    for module, tree in SOURCES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name not in {"Meta", "Media", "Command"}:
+                named.setdefault(node.name, []).append(module)
+    assert {name: places for name, places in named.items() if len(places) > 1} == {}

@@ -27,7 +27,7 @@ from conversations.editing import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish, pollers
-from conversations.replies.begin import Begun, Standing, TurnRequest
+from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
 from conversations.replies.finish import Ending
 from memory import services as memory
 from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
@@ -80,10 +80,10 @@ def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
         transaction.set_rollback(True)
 
 
-def begin(world: World, chat: Chat) -> Begun:
+def begin(world: World, chat: Chat) -> BegunTurn:
     request = TurnRequest(message="And now?", variant=services.default_variant())
     begun = services.begin_turn(world.owner, request, chat_id=chat.pk, key=f"key-{time.monotonic_ns()}")
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunTurn)
     return begun
 
 
@@ -97,7 +97,7 @@ def turn(world: World, chat: Chat) -> Message:
 def again(world: World) -> None:
     """A new answer to the last question."""
     begun = services.begin_regeneration(world.owner, world.long.pk, world.newest().pk, None)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunTurn)
     finish.finish(begun.pending, "Another.", Ending.of(Reply("complete")))
 
 
@@ -106,8 +106,8 @@ def attach(world: World) -> None:
     request = TurnRequest(message="And now?", variant=services.default_variant())
     first = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
     second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
-    assert isinstance(first, Begun)
-    assert isinstance(second, Standing)
+    assert isinstance(first, BegunTurn)
+    assert isinstance(second, ExistingReply)
     assert pollers.find(second.chat_id, second.message_id).active is not None
     finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
     assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"

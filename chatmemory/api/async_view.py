@@ -1,6 +1,6 @@
 """A DRF view that decides in the database executor and answers on the event loop.
 
-DRF has no async views. `AsyncDoor` lets DRF's own classes authenticate, negotiate, throttle and validate in one call
+DRF has no async views. `AsyncView` lets DRF's own classes authenticate, negotiate, throttle and validate in one call
 on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile).
 """
 
@@ -24,7 +24,7 @@ from chatmemory.api.http import EventStreamRenderer
 from chatmemory.database import executors
 
 
-class AsyncDoor(APIView):
+class AsyncView(APIView):
     """A DRF view that decides in the database executor and answers on the event loop.
 
     Handlers (`get`, `post`) run in a database thread, as in any DRF view. They return a `Response`, or any other value,

@@ -2,8 +2,8 @@
 
 Measured: of a turn's selects, Django spends four fifths in building the same SQL anew. Here a queryset is built once
 with stand-ins for its values; what runs later is the SQL that the ORM made of it, with the values in the places of
-the stand-ins. So a select reads as any queryset, follows the models, and a test holds it against the ORM's own answer.
-What is read, and why, is not known here.
+the stand-ins. So a select reads as any queryset, follows the models, and a test holds it against the ORM's own
+answer.
 """
 
 from __future__ import annotations

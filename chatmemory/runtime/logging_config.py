@@ -98,7 +98,7 @@ def _told(exc_info: Any) -> str:
     return told(exc_info[1]) if exc_info[1] is not None else ""
 
 
-class Handler(logging.StreamHandler[Any]):
+class JsonHandler(logging.StreamHandler[Any]):
     """Writes to the error output. A line that cannot be written is not shown there instead, with all its arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the standard library's name
@@ -159,7 +159,7 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
             }
         },
         "handlers": {
-            "stderr": {"class": "chatmemory.runtime.logging_config.Handler", "formatter": "structured"}
+            "stderr": {"class": "chatmemory.runtime.logging_config.JsonHandler", "formatter": "structured"}
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {

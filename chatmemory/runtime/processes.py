@@ -1,7 +1,7 @@
 """Child processes in sessions of their own: started with a log file, watched, and ended with all they started.
 
 A session of its own keeps the terminal's Ctrl-C from a child, so that the parent decides in which order and how
-patiently it ends; one that is tied ends with its parent even if that is killed. What the children do is not known here.
+patiently it ends; one that is tied ends with its parent even if that is killed.
 """
 
 from __future__ import annotations

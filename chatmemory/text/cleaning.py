@@ -1,8 +1,7 @@
 """Text of a model made fit to store: no NUL and no lone surrogate, however it was cut into deltas.
 
-PostgreSQL text cannot hold NULs, UTF-8 cannot hold lone surrogates, and JSON escapes can carry both. A
-surrogate pair may arrive in two deltas, so its first half is held back until the next delta shows whether
-the second follows. Nothing here knows where text comes from or where it goes.
+PostgreSQL text cannot hold NULs, UTF-8 cannot hold lone surrogates, and JSON escapes can carry both. A surrogate pair
+may arrive in two deltas, so its first half is held back until the next delta shows whether the second follows.
 """
 
 from __future__ import annotations

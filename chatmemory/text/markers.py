@@ -1,7 +1,7 @@
 """Keeping what people typed from posing as the structure of a prompt: markers, quoting, summarizer input.
 
-A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor
-open one. Everything else stays as it was typed. Nothing here knows which model reads the prompt.
+A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor open one.
+Everything else stays as it was typed.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _WORD = re.compile(r"\s+|(?:\w+|[^\w\s])\s*")
 """A word with the space behind it: alone, spaces would be most of what two texts have in common."""
 
 
-class Piece(NamedTuple):
+class DiffPiece(NamedTuple):
     """A run of text that is in both, only in the older (`del`), or only in the newer (`ins`)."""
 
     kind: Literal["same", "del", "ins"]
@@ -39,12 +39,12 @@ class _Stretch(NamedTuple):
     j2: int
 
 
-def word_diff(older: str, newer: str) -> list[Piece]:
+def word_diff(older: str, newer: str) -> list[DiffPiece]:
     """The pieces of both texts in order: those not `ins` join to `older`, those not `del` to `newer`."""
     before, after = _WORD.findall(older), _WORD.findall(newer)
     if max(len(before), len(after)) > MOST_WORDS:
         return _joined(list(_pieces(older, newer, same=older == newer)))
-    pieces: list[Piece] = []
+    pieces: list[DiffPiece] = []
     for stretch, same in _compared(before, after):
         i1, i2, j1, j2 = stretch
         pieces += _pieces("".join(before[i1:i2]), "".join(after[j1:j2]), same=same)
@@ -116,16 +116,16 @@ def _once(words: Sequence[str]) -> set[str]:
     return {word for word, count in Counter(words).items() if count == 1}
 
 
-def _pieces(older: str, newer: str, *, same: bool) -> Iterator[Piece]:
+def _pieces(older: str, newer: str, *, same: bool) -> Iterator[DiffPiece]:
     """What a stretch shows; white space that both of its sides end with stays."""
     if same:
-        yield Piece("same", older)
+        yield DiffPiece("same", older)
         return
     kept = _common_space(older, newer)
     cut = -len(kept) or None
-    yield Piece("del", older[:cut])
-    yield Piece("ins", newer[:cut])
-    yield Piece("same", kept)
+    yield DiffPiece("del", older[:cut])
+    yield DiffPiece("ins", newer[:cut])
+    yield DiffPiece("same", kept)
 
 
 def _common_space(older: str, newer: str) -> str:
@@ -134,12 +134,12 @@ def _common_space(older: str, newer: str) -> str:
     return shorter if all(space.endswith(shorter) for space in spaces) else ""
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+def _joined(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
     """`pieces` without empty ones, and with neighbours of one kind as one."""
-    joined: list[Piece] = []
+    joined: list[DiffPiece] = []
     for piece in filter(lambda one: one.text, pieces):
         if joined and joined[-1].kind == piece.kind:
-            joined[-1] = Piece(piece.kind, joined[-1].text + piece.text)
+            joined[-1] = DiffPiece(piece.kind, joined[-1].text + piece.text)
         else:
             joined.append(piece)
     return joined

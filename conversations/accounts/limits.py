@@ -62,7 +62,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class LimitRefusal:
     """Which limit does not let a call in, and in how many seconds it may."""
 
     limit: Limit
@@ -86,11 +86,11 @@ class Window:
     def one_more(self) -> Window:
         return replace(self, count=self.count + 1)
 
-    def refusal(self, limit: Limit, allowed: int, now: datetime) -> Refusal | None:
+    def refusal(self, limit: Limit, allowed: int, now: datetime) -> LimitRefusal | None:
         """Why one more does not fit in, if it does not."""
         if not allowed or self.count < allowed or self.since is None:
             return None
-        return Refusal(limit, allowed, _seconds(self.since + self.length - now))
+        return LimitRefusal(limit, allowed, _seconds(self.since + self.length - now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +110,14 @@ class Spent:
     def and_reserved(self, tokens: int) -> Spent:
         return replace(self, reserved=self.reserved + tokens)
 
-    def refusal(self, allowed: int, tokens: int, now: datetime) -> Refusal | None:
+    def refusal(self, allowed: int, tokens: int, now: datetime) -> LimitRefusal | None:
         """Why so many more do not fit in, if they do not."""
         if not allowed or self.tokens + self.reserved + tokens <= allowed or self.day is None:
             return None
         if self.tokens + tokens <= allowed:
-            return Refusal("tokens_per_day", allowed, SOON)
+            return LimitRefusal("tokens_per_day", allowed, SOON)
         midnight = datetime.combine(self.day + DAY, time(), UTC)
-        return Refusal("tokens_per_day", allowed, _seconds(midnight - now))
+        return LimitRefusal("tokens_per_day", allowed, _seconds(midnight - now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Taken:
         """After one more call, which reserves `tokens`."""
         return Taken(self.requests.one_more(), self.spent.and_reserved(tokens), self.streams + 1)
 
-    def refusal(self, limits: Limits, tokens: int, now: datetime) -> Refusal | None:
+    def refusal(self, limits: Limits, tokens: int, now: datetime) -> LimitRefusal | None:
         """Why a call that reserves `tokens` does not fit in, if it does not; the longest wait first.
 
         `self` is `at(now)`.
@@ -145,7 +145,7 @@ class Taken:
         return (
             self.spent.refusal(limits.tokens_per_day, tokens, now)
             or self.requests.refusal("requests_per_minute", limits.requests_per_minute, now)
-            or (Refusal("streams", limits.streams, SOON) if full else None)
+            or (LimitRefusal("streams", limits.streams, SOON) if full else None)
         )
 
 

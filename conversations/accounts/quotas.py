@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
-from conversations.accounts.limits import HOUR, Limits, Refusal, Spent, Taken, Window
+from conversations.accounts.limits import HOUR, LimitRefusal, Limits, Spent, Taken, Window
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
 
 logger = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def take_export(user_id: int) -> None:
     Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
     long_ago = Q(exported_at=None) | Q(exported_at__lte=Now() - timedelta(seconds=seconds))
     if not Allowance.objects.filter(long_ago, pk=user_id).update(exported_at=Now()):
-        raise refused(Refusal("exports", seconds, seconds), user_id)
+        raise refused(LimitRefusal("exports", seconds, seconds), user_id)
 
 
 def readers_allowed(user_id: int) -> int:
@@ -199,7 +199,7 @@ def is_refused(user_id: int) -> bool:
     return taken.refusal(_limits(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
 
 
-def _count_rebuild(user_id: int) -> Refusal | None:
+def _count_rebuild(user_id: int) -> LimitRefusal | None:
     """Count it, unless that goes beyond the hour's limit, or not even an answer to nothing would fit into the day."""
     if not are_on():
         return None
@@ -230,7 +230,7 @@ def refund_expired() -> int:
     return sum(end_passing(call_id, None) for call_id in expired)
 
 
-def refused(refusal: Refusal, user_id: int | None = None) -> ChatMemoryError:
+def refused(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryError:
     """The error that says so, to be raised; noted in the log."""
     kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
     logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user_id})

@@ -1,7 +1,4 @@
-"""What was said, for staff: chats to read, and to be deleted with all that stems from them.
-
-What is remembered is added to these pages by `memory.admin`; this side does not know of it.
-"""
+"""What was said, for staff: chats to read, and to be deleted with all that stems from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Admin pages of facts: found and read, never added, changed or deleted, and cheap on tables of any size.
 
-No page counts a table, searches text, or sorts by a column without an index. What the facts are, and who may read what
-of them, is not known here.
+No page counts a table, searches text, or sorts by a column without an index.
 """
 
 from __future__ import annotations

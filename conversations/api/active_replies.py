@@ -14,7 +14,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncDoor
+from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.errors import Conflict, InvalidRequest, NotFound
@@ -44,7 +44,7 @@ class Resumed:
     readers_allowed: int
 
 
-class StreamDoor(AsyncDoor):
+class StreamView(AsyncView):
     @extend_schema(
         parameters=[
             OpenApiParameter(
@@ -93,7 +93,7 @@ def _is_position(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= POSITION_DIGITS
 
 
-class CancelDoor(AsyncDoor):
+class CancelView(AsyncView):
     @extend_schema(
         request=None,
         responses=OneMessageOut,

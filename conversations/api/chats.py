@@ -1,4 +1,4 @@
-"""Ordinary views of chats and messages. The doors that make replies are in `doors`."""
+"""Views of chats and messages. Those that make replies are in `conversations.api.replies`."""
 
 from __future__ import annotations
 

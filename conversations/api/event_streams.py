@@ -19,7 +19,7 @@ HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HeldEvents:
     """Events, and the slot of who reads them: `StreamingHttpResponse` closes what it iterates over."""
 
     events: AsyncIterator[bytes]
@@ -34,5 +34,5 @@ class Reading:
 
 def event_stream(events: AsyncIterator[bytes], slot: ReaderSlot | None = None) -> StreamingHttpResponse:
     """The response that carries `events`; it holds `slot` until it ends."""
-    content = events if slot is None else Reading(events, slot)
+    content = events if slot is None else HeldEvents(events, slot)
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=HEADERS)

@@ -1,4 +1,4 @@
-"""The doors that make and repeat replies: decided in the database executor, answered on the loop."""
+"""The views that make and repeat replies: begun in the database executor, answered on the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncDoor
+from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import PAGING, caller
 from chatmemory.database import executors
 from chatmemory.errors import (
@@ -42,7 +42,7 @@ from conversations.api.serializers import (
 from conversations.api.stateless_serializers import AskIn, AskOut
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
-from conversations.replies.begin import Begun, Standing
+from conversations.replies.begin import BegunTurn, ExistingReply
 from conversations.replies.message_json import message_json
 from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
 
@@ -80,7 +80,7 @@ class Waiting:
     """A turn that begins when its chat's memory is fresh, or has had its time. Nothing of it is stored yet."""
 
     stale: StaleMemory
-    begin: Callable[[], Begun | Standing]
+    begin: Callable[[], BegunTurn | ExistingReply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +89,13 @@ class Looking:
 
     chat_id: UUID
     question: str
-    begin: Callable[[tuple[Near, ...]], Begun | Standing | Waiting]
+    begin: Callable[[tuple[Near, ...]], BegunTurn | ExistingReply | Waiting]
 
 
-Opened: TypeAlias = Begun | Standing | Waiting | Looking
+Opened: TypeAlias = BegunTurn | ExistingReply | Waiting | Looking
 
 
-def _begun(begin: Callable[..., Begun | Standing]) -> Begun | Standing | Waiting:
+def _begun(begin: Callable[..., BegunTurn | ExistingReply]) -> BegunTurn | ExistingReply | Waiting:
     generation.refuse_when_draining()
     try:
         return begin(may_wait=True)
@@ -103,13 +103,13 @@ def _begun(begin: Callable[..., Begun | Standing]) -> Begun | Standing | Waiting
         return Waiting(stale, begin)
 
 
-async def _looked(looking: Looking) -> Begun | Standing | Waiting:
+async def _looked(looking: Looking) -> BegunTurn | ExistingReply | Waiting:
     """Ask the upstream what the question means: on the loop, where nobody waits for it but this turn."""
     near = await near_in_meaning(looking.chat_id, looking.question)
     return await executors.write(looking.begin, near)
 
 
-async def _fresh(waiting: Waiting) -> Begun | Standing:
+async def _fresh(waiting: Waiting) -> BegunTurn | ExistingReply:
     """Have the chat folded first, on a thread that nobody else needs. A fold that takes longer goes on by itself."""
     stale = waiting.stale
     with suppress(TimeoutError):
@@ -119,7 +119,7 @@ async def _fresh(waiting: Waiting) -> Begun | Standing:
     return await executors.write(waiting.begin)
 
 
-class ReplyDoor(AsyncDoor):
+class ReplyView(AsyncView):
     """Answers with the reply of a turn that has begun, or of one that stands."""
 
     wants_stream = True
@@ -127,18 +127,18 @@ class ReplyDoor(AsyncDoor):
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Looking):
             opened = await _looked(opened)
-        turn: Begun | Standing = await _fresh(opened) if isinstance(opened, Waiting) else opened
-        if isinstance(turn, Standing):
+        turn: BegunTurn | ExistingReply = await _fresh(opened) if isinstance(opened, Waiting) else opened
+        if isinstance(turn, ExistingReply):
             return await self._attached(turn)
         pending = turn.pending
         fault_points.point("begin.committed")
         generation.start(turn)
-        turn = Standing(pending.chat_id, pending.user_message.pk, pending.message_id)
+        turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
         if self.wants_stream:
             return event_stream(streams.events(turn.chat_id, turn.message_id))
         return await self._whole(turn)
 
-    async def _attached(self, turn: Standing) -> HttpResponseBase:
+    async def _attached(self, turn: ExistingReply) -> HttpResponseBase:
         """The same for a turn that stands: this is one more reader of its reply."""
         user_id = caller(self.request).pk
         slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
@@ -155,7 +155,7 @@ class ReplyDoor(AsyncDoor):
         turn, key = body.turn(services.default_variant()), idempotency_key(request)
         user = caller(request)
 
-        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
+        def begin(near: tuple[Near, ...] = ()) -> BegunTurn | ExistingReply | Waiting:
             asked = replace(turn, near=near)
             return _begun(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
 
@@ -163,7 +163,7 @@ class ReplyDoor(AsyncDoor):
             return begin()
         return Looking(chat_id, turn.message, begin)
 
-    async def _whole(self, turn: Standing) -> HttpResponseBase:
+    async def _whole(self, turn: ExistingReply) -> HttpResponseBase:
         message = await streams.final(turn.chat_id, turn.message_id)
         if message is None and not generation.is_draining():
             raise NotFound("The chat was deleted while the reply was being written.")
@@ -189,7 +189,7 @@ def _nothing(error: dict[str, str] | None, body: dict[str, Any], retry_after: in
     return kind(error.get("message") or "The model gave no answer.", details=body, retry_after=retry_after)
 
 
-class FirstMessageDoor(ReplyDoor):
+class FirstMessageView(ReplyView):
     @extend_schema(
         request=FirstMessageIn,
         responses=TURN,
@@ -204,7 +204,7 @@ class FirstMessageDoor(ReplyDoor):
         return self.begin(request, body, None)
 
 
-class MessageDoor(ReplyDoor):
+class SendMessageView(ReplyView):
     @extend_schema(
         request=ChatMessageIn,
         responses=TURN,
@@ -219,8 +219,8 @@ class MessageDoor(ReplyDoor):
         return self.begin(request, body, body.validated_data["chat_id"])
 
 
-class ChatMessagesDoor(ReplyDoor):
-    """The messages of a chat, and the door to it by path."""
+class ChatMessagesView(ReplyView):
+    """The messages of a chat: list them, or send one."""
 
     @extend_schema(
         request=MessageIn,
@@ -249,7 +249,7 @@ class ChatMessagesDoor(ReplyDoor):
         return messages_page(request, lookup.get_chat(caller(request), chat_id), self)
 
 
-class RegenerateDoor(ReplyDoor):
+class RegenerateView(ReplyView):
     @extend_schema(
         request=VariantIn,
         responses=TURN,
@@ -265,7 +265,7 @@ class RegenerateDoor(ReplyDoor):
         user, key = caller(request), idempotency_key(request)
         again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
 
-        def begin(near: tuple[Near, ...] = ()) -> Begun | Standing | Waiting:
+        def begin(near: tuple[Near, ...] = ()) -> BegunTurn | ExistingReply | Waiting:
             return _begun(partial(again, near=near))
 
         if not knows_meanings(user, chat_id):
@@ -273,7 +273,7 @@ class RegenerateDoor(ReplyDoor):
         return Looking(chat_id, last_question(chat_id), begin)
 
 
-class AskDoor(AsyncDoor):
+class AskView(AsyncView):
     """For clients that manage their own history."""
 
     is_stateless = True
@@ -287,17 +287,17 @@ class AskDoor(AsyncDoor):
         description="The messages are sent as they are, no memory is added. A client that leaves ends the answer.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> stateless.Asked:
+    def post(self, request: Request) -> stateless.StatelessRequest:
         body = AskIn(data=request.data)
         body.is_valid(raise_exception=True)
         generation.refuse_when_draining()
         self.wants_stream = body.validated_data["stream"]
         prompt = body.prompt()
         tokens = stateless_calls.count(prompt.messages, prompt.instructions)
-        return stateless.Asked(prompt, body.variant() or services.default_variant(), tokens)
+        return stateless.StatelessRequest(prompt, body.variant() or services.default_variant(), tokens)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        asked: stateless.Asked = opened
+        asked: stateless.StatelessRequest = opened
         tokens = quotas.tokens_for(asked.tokens, asked.variant)
         asked = replace(asked, call=await stateless_calls.begin(caller(self.request).pk, tokens))
         if self.wants_stream:

@@ -1,4 +1,4 @@
-"""Histories that clients keep themselves (seed 004), in and out: the JSON of the doors that store nothing."""
+"""Histories that clients keep themselves (seed 004), in and out: the JSON of the calls that store nothing."""
 
 from __future__ import annotations
 

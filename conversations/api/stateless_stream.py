@@ -7,13 +7,13 @@ from typing import Any
 
 from conversations.api import streams
 from conversations.replies import sse
-from conversations.replies.stateless import Asked, Reading
+from conversations.replies.stateless import StatelessReply, StatelessRequest
 
 
-async def events(asked: Asked) -> AsyncIterator[bytes]:
+async def events(asked: StatelessRequest) -> AsyncIterator[bytes]:
     """The events of the API, without the ids of a chat. The upstream is asked when the first one has been read."""
     yield sse.event("message.created", {"model_variant": asked.variant.name})
-    with Reading(asked) as reading:
+    with StatelessReply(asked) as reading:
         while not reading.is_over:
             if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
                 yield sse.event("content.delta", {"delta": text})
@@ -26,9 +26,9 @@ async def events(asked: Asked) -> AsyncIterator[bytes]:
     yield sse.event(f"message.{ending}", {"message": message, **error})
 
 
-async def whole(asked: Asked) -> tuple[dict[str, Any], int | None]:
+async def whole(asked: StatelessRequest) -> tuple[dict[str, Any], int | None]:
     """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
-    with Reading(asked) as reading:
+    with StatelessReply(asked) as reading:
         while not reading.is_over:
             await reading.more(streams.KEEP_ALIVE_SECONDS)
         await reading.settle()

@@ -14,7 +14,7 @@ from conversations.models import Message
 from conversations.replies import events as reply_events
 from conversations.replies import generation, sse
 from conversations.replies.generation import Generation
-from conversations.replies.pollers import Found, Poller, polling
+from conversations.replies.pollers import PolledReply, Poller, polling
 
 KEEP_ALIVE_SECONDS = 15.0
 
@@ -75,7 +75,7 @@ async def _rest(source: Generation | Poller, position: int, created: Created) ->
             yield sse.comment()
 
 
-def _created_of(found: Found) -> Created:
+def _created_of(found: PolledReply) -> Created:
     if found.active is not None:
         active = found.active
         return active.chat_id, active.user_message_id, active.message_id, active.model_variant, found.context

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from conversations.interchange.messages import Said
+from conversations.interchange.messages import FileMessage
 from conversations.interchange.values import FormatError, ImportedMessage
 
 TOOL_MESSAGES = "tool_messages"
@@ -21,10 +21,10 @@ SYSTEM_MESSAGES = "system_messages"
 class Spoken:
     """A message of the user or the assistant, with the asides it keeps."""
 
-    said: Said
+    said: FileMessage
     number: int
     """Its place in the file, from 1, asides counted."""
-    asides: list[Said] = field(default_factory=list)
+    asides: list[FileMessage] = field(default_factory=list)
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Assembled:
     """The asides of a chat in which nobody said anything; else empty."""
 
 
-def assemble(saids: Sequence[Said]) -> Assembled:
+def assemble(saids: Sequence[FileMessage]) -> Assembled:
     """Put the messages of an entry together. Raises `FormatError` for a link that leads nowhere."""
     leading = _leading_system(saids)
     spoken, asides = _settle_asides(saids[leading:], leading)
@@ -45,13 +45,13 @@ def assemble(saids: Sequence[Said]) -> Assembled:
     return Assembled(instructions, _linked(spoken), _as_metadata({}, asides))
 
 
-def _leading_system(saids: Sequence[Said]) -> int:
+def _leading_system(saids: Sequence[FileMessage]) -> int:
     return next((index for index, said in enumerate(saids) if said.part != "system"), len(saids))
 
 
-def _settle_asides(saids: Sequence[Said], before: int) -> tuple[list[Spoken], list[Said]]:
+def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spoken], list[FileMessage]]:
     spoken: list[Spoken] = []
-    waiting: list[Said] = []
+    waiting: list[FileMessage] = []
     for number, said in enumerate(saids, start=before + 1):
         if said.part in ("system", "tool"):
             waiting.append(said)
@@ -67,7 +67,7 @@ def _settle_asides(saids: Sequence[Said], before: int) -> tuple[list[Spoken], li
     return spoken, waiting
 
 
-def _as_metadata(metadata: Mapping[str, object], asides: Sequence[Said]) -> dict[str, object]:
+def _as_metadata(metadata: Mapping[str, object], asides: Sequence[FileMessage]) -> dict[str, object]:
     result = dict(metadata)
     for aside in asides:
         key = TOOL_MESSAGES if aside.part == "tool" else SYSTEM_MESSAGES

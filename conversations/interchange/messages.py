@@ -59,7 +59,7 @@ CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class FileMessage:
     """A message as the file has it, in our terms. The last six fields are only in files of our own format."""
 
     part: Part
@@ -78,7 +78,7 @@ class Said:
     """`seq` and, for a reply that names them, `reply_to` and `superseded_by`: numbers from 1."""
 
 
-def read_message(raw: object, dialect: Dialect, *, own: bool) -> Said:
+def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
     """One message of `dialect`; `own`: the file was written by `export_chat`. Raises `FormatError`."""
     if not isinstance(raw, dict):
         raise FormatError("it is not an object")
@@ -87,19 +87,19 @@ def read_message(raw: object, dialect: Dialect, *, own: bool) -> Said:
     if part == "assistant" and not content and any(raw.get(name) for name in CALLS):
         part = "tool"
     if part in ("system", "tool"):
-        return Said(part, content, raw)
+        return FileMessage(part, content, raw)
     return _said(part, content, raw, _metadata(raw, others), own=own)
 
 
 def _said(
     part: Part, content: str, raw: dict[str, object], metadata: dict[str, object], *, own: bool
-) -> Said:
+) -> FileMessage:
     created = time_field(raw, "created_at")
     completed = time_field(raw, "completed_at") if "completed_at" in raw else created
     model = text_field(raw, "model", 128)
     if not own:
-        return Said(part, content, raw, metadata, created, completed, model)
-    return Said(
+        return FileMessage(part, content, raw, metadata, created, completed, model)
+    return FileMessage(
         part,
         content,
         raw,

@@ -1,6 +1,6 @@
 """Conversations as files: text → chats as values, and back. Each step is a module of `conversations.formats`.
 
-Pure: no ORM, no clock, no files. What is done with the chats is `importing`'s business.
+Pure: no ORM, no clock, no files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 from conversations.interchange.assemble import assemble
 from conversations.interchange.documents import Entry, entries
 from conversations.interchange.fields import flag_field, object_field, text_field, time_field
-from conversations.interchange.messages import CHATS, OPENAI, SHAREGPT, Dialect, Said, read_message
+from conversations.interchange.messages import CHATS, OPENAI, SHAREGPT, Dialect, FileMessage, read_message
 from conversations.interchange.pins import read_pins
 from conversations.interchange.values import (
     OWN_FORMAT,
@@ -120,14 +120,14 @@ def _source_id(value: dict[str, object], *, own: bool) -> dict[str, object]:
     return {"source_id": found} if not own and isinstance(found, str | int) else {}
 
 
-def _messages(value: dict[str, object], dialect: Dialect, *, own: bool) -> list[Said]:
+def _messages(value: dict[str, object], dialect: Dialect, *, own: bool) -> list[FileMessage]:
     raws = value.get(dialect.messages)
     if not isinstance(raws, list):
         raise FormatError(f'"{dialect.messages}" is not a list')
     return [_message_at(number, raw, dialect, own=own) for number, raw in enumerate(raws, start=1)]
 
 
-def _message_at(number: int, raw: object, dialect: Dialect, *, own: bool) -> Said:
+def _message_at(number: int, raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
     try:
         return read_message(raw, dialect, own=own)
     except FormatError as exc:

@@ -1,4 +1,4 @@
-"""The door to a chat, and the beginning of a turn.
+"""The beginning of a turn: a message is stored, and what the model is to be sent is decided.
 
 Every write to a chat goes through here or through `finishing`, under the chat's row lock. A turn begins in one short
 transaction: the owner, then the idempotency key, then that no reply is being written, then the owner's allowance; the
@@ -68,7 +68,7 @@ class TurnRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunTurn:
     """A turn that has begun: what to send the model, and the reply that is to be written."""
 
     pending: Pending
@@ -79,7 +79,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ExistingReply:
     """A reply that is there already, final or being written: follow it."""
 
     chat_id: UUID
@@ -89,7 +89,7 @@ class Standing:
 
 def begin_turn(
     user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "", may_wait: bool = False
-) -> Begun | Standing:
+) -> BegunTurn | ExistingReply:
     """Store the user's message and begin the reply; without `chat_id`, in a new chat.
 
     With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy,
@@ -98,7 +98,7 @@ def begin_turn(
     fingerprint = request.fingerprint(chat_id)
     counted = count_tokens(request.message)
 
-    def begin() -> Begun | Standing:
+    def begin() -> BegunTurn | ExistingReply:
         chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
         if known := _known(user, key, fingerprint):
             return known
@@ -124,7 +124,7 @@ def begin_regeneration(
     key: str = "",
     may_wait: bool = False,
     near: tuple[memory.Near, ...] = (),
-) -> Begun | Standing:
+) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 
     Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict,
@@ -132,7 +132,7 @@ def begin_regeneration(
     """
     fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
-    def begin() -> Begun | Standing:
+    def begin() -> BegunTurn | ExistingReply:
         chat = get_chat(user, chat_id, lock=True)
         if known := _known(user, key, fingerprint):
             return known
@@ -163,7 +163,7 @@ def default_variant() -> Variant:
     return variant
 
 
-def _once(begin: Any) -> Begun | Standing:
+def _once(begin: Any) -> BegunTurn | ExistingReply:
     """Run in a transaction; if two requests raced for one idempotency key, the loser finds what the winner made."""
     try:
         with transaction.atomic():
@@ -173,7 +173,7 @@ def _once(begin: Any) -> Begun | Standing:
             return begin()  # type: ignore[no-any-return]  # as above
 
 
-def _known(user: User, key: str, fingerprint: str) -> Standing | None:
+def _known(user: User, key: str, fingerprint: str) -> ExistingReply | None:
     if not key:
         return None
     row = IdempotencyKey.objects.annotate(is_old=_OLD_KEY).filter(user=user, key=key).first()
@@ -184,7 +184,7 @@ def _known(user: User, key: str, fingerprint: str) -> Standing | None:
         return None
     if row.request_hash != fingerprint:
         raise IdempotencyMismatch("This idempotency key was used with another request.")
-    return Standing(row.chat_id, row.user_message_id, row.message_id)
+    return ExistingReply(row.chat_id, row.user_message_id, row.message_id)
 
 
 def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
@@ -244,7 +244,7 @@ def _begin_reply(
     again: bool = False,
     supersedes: Message | None = None,
     may_wait: bool = False,
-) -> Begun:
+) -> BegunTurn:
     prepared = memory.context_for(
         chat,
         question=question.content,
@@ -283,7 +283,7 @@ def _begin_reply(
         started_at=pending.started_at,
         **quotas.held_by(reservation),
     )
-    return Begun(pending, prepared.prompt, variant, prepared.brings_card)
+    return BegunTurn(pending, prepared.prompt, variant, prepared.brings_card)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:

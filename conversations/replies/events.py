@@ -1,6 +1,6 @@
 """The events of a reply as bytes: `message.created`, its deltas, and the last one.
 
-Each is made once for all readers that are at the same position. Where the text comes from is not known here.
+Each is made once for all readers that are at the same position.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from chatmemory.runtime import fault_points, process_id
 from chatmemory.runtime.logging_config import request_id
 from conversations.models import Message, Status
 from conversations.replies import broadcast, finish
-from conversations.replies.begin import Begun
+from conversations.replies.begin import BegunTurn
 from conversations.replies.broadcast import Broadcast
 from conversations.replies.events import ReplyEvents
 from conversations.replies.finish import Ending
@@ -76,7 +76,7 @@ class Log:
 class Generation:
     """One reply being generated in this process."""
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: BegunTurn) -> None:
         self.begun = begun
         self.pending = begun.pending
         self.log = Log()
@@ -219,7 +219,7 @@ _draining = False
 _letting_end: asyncio.Task[None] | None = None
 
 
-def start(begun: Begun) -> Generation:
+def start(begun: BegunTurn) -> Generation:
     """Begin to generate, on the running loop, in a task of its own."""
     global _checkpointer  # one a process
     made = Generation(begun)

@@ -40,7 +40,7 @@ GIVE_UP_SECONDS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PolledReply:
     """A reply as the database has it: still active with the text of its last checkpoint, final, or gone (both None)."""
 
     active: ActiveReply | None
@@ -48,13 +48,13 @@ class Found:
     context: dict[str, Any]
 
 
-def find(chat_id: UUID, message_id: UUID) -> Found:
+def find(chat_id: UUID, message_id: UUID) -> PolledReply:
     """The reply's row: the active one if there is one, else the final one."""
     active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).first()
     if active is not None:
-        return Found(active, None, active.context)
+        return PolledReply(active, None, active.context)
     message = Message.objects.filter(chat_id=chat_id, pk=message_id).first()
-    return Found(None, message, memory.outline_of(message_id))
+    return PolledReply(None, message, memory.outline_of(message_id))
 
 
 def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
@@ -69,7 +69,7 @@ class Poller:
     def __init__(self, chat_id: UUID, message_id: UUID) -> None:
         self.chat_id, self.message_id = chat_id, message_id
         self.log = Log()
-        self.first: Found | None = None
+        self.first: PolledReply | None = None
         """The reply as it was found at first; None until then."""
         self.done = False
         self.final: Message | None = None
@@ -180,7 +180,7 @@ def running() -> int:
 _pollers: dict[tuple[UUID, UUID], Poller] = {}
 
 
-def _text(found: Found) -> str:
+def _text(found: PolledReply) -> str:
     if found.active is not None:
         return found.active.text
     return found.final.content if found.final is not None else ""

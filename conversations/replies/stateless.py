@@ -32,7 +32,7 @@ BROKEN = ReplyError("upstream_error", "Something went wrong on our side while th
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StatelessRequest:
     """What a model is to be sent, and which."""
 
     prompt: Prompt
@@ -43,10 +43,10 @@ class Asked:
     """What it holds of the user's allowance, as `passing.begin` gave it."""
 
 
-class Reading:
+class StatelessReply:
     """One reply as it is read. Leaving the context ends the upstream, and so does the end of this process."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: StatelessRequest) -> None:
         self._asked = asked
         self._log = Log()
         self._told = 0
@@ -54,7 +54,7 @@ class Reading:
         self._left = False
         self._settling: asyncio.Task[None] | None = None
 
-    def __enter__(self) -> Reading:
+    def __enter__(self) -> StatelessReply:
         self._task = asyncio.create_task(self._read())
         self._task.add_done_callback(lambda _: self._news.set())
         self._going = asyncio.create_task(drained())

@@ -29,12 +29,12 @@ from memory.admin.actions import MemoryActions, progress_url
 from memory.admin.pins import pin_rows, unpin_urls
 from memory.admin.prompts import preview_urls
 from memory.admin.states import PARAMETER, MemoryFilter, health_of
-from memory.admin.timeline import Wanted, timeline
+from memory.admin.timeline import TimelineRequest, timeline
 from memory.context.fit import Context
 from memory.explain.coverage import budget_of, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
-from memory.explain.timeline import Mark, Standing
+from memory.explain.timeline import Mark, TurnPlaces
 from memory.folding.rebuild import told
 from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
 from memory.policies import POLICIES
@@ -138,7 +138,7 @@ _PAGES = ("before", "after", "at")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A message that a search found. `pieces` are its excerpt, each with whether it is what was looked for."""
 
     seq: int
@@ -171,7 +171,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "timeline": shown,
         "pins": pins,
         "wanted": wanted,
-        "is_newest": wanted == Wanted(),
+        "is_newest": wanted == TimelineRequest(),
         "may_preview": may,
         "coverage": coverage_of(preview.plan, folded_turns(brief, versions)),
         **panel(chat, brief, preview),
@@ -195,13 +195,13 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     return Page(texts, context, content)
 
 
-def wanted_in(asked: Mapping[str, str], chat: Chat) -> Wanted:
+def wanted_in(asked: Mapping[str, str], chat: Chat) -> TimelineRequest:
     """Which page of the timeline a query string means; the newest where it means none."""
     for name in _PAGES:
         number = asked.get(name, "").strip()
         if number.isdecimal() and len(number) < 11:
-            return Wanted(**{name: _within(name, min(int(number), _MAX_SEQ), chat)})
-    return Wanted()
+            return TimelineRequest(**{name: _within(name, min(int(number), _MAX_SEQ), chat)})
+    return TimelineRequest()
 
 
 def _within(name: str, seq: int, chat: Chat) -> int:
@@ -269,10 +269,10 @@ def _when(brief: ConversationBrief) -> str:
     return "with its next attempt" if parked else "as soon as it comes to it"
 
 
-def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[Found]:
-    standing = Standing(preview.plan, brief.folded_through_seq if brief else 0)
+def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[SearchHit]:
+    standing = TurnPlaces(preview.plan, brief.folded_through_seq if brief else 0)
     return [
-        Found(hit.message.seq, hit.message.role, standing.at(hit.message.seq), pieces_of(hit))
+        SearchHit(hit.message.seq, hit.message.role, standing.at(hit.message.seq), pieces_of(hit))
         for hit in search_chat(chat, query, MOST_FOUND)
     ]
 

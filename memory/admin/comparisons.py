@@ -25,7 +25,7 @@ from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin.access import OfChatAdmin, Page
 from conversations.admin.html import admin_url, link, moment
 from conversations.models import Chat
-from memory.lab.comparison import UnderWay, request_comparison
+from memory.lab.comparison import ComparisonUnderWay, request_comparison
 from memory.lab.runner import MOST_BUDGET, least_budget
 from memory.lab.stored_chat import MOST_TURNS
 from memory.models import Comparison, ConversationBrief
@@ -149,7 +149,7 @@ class ComparisonAdmin(OfChatAdmin):
         assert isinstance(request.user, User)  # the admin lets nobody else in
         try:
             started = request_comparison(chat.pk, chosen["policies"], chosen["budget"], request.user).pk
-        except UnderWay as exc:
+        except ComparisonUnderWay as exc:
             self.message_user(request, f"{exc} Here it is.", messages.WARNING)
             started = exc.comparison_id
         except Chat.DoesNotExist:

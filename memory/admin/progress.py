@@ -17,7 +17,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import timezone
 
-from memory.folding.rebuild import Told, told
+from memory.folding.rebuild import RebuildProgress, told
 from memory.models import ConversationBrief, Requested
 
 
@@ -46,7 +46,7 @@ SIGNS: dict[Doing, str] = {"waiting": "…", "folding": "↧", "rebuilding": "�
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class WorkProgress:
     """The state of the work on one chat's memory. `of` is None where nobody knows yet how much there is."""
 
     doing: Doing
@@ -79,7 +79,7 @@ class UnderWay:
         }
 
 
-def under_way(brief: ConversationBrief, now: datetime) -> UnderWay:
+def under_way(brief: ConversationBrief, now: datetime) -> WorkProgress:
     """What is going on with the memory that `brief` holds."""
     rebuild = told(brief)
     is_wanted = brief.due or brief.requested != Requested.NOTHING
@@ -96,7 +96,7 @@ def under_way(brief: ConversationBrief, now: datetime) -> UnderWay:
     else:
         doing, sentence = "done", _rests(brief)
     has_begun = rebuild is not None and rebuild.of_seq is not None and doing != "done"
-    return UnderWay(
+    return WorkProgress(
         doing=doing,
         sentence=sentence,
         done=rebuild.through_seq if rebuild is not None and has_begun else 0,
@@ -105,7 +105,7 @@ def under_way(brief: ConversationBrief, now: datetime) -> UnderWay:
     )
 
 
-def _at_work(rebuild: Told | None) -> tuple[Doing, str]:
+def _at_work(rebuild: RebuildProgress | None) -> tuple[Doing, str]:
     if rebuild is None:
         return "folding", "A worker is folding messages into the memory."
     if rebuild.of_seq is None:
@@ -113,7 +113,7 @@ def _at_work(rebuild: Told | None) -> tuple[Doing, str]:
     return "rebuilding", f"A worker is rebuilding the memory: {_how_far(rebuild)}."
 
 
-def _waits(rebuild: Told | None) -> str:
+def _waits(rebuild: RebuildProgress | None) -> str:
     if rebuild is not None and rebuild.of_seq is not None:
         return f"Waiting for a worker to go on with the rebuild: {_how_far(rebuild)}."
     return "Waiting for a worker."
@@ -126,7 +126,7 @@ def _rests(brief: ConversationBrief) -> str:
     return f"Nothing is to be done: revision {brief.head} is in use.{later}"
 
 
-def _how_far(rebuild: Told) -> str:
+def _how_far(rebuild: RebuildProgress) -> str:
     return f"messages 1–{rebuild.through_seq:,} of {rebuild.of_seq or 0:,}"
 
 

@@ -31,7 +31,7 @@ from memory.api.serializers import ContextIn
 from memory.context.fit import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
-from memory.explain.reasons import Said, explain, name_of
+from memory.explain.reasons import Explanation, explain, name_of
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 
@@ -176,6 +176,6 @@ def runs(seqs: Iterable[int]) -> list[tuple[int, int]]:
     )
 
 
-def sentences(chat_id: UUID, told: Sequence[Said]) -> list[tuple[str, SafeString | str]]:
+def sentences(chat_id: UUID, told: Sequence[Explanation]) -> list[tuple[str, SafeString | str]]:
     """Sentences, each with a link to the message to look at for it."""
     return [(one.text, at(chat_id, one.seq, "look") if one.seq else "") for one in told]

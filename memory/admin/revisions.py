@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from chatmemory.text.word_diff import Piece, word_diff
+from chatmemory.text.word_diff import DiffPiece, word_diff
 from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost
 from conversations.admin.html import admin_url, link, moment
 from conversations.models import Message
@@ -199,7 +199,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
 
-def changes(revision: SummaryRevision) -> list[Piece]:
+def changes(revision: SummaryRevision) -> list[DiffPiece]:
     """The revision's text against its parent's; none without a parent."""
     parent = parent_of(revision)
     return word_diff(text_of(parent), text_of(revision)) if parent else []

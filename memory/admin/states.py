@@ -59,7 +59,7 @@ def chip(kind: str, text: str) -> SafeString:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BriefState:
     """What it is called, and which of the briefs that wait are in it."""
 
     label: str
@@ -68,12 +68,12 @@ class State:
 
 
 STATES = {
-    "due": State("Due to be folded", Q(due=True)),
-    "parked": State("Waiting for their next attempt", Q(next_attempt_at__gt=Now())),
-    "failing": State("Failing", Q(attempts__gt=0), is_trouble=True),
-    "degraded": State("Made by the built-in summarizer", Q(degraded=True), is_trouble=True),
-    "update": State("Asked to be summarized", Q(requested=Requested.UPDATE)),
-    "rebuild": State("Being rebuilt, or asked to be", Q(requested=Requested.REBUILD)),
+    "due": BriefState("Due to be folded", Q(due=True)),
+    "parked": BriefState("Waiting for their next attempt", Q(next_attempt_at__gt=Now())),
+    "failing": BriefState("Failing", Q(attempts__gt=0), is_trouble=True),
+    "degraded": BriefState("Made by the built-in summarizer", Q(degraded=True), is_trouble=True),
+    "update": BriefState("Asked to be summarized", Q(requested=Requested.UPDATE)),
+    "rebuild": BriefState("Being rebuilt, or asked to be", Q(requested=Requested.REBUILD)),
 }
 """By the name that links use."""
 

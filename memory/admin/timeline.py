@@ -17,7 +17,7 @@ from django.db.models.functions import Left, Length
 from conversations.models import STREAMING, ActiveReply, Chat, Message, Role
 from memory.context.plan import Plan
 from memory.explain.lineage import folds_of
-from memory.explain.timeline import Mark, Place, Standing, Versions
+from memory.explain.timeline import Mark, Place, TurnPlaces, Versions
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief
 
@@ -34,7 +34,7 @@ _COLUMNS = (
 )
 
 
-class Wanted(NamedTuple):
+class TimelineRequest(NamedTuple):
     """Which page: the turns that end before a message, begin after one, or hold one; none of it: the newest."""
 
     before: int | None = None
@@ -71,7 +71,7 @@ def timeline(
     brief: ConversationBrief | None,
     plan: Plan,
     versions: Sequence[Versions],
-    wanted: Wanted,
+    wanted: TimelineRequest,
     *,
     texts: bool,
 ) -> TimelinePage:
@@ -88,7 +88,7 @@ def timeline(
     first, last = turns[0].from_seq, turns[-1].through_seq
     asked = getattr(active, "seq", None)
     folded = brief.folded_through_seq if brief else 0
-    standing = Standing(plan, folded, folds_of(brief, versions, first, last) if brief else (), asked)
+    standing = TurnPlaces(plan, folded, folds_of(brief, versions, first, last) if brief else (), asked)
     bubbles = bubbles_of([row for row in rows if first <= row["seq"] <= last])
     moments = []
     for turn in turns:
@@ -107,12 +107,12 @@ def timeline(
 # Rows
 
 
-def _goes_on(wanted: Wanted) -> bool:
+def _goes_on(wanted: TimelineRequest) -> bool:
     """Whether the page is read onwards, from its oldest turn."""
     return wanted.at is not None or wanted.after is not None
 
 
-def _rows(chat: Chat, wanted: Wanted, *, texts: bool) -> tuple[list[dict[str, Any]], bool, bool]:
+def _rows(chat: Chat, wanted: TimelineRequest, *, texts: bool) -> tuple[list[dict[str, Any]], bool, bool]:
     """The messages of a page, whole turns as far as they fit, and whether the chat goes on before and after them."""
     start = _start(chat, wanted)
     if start is not None:
@@ -131,7 +131,7 @@ def _rows(chat: Chat, wanted: Wanted, *, texts: bool) -> tuple[list[dict[str, An
     return rows[first:], True, more_after
 
 
-def _start(chat: Chat, wanted: Wanted) -> int | None:
+def _start(chat: Chat, wanted: TimelineRequest) -> int | None:
     """The message that a page begins with which is read onwards: for `at`, that of a turn some way before it."""
     if wanted.after is not None:
         return wanted.after + 1

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from conversations.api.serializers import ObjectField, PageOut
 from conversations.replies.message_json import iso
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.models import Kind, SummaryRevision
+from memory.models import RevisionKind, SummaryRevision
 from memory.revisions.diff import Difference
 
 MOST_VERSIONS = 2**31 - 1
@@ -86,7 +86,7 @@ class DriftOut(serializers.Serializer[Any]):
 class RevisionOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     parent = serializers.IntegerField(allow_null=True)  # type: ignore[assignment]  # also DRF's name for the outer one
-    kind = serializers.ChoiceField(Kind.choices)
+    kind = serializers.ChoiceField(RevisionKind.choices)
     degraded = serializers.BooleanField()
     global_summary = serializers.CharField()
     state = ObjectField()

@@ -22,7 +22,7 @@ from conversations.replies.message_json import iso, usage_json
 from memory.context.fit import Context, prompt_messages
 from memory.folding.rebuild import told
 from memory.folding.stateless import Summarized
-from memory.models import Card, ConversationBrief
+from memory.models import CardOutcome, ConversationBrief
 from memory.policies.interval import Interval
 from memory.recall.relevance import REASONS, Recall, Sought
 
@@ -169,7 +169,7 @@ class ContextOut(serializers.Serializer[Any]):
     verified = serializers.BooleanField(required=False)
     exact = serializers.BooleanField(required=False)
     why = serializers.CharField(required=False, allow_null=True)
-    card = serializers.ChoiceField(Card.choices, required=False, allow_blank=True)
+    card = serializers.ChoiceField(CardOutcome.choices, required=False, allow_blank=True)
 
 
 class UsageQuery(serializers.Serializer[Any]):

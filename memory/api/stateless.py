@@ -1,4 +1,4 @@
-"""The doors for summaries that are stored nowhere, and for all that is stored about the caller.
+"""The views for summaries that are stored nowhere, and for the export of all that is stored about the caller.
 
 Decided in the database executor, answered on the loop.
 """
@@ -19,7 +19,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from chatmemory.api.async_view import AsyncDoor
+from chatmemory.api.async_view import AsyncView
 from chatmemory.api.http import caller
 from chatmemory.database import executors
 from chatmemory.runtime import threads
@@ -30,10 +30,10 @@ from conversations.replies.draining import unless_drained
 from conversations.replies.generation import is_draining, refuse_when_draining
 from memory.api import account_export
 from memory.api.serializers import SummarizeIn, SummarizeOut, summarized_json
-from memory.folding.stateless import Patience, Wanted, summarize
+from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
 
 
-class SummarizeDoor(AsyncDoor):
+class SummarizeView(AsyncView):
     """For clients that manage their own history."""
 
     is_stateless = True
@@ -47,17 +47,17 @@ class SummarizeDoor(AsyncDoor):
         "taken for the previous summary.",
         tags=["stateless"],
     )
-    def post(self, request: Request) -> tuple[Wanted, int]:
+    def post(self, request: Request) -> tuple[SummaryRequest, int]:
         body = SummarizeIn(data=request.data)
         body.is_valid(raise_exception=True)
         refuse_when_draining()
         asked = body.validated_data
-        wanted = Wanted(asked["policy"], asked["previous_summary"], spoken(asked["messages"]))
+        wanted = SummaryRequest(asked["policy"], asked["previous_summary"], spoken(asked["messages"]))
         return wanted, stateless_calls.count(wanted.messages, wanted.previous)
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         wanted, tokens = opened
-        patience = Patience(settings.REPLY_DEADLINES.total)
+        patience = TimeLeft(settings.REPLY_DEADLINES.total)
         call = await stateless_calls.begin(
             caller(self.request).pk, quotas.tokens_for(tokens, settings.SUMMARIZER)
         )
@@ -78,7 +78,7 @@ IN_MEMORY = 1024 * 1024
 """Bytes of a chat that are kept in memory while its owner reads them; more go to a file that nobody else can open."""
 
 
-class ExportDoor(AsyncDoor):
+class ExportView(AsyncView):
     @extend_schema(
         responses={(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")},
         operation_id="me_export",

@@ -5,8 +5,8 @@ from memory.api import pins, search, stateless, views
 chat = "chats/<uuid:chat_id>"
 
 urlpatterns = [
-    path("summarize", stateless.SummarizeDoor.as_view()),
-    path("me/export", stateless.ExportDoor.as_view()),
+    path("summarize", stateless.SummarizeView.as_view()),
+    path("me/export", stateless.ExportView.as_view()),
     path("search", search.SearchView.as_view()),
     path("usage", views.UsageView.as_view()),
     path(f"{chat}/brief", views.BriefView.as_view()),

@@ -27,13 +27,13 @@ from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.card.policy import tool_of
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, Said
+from memory.recall.excerpts import Excerpt, QuotedSource
 
-NOTHING_SAID: Mapping[int, Said] = MappingProxyType({})
+NOTHING_SAID: Mapping[int, QuotedSource] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PromptRequest:
     """What stands around memory in one prompt."""
 
     question: str = ""
@@ -45,7 +45,7 @@ class Asked:
     disarms: bool = False
     """Control tokens of models are broken in all of the prompt."""
 
-    def disarmed(self) -> Asked:
+    def disarmed(self) -> PromptRequest:
         """The same without control tokens of models."""
         sources = tuple(Source(disarm(source.title), disarm(source.text)) for source in self.sources)
         return replace(
@@ -75,7 +75,7 @@ def assemble(
     plan: Plan,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    asked: Asked,
+    asked: PromptRequest,
     *,
     older_turns: int,
     older_from_seq: int | None,
@@ -85,7 +85,7 @@ def assemble(
     excerpts: Sequence[Excerpt] = (),
     recall_tokens: int | None = None,
     lean: bool = False,
-    said: Mapping[int, Said] = NOTHING_SAID,
+    said: Mapping[int, QuotedSource] = NOTHING_SAID,
     pinned: PinSection = NO_PINS,
 ) -> Context:
     """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
@@ -146,8 +146,8 @@ def rebuild(
     plan: Plan,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    asked: Asked,
-    said: Mapping[int, Said] = NOTHING_SAID,
+    asked: PromptRequest,
+    said: Mapping[int, QuotedSource] = NOTHING_SAID,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
     """The context that `plan` was stored for, from the texts it names.
@@ -172,7 +172,7 @@ def hash_prompt(prompt: Prompt) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _finish(plan: Plan, memory: Sequence[Rendered], asked: Asked, count: Count) -> Context:
+def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest, count: Count) -> Context:
     before, after = _before(asked, count), _after(plan, asked, count)
     messages = tuple(message for part in (*memory, *after) for message in part.messages)
     tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
@@ -190,13 +190,13 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: Asked, count: Count) 
     )
 
 
-def _before(asked: Asked, count: Count) -> list[Section]:
+def _before(asked: PromptRequest, count: Count) -> list[Section]:
     if not asked.instructions:
         return []
     return [Section("instructions", count(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)]
 
 
-def _after(plan: Plan, asked: Asked, count: Count) -> list[Rendered]:
+def _after(plan: Plan, asked: PromptRequest, count: Count) -> list[Rendered]:
     cut = any(clip is not None for clip in plan.sources)
     sources = render_part("sources", render_sources(asked.sources, plan.sources), count, clipped=cut)
     question = render_part("question", asked.question, count)

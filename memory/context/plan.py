@@ -1,7 +1,6 @@
 """A plan: what of memory one prompt shows, as a value that can be stored and rendered again.
 
-It holds everything that settings decided, so that the prompt follows from the plan, the texts and
-`RENDERER` alone. How a plan is made is not known here.
+It holds everything that settings decided, so that the prompt follows from the plan, the texts and `RENDERER` alone.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ RENDERER = 6
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
-class Span(NamedTuple):
+class TurnSpan(NamedTuple):
     """The seqs of one turn, both ends included."""
 
     from_seq: int
@@ -60,7 +59,7 @@ class Plan:
     turns_as: TurnsAs = "messages"
     state: Clips = ()
     merged: Merged | None = None
-    lines: tuple[Span, ...] = ()
+    lines: tuple[TurnSpan, ...] = ()
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
     """Excerpts of earlier messages, one for those that follow each other. Their turns' lines may be shown, too."""
@@ -123,7 +122,7 @@ class Plan:
             turns_as=cast(TurnsAs, data["turns_as"]),
             state=tuple(data["state"]),
             merged=Merged(*data["merged"]) if data["merged"] else None,
-            lines=tuple(Span(*span) for span in data["lines"]),
+            lines=tuple(TurnSpan(*span) for span in data["lines"]),
             verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
             recalled=tuple(tuple(Quote(*quote) for quote in quotes) for quotes in data.get("recalled", ())),
             recall=Recall(*data["recall"]) if data.get("recall") else None,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit_excerpts import Picking
 from memory.context.lines import LineCosts
-from memory.context.plan import Clips, Merged, Plan, Shown, Span
+from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan
 from memory.context.prefix import Room, first_verbatim
 from memory.context.verbatim import equal_shares, show_clipped, show_whole
 from memory.history.costs import MERGED_TOKENS, lines_head_cost, turn_cost, verbatim_head_cost
@@ -146,10 +146,10 @@ def choose(
 
 def choose_within(material: Material, allowance: int) -> Plan:
     """As `choose`, giving out `allowance` tokens. Zero or less shows nothing."""
-    return _Choice(material, max(0, allowance)).plan()
+    return _PlanChoice(material, max(0, allowance)).plan()
 
 
-class _Choice:
+class _PlanChoice:
     """One run through the order of the budget. `left` is what of the stable part has not been given out."""
 
     def __init__(self, material: Material, allowance: int) -> None:
@@ -322,7 +322,7 @@ class _Choice:
         lined = self._lined(unshown) if self.m.limits.enabled else []
         merged_turns = unshown[: len(unshown) - len(lined)]
         without = sum(not self.turns[index].line for index in lined)
-        spans = tuple(Span(self.turns[i].from_seq, self.turns[i].through_seq) for i in lined)
+        spans = tuple(TurnSpan(self.turns[i].from_seq, self.turns[i].through_seq) for i in lined)
         merged = self._merged(merged_turns, len(lined)) if self.m.limits.enabled else None
         self.left -= sum(self.lines.of(index) for index in lined)
         self.left -= (lines_head_cost() if lined or merged else 0) + (MERGED_TOKENS if merged else 0)

@@ -10,13 +10,13 @@ import json
 from dataclasses import asdict, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Asked
+from memory.context.fit import PromptRequest
 from memory.context.sources import fit_sources, render_sources
 from memory.limits import MemoryLimits
 from memory.policies.card.policy import tool_of
 
 
-def beside(limits: MemoryLimits, asked: Asked) -> MemoryLimits:
+def beside(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
     """`limits` with the budget that is left for memory beside all else of this prompt."""
     if limits.budget_for == "memory":
         return limits
@@ -28,7 +28,7 @@ def beside(limits: MemoryLimits, asked: Asked) -> MemoryLimits:
     return replace(limits, prompt_budget=left - taken, sources_budget=sources)
 
 
-def _fixed(asked: Asked) -> int:
+def _fixed(asked: PromptRequest) -> int:
     """Tokens of what is sent as it is."""
     tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
     return _tokens(asked.instructions) + _tokens(asked.question) + _tokens(tool)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from conversations.models import ActiveReply, Chat, Message
 from memory.context import load, recalled
-from memory.context.fit import Asked, Context, rebuild
+from memory.context.fit import Context, PromptRequest, rebuild
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.context.sources import Source
@@ -29,7 +29,7 @@ RECORDED = (
 
 
 def record_of(
-    chat: Chat, brief: ConversationBrief, context: Context, asked: Asked, turn_instructions: str
+    chat: Chat, brief: ConversationBrief, context: Context, asked: PromptRequest, turn_instructions: str
 ) -> dict[str, Any]:
     """What is to be kept of `context`, as JSON: the columns of its record, and `anchor_before`. Stores its texts."""
     sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
@@ -78,7 +78,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     plan = Plan.from_json(record["plan"])
     state = _state_of(reply.chat_id, record["revision"])
     instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
-    asked = Asked(question, instructions, sources, str(reply.chat_id))
+    asked = PromptRequest(question, instructions, sources, str(reply.chat_id))
     outline = load.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
     turns, said = load.planned_turns(reply.chat_id, plan), recalled.quoted(reply.chat_id, plan)

@@ -1,6 +1,6 @@
 """How the turns of a chat are spread over summary and prompt, and the tokens of a prompt over its sections.
 
-Pure, from counts and a plan. How it is drawn is not known here, but for the shares of a bar.
+Pure, from counts and a plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BESIDE = ("instructions", "sources", "question")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CoveragePart:
     """One part of the bar. `start` and `width` are percent of all turns."""
 
     kind: str
@@ -66,7 +66,7 @@ class Coverage:
         return self.folded + self.verbatim + self.lines + self.gap
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CoveragePart]:
         """The four parts in order of the chat, oldest first, as they follow each other on a bar."""
         labels = {
             "folded": "Folded into the summary",
@@ -74,11 +74,11 @@ class Coverage:
             "lines": "In the prompt as a line each",
             "verbatim": "In the prompt verbatim",
         }
-        parts: list[Part] = []
+        parts: list[CoveragePart] = []
         before = 0
         for kind, label in labels.items():
             turns: int = getattr(self, kind)
-            parts.append(Part(kind, label, turns, self._percent(before), self._percent(turns)))
+            parts.append(CoveragePart(kind, label, turns, self._percent(before), self._percent(turns)))
             before += turns
         return parts
 

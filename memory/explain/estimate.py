@@ -1,7 +1,6 @@
 """What folding a stretch of a chat will take, before it is done: an estimate from counts and limits. Pure.
 
-Nothing is known of the texts: how turns fall into bites follows from their number and spread alone. Where the counts
-come from is not known here.
+Nothing is known of the texts: how turns fall into bites follows from their number and spread alone.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from memory.policies.protocol import Policy, State
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class FoldSpan:
     """Counts of the messages that are to be read: those with text, users' and replies, giants as long as a bite."""
 
     questions: int
@@ -66,7 +65,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EstimatedCall:
     """What one call costs besides the turns in it: instructions and state sent, and the answer."""
 
     input_tokens: int
@@ -75,7 +74,7 @@ class Call:
 
 
 def estimate(
-    span: Span,
+    span: FoldSpan,
     policy: Policy,
     state: State,
     limits: MemoryLimits,
@@ -109,7 +108,7 @@ def estimate(
     )
 
 
-def bites_of(span: Span, bite_tokens: int) -> int:
+def bites_of(span: FoldSpan, bite_tokens: int) -> int:
     """Into how many bites the turns will fall: in each, what the next turn did not fit into stays empty.
 
     That is half a turn, as turns are met by a border: long ones more often.
@@ -132,12 +131,12 @@ def _calls_a_bite(policy: Policy, limits: MemoryLimits) -> int:
     return int(getattr(numbers_in(limits, policy.name, policy.numbers), "calls", 1))
 
 
-def _call(policy: Policy, state: State, limits: MemoryLimits, summarizer: Variant) -> Call:
+def _call(policy: Policy, state: State, limits: MemoryLimits, summarizer: Variant) -> EstimatedCall:
     """What a call is besides its turns, read off the request for a turn of next to nothing."""
     ask = policy.ask(state, (_NEXT_TO_NOTHING,), limits)
     if ask is None:
-        return Call(0, 0, 0)
-    return Call(
+        return EstimatedCall(0, 0, 0)
+    return EstimatedCall(
         count_tokens(ask.instructions) + count_tokens(ask.input),
         ask.answer_tokens,
         output_limit(summarizer, ask.max_output_tokens),

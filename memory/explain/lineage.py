@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from django.db.models import F, Q
 
-from memory.explain.timeline import Fold, Step, Versions, lineage, on_lineage
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.explain.timeline import Fold, LineageStep, Versions, lineage, on_lineage
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 
 
 def versions_of(brief: ConversationBrief | None) -> list[Versions]:
@@ -18,10 +18,11 @@ def versions_of(brief: ConversationBrief | None) -> list[Versions]:
     if brief is None or not brief.folded_through_seq:
         return []
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
-    odd = revisions.filter(Q(kind=Kind.REBUILD) | Q(parent=None) | ~Q(parent=F("version") - 1))
+    odd = revisions.filter(Q(kind=RevisionKind.REBUILD) | Q(parent=None) | ~Q(parent=F("version") - 1))
     rows = odd.order_by("-version").values_list("version", "parent", "kind")
     return lineage(
-        brief.head, (Step(version, parent, kind == Kind.REBUILD) for version, parent, kind in rows)
+        brief.head,
+        (LineageStep(version, parent, kind == RevisionKind.REBUILD) for version, parent, kind in rows),
     )
 
 

@@ -28,7 +28,7 @@ SECTION_NAMES = {
 """What the sections of a prompt are called, by their kind."""
 
 
-class Said(NamedTuple):
+class Explanation(NamedTuple):
     """A sentence, and the message to look at for it, if there is one."""
 
     text: str
@@ -40,7 +40,7 @@ def name_of(kind: str) -> str:
     return SECTION_NAMES.get(kind, kind.capitalize())
 
 
-def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Said]:
+def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Explanation]:
     """What became of each part of memory in the prompt of `plan`, oldest part first.
 
     `head` is the revision it was made with, which had folded the messages up to `folded_through`; 0: not known.
@@ -53,68 +53,72 @@ def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Said]
         *_verbatim(plan),
         *_recalled(plan),
         *_sources(plan),
-    ] or [Said("Every turn so far is there word for word. Nothing is left out or cut.")]
+    ] or [Explanation("Every turn so far is there word for word. Nothing is left out or cut.")]
 
 
-def _folded(head: int, folded_through: int) -> Iterator[Said]:
+def _folded(head: int, folded_through: int) -> Iterator[Explanation]:
     if head and folded_through:
-        yield Said(
+        yield Explanation(
             f"Messages 1 to {folded_through} are folded: of these there is what revision {head} remembers.",
             1,
         )
 
 
-def _state(plan: Plan) -> Iterator[Said]:
+def _state(plan: Plan) -> Iterator[Explanation]:
     for number, clip in enumerate(plan.state, start=1):
         which = "What is remembered" if len(plan.state) == 1 else f"Part {number} of what is remembered"
         if clip == 0:
-            yield Said(f"{which} is left out: beside the newest turn, which comes first, it has no room.")
+            yield Explanation(
+                f"{which} is left out: beside the newest turn, which comes first, it has no room."
+            )
         elif clip is not None:
-            yield Said(
+            yield Explanation(
                 f"{which} is cut to its first {clip:,} tokens: "
                 "it does not fit beside the newest turn, which comes first."
             )
 
 
-def _unsaid(plan: Plan) -> Iterator[Said]:
+def _unsaid(plan: Plan) -> Iterator[Explanation]:
     merged = plan.merged
     named = merged.turns if merged else 0
     if merged:
-        yield Said(
+        yield Explanation(
             f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} have no room for a "
             f"line of their own: one line counts them. They are left to recall.",
             merged.from_seq,
         )
     if plan.unrepresented > named:
         rest = plan.unrepresented - named
-        yield Said(
+        yield Explanation(
             f"{_turns(rest)}{' more' if named else ''} without text or line, for want of room: left to recall."
         )
 
 
-def _lines(plan: Plan) -> Iterator[Said]:
+def _lines(plan: Plan) -> Iterator[Explanation]:
     if plan.lines:
         first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
-        yield Said(
+        yield Explanation(
             f"{_turns(len(plan.lines))} of messages {first} to {last} as a line each: "
             f"for their whole text there is no room.",
             first,
         )
 
 
-def _verbatim(plan: Plan) -> Iterator[Said]:
+def _verbatim(plan: Plan) -> Iterator[Explanation]:
     if plan.dropped:
-        yield Said(f"{_turns(plan.dropped)} of the newest, which are to be there word for word, do not fit.")
+        yield Explanation(
+            f"{_turns(plan.dropped)} of the newest, which are to be there word for word, do not fit."
+        )
     for shown in plan.verbatim:
         if shown.clipped:
-            yield Said(
+            yield Explanation(
                 f"{_messages(shown.from_seq, shown.through_seq)} does not fit and is cut in the middle: "
                 f"{_left(shown)}.",
                 shown.from_seq,
             )
 
 
-def _recalled(plan: Plan) -> Iterator[Said]:
+def _recalled(plan: Plan) -> Iterator[Explanation]:
     if not plan.recalled:
         yield from _nothing_recalled(plan)
         return
@@ -124,13 +128,13 @@ def _recalled(plan: Plan) -> Iterator[Said]:
     messages, them = ("1 earlier message", "it") if count == 1 else (f"{count} earlier messages", "them")
     where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
     why = f" {REASONS[plan.recall.reason]}" if plan.recall else ""
-    yield Said(
+    yield Explanation(
         f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.{why}",
         seqs[0],
     )
 
 
-def _nothing_recalled(plan: Plan) -> Iterator[Said]:
+def _nothing_recalled(plan: Plan) -> Iterator[Explanation]:
     """Why not, where something might have been."""
     if plan.recall and plan.recall.reason not in ("all_shown", "no_words"):
         why = (
@@ -138,15 +142,15 @@ def _nothing_recalled(plan: Plan) -> Iterator[Said]:
             if plan.recall.sought == "none"
             else "Nothing that was found has room."
         )
-        yield Said(f"No earlier turn came back. {why}")
+        yield Explanation(f"No earlier turn came back. {why}")
 
 
-def _sources(plan: Plan) -> Iterator[Said]:
+def _sources(plan: Plan) -> Iterator[Explanation]:
     for number, clip in enumerate(plan.sources, start=1):
         if clip == 0:
-            yield Said(f"Source {number} is left out: the sources before it use up their limit.")
+            yield Explanation(f"Source {number} is left out: the sources before it use up their limit.")
         elif clip is not None:
-            yield Said(
+            yield Explanation(
                 f"Source {number} is cut to its first {clip:,} tokens: sources have a limit of their own."
             )
 

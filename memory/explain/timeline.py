@@ -29,7 +29,7 @@ class Place(StrEnum):
     NOTHING = "nothing"
 
 
-class Step(NamedTuple):
+class LineageStep(NamedTuple):
     """A revision that does not go on from the version before its own."""
 
     version: int
@@ -58,7 +58,7 @@ class Mark:
     """Left to recall; one line of the prompt tells that such turns are there."""
 
 
-def lineage(head: int, steps: Iterable[Step]) -> list[Versions]:
+def lineage(head: int, steps: Iterable[LineageStep]) -> list[Versions]:
     """The versions that `head` goes on from, itself included, newest first, back to a rebuild or the first one.
 
     `steps` are all up to `head` that do not go on from the version before, newest first.
@@ -81,7 +81,7 @@ def on_lineage(folds: Iterable[Fold], versions: Sequence[Versions]) -> list[Fold
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TurnPlaces:
     """How a chat stands: what the next prompt shows (`plan`), and what was folded."""
 
     plan: Plan

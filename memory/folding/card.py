@@ -25,7 +25,7 @@ from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write
 from memory.history.rows import each_turn
 from memory.history.turns import Turn
-from memory.models import Card, ContextRecord, ContextText, ConversationBrief, Kind
+from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies import get_policy
 from memory.policies.card.policy import CardRequest, told_by_reply
 from memory.policies.protocol import Refusal, State
@@ -49,27 +49,27 @@ def was_asked(record: dict[str, Any]) -> bool:
     return bool(record.get("card_asked"))
 
 
-def take(reply: Message, record: dict[str, Any], text: str) -> Card:
+def take(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     """Make the card `text` of `reply` part of the chat's memory, or leave that as it is; what became of it.
 
     Runs where the reply is finished, after the messages that it takes the place of are out of memory. A card of a
     reply that is not complete, or of one before whose end memory was changed by others than replies, counts as missing.
     """
     became = _taken(reply, record, text)
-    if became is not Card.KEPT:
+    if became is not CardOutcome.KEPT:
         extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
         logger.info("reply without a usable card", extra=extra)
     return became
 
 
-def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
+def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     brief = locked_brief(reply.chat_id)
     if brief is None or reply.status != Status.COMPLETE or not text:
-        return Card.MISSING
+        return CardOutcome.MISSING
     # A regeneration bumped the epoch itself, in this transaction.
     expected = record["epoch"] + bool(record["again"])
     if (brief.epoch, brief.policy) != (expected, record["policy"]):
-        return Card.MISSING
+        return CardOutcome.MISSING
     turns = _covered(brief, reply, Plan.from_json(record["plan"]))
     try:
         spoken = _Spoken(brief, reply, record, turns)
@@ -77,7 +77,7 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
     except Refusal as refusal:
         if refusal.reason in BROUGHT:
             _note(brief, refusal)
-        return Card.MALFORMED
+        return CardOutcome.MALFORMED
     # What it left out may have been about turns that it would fold.
     turns = [] if spoken.has_unsaid else turns
     waited = bool(brief.due or brief.requested)
@@ -86,7 +86,7 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> Card:
     write(brief, _result(brief, reply, turns, state, record["prompt_hash"]))
     if (brief.due or brief.requested) and not waited:
         dispatch.hint(brief)
-    return Card.KEPT
+    return CardOutcome.KEPT
 
 
 def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]:
@@ -111,7 +111,7 @@ def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]
 def _told_themselves(turns: list[Turn]) -> bool:
     """Whether the own card of each of `turns` was kept: its model had all of it."""
     replies = {turn.last_assistant_id for turn in turns}
-    kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=Card.KEPT)
+    kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=CardOutcome.KEPT)
     return not replies or kept.count() == len(replies)
 
 
@@ -206,7 +206,7 @@ def _result(
     counts = totals_of(turns)
     ids = (turn.last_assistant_id for turn in reversed(turns))
     return Result(
-        kind=Kind.FOLD,
+        kind=RevisionKind.FOLD,
         policy=brief.policy,
         state=state,
         degraded=brief.degraded,

@@ -25,10 +25,10 @@ from memory.folding.lease import LeaseLost, attempt, forgive, storing
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Done, Result, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
-from memory.folding.schedule import Standing, Step, Work, next_step
-from memory.folding.summarizer import Answer, FoldFailed, Folding
+from memory.folding.schedule import NextStep, Work, WorkState, next_step
+from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
 from memory.history.rows import newest_turns, pending_seq
-from memory.models import ConversationBrief, Kind, Requested
+from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 
 Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
@@ -74,7 +74,7 @@ class Job:
     """What one step works on: the brief as loaded under its lease, and the bite that is due, if any."""
 
     brief: ConversationBrief
-    step: Step
+    step: NextStep
     bite: Bite | None
 
 
@@ -130,7 +130,7 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     if brief is None:
         return None
     bite = _bite_due(brief)
-    standing = Standing(
+    standing = WorkState(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
         degraded=brief.degraded,
@@ -196,19 +196,19 @@ def _step(job: Job, timeout: float) -> Done:
 
 def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> Done:
     """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
-    folding = Folding(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
+    folding = FoldRequest(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     result = _result(brief, bite, answer, degraded=builtin)
-    done = storing(brief, Kind.FOLD, lambda: publish(brief, result))
+    done = storing(brief, RevisionKind.FOLD, lambda: publish(brief, result))
     if done is Done.LOST and not builtin:
         forgive(brief)
     return done
 
 
-def _result(brief: ConversationBrief, bite: Bite, answer: Answer, *, degraded: bool) -> Result:
+def _result(brief: ConversationBrief, bite: Bite, answer: FoldAnswer, *, degraded: bool) -> Result:
     counts = bite.counts
     return Result(
-        kind=Kind.FOLD,
+        kind=RevisionKind.FOLD,
         policy=brief.policy,
         state=answer.state,
         degraded=degraded,

@@ -24,8 +24,8 @@ from django.utils import timezone
 from chatmemory.database.executors import UNSTORABLE
 from chatmemory.runtime import fault_points, process_id
 from memory.folding.schedule import MAX_BACKOFF_SECONDS, backoff_seconds
-from memory.folding.summarizer import Answer, FoldFailed, Folding, ask_summarizer
-from memory.models import ConversationBrief, Kind, Requested
+from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
+from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.usage import daily
 
 TOO_FAR = timedelta(hours=1)
@@ -119,8 +119,13 @@ class LeaseLost(Exception):
 
 
 def attempt(
-    brief: ConversationBrief, folding: Folding, *, builtin: bool, timeout: float, kind: Kind = Kind.FOLD
-) -> Answer:
+    brief: ConversationBrief,
+    folding: FoldRequest,
+    *,
+    builtin: bool,
+    timeout: float,
+    kind: RevisionKind = RevisionKind.FOLD,
+) -> FoldAnswer:
     """Ask a summarizer for what `folding` wants. `brief` was loaded under the lease that it names.
 
     `kind` is the work that it is part of.
@@ -143,7 +148,7 @@ def attempt(
     return answer
 
 
-def storing(brief: ConversationBrief, kind: Kind, store: Callable[[], T]) -> T:
+def storing(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]) -> T:
     """What `store` returns, which writes what attempts brought. An answer that no column takes counts as a failed one.
 
     Raises `FoldFailed` when that was written down. What a rebuild has come to so far goes: it could never be stored.
@@ -179,7 +184,7 @@ def _begin(brief: ConversationBrief, number: int, *, builtin: bool) -> bool:
     return count_attempt(brief.chat_id, brief.lease_owner, number, _wait(number))
 
 
-def _failed(brief: ConversationBrief, number: int, kind: Kind, code: str, message: str) -> None:
+def _failed(brief: ConversationBrief, number: int, kind: RevisionKind, code: str, message: str) -> None:
     error = {"code": code, "message": message, "at": timezone.now().isoformat(), "attempt": number}
     with transaction.atomic():
         held(brief.chat_id, brief.lease_owner).update(

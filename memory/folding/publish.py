@@ -1,7 +1,7 @@
 """Publishing what a summarizer said: compare and swap on a brief's version and epoch, with its revision.
 
-One short transaction each. Locks are taken in the order of the transaction that finishes a reply: the chat, then
-its brief. What is folded, and by whom, is not known here.
+One short transaction each. Locks are taken in the order of the transaction that finishes a reply: the chat, then its
+brief.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conversations.models import Chat
 from memory.counters import count_folded_tokens, recount, set_totals
 from memory.folding.schedule import backoff_seconds
 from memory.limits import MAX_TURNS
-from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 from memory.usage import daily
@@ -52,7 +52,7 @@ class Done(Enum):
 class Result:
     """What is to be published: a state, the turns that went into it, and what that took."""
 
-    kind: Kind
+    kind: RevisionKind
     policy: str
     state: State
     degraded: bool
@@ -110,7 +110,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
     parent, brief.version = brief.head or None, brief.version + 1
     brief.head = brief.version
     brief.policy = result.policy
-    if result.kind == Kind.REBUILD:
+    if result.kind == RevisionKind.REBUILD:
         brief.options = brief.chat.options
     brief.global_summary, brief.state = result.state.summary, result.state.to_json()
     brief.token_count = get_policy(result.policy).size(result.state)
@@ -118,20 +118,20 @@ def write(brief: ConversationBrief, result: Result) -> None:
     brief.folded_through_seq = result.through_seq
     seen_seq = max(result.seen_seq, result.through_seq)
     # A fold goes on from what the state knew; a card may have told it of turns that are not folded yet.
-    brief.seen_seq = seen_seq if result.kind == Kind.REBUILD else max(seen_seq, brief.seen_seq)
-    if result.last_assistant_id or result.kind == Kind.REBUILD:
+    brief.seen_seq = seen_seq if result.kind == RevisionKind.REBUILD else max(seen_seq, brief.seen_seq)
+    if result.last_assistant_id or result.kind == RevisionKind.REBUILD:
         brief.last_summarized_message_id = result.last_assistant_id
     _settle(brief, result)
     _recount(brief, result)
     _revision(brief, parent, result).save(force_insert=True)
-    if result.kind == Kind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
+    if result.kind == RevisionKind.FOLD and not brief.degraded and _has_folded_enough(brief.chat_id):
         brief.requested = Requested.REBUILD
     brief.save()
 
 
 def _folded_tokens(before: ConversationBrief, result: Result) -> int:
     """Tokens of all turns up to the end of `result`. Counted from the tables where an older version folded the rest."""
-    if result.kind == Kind.REBUILD or not before.folded_through_seq:
+    if result.kind == RevisionKind.REBUILD or not before.folded_through_seq:
         return result.folded.tokens
     known = before.folded_tokens
     return (count_folded_tokens(before) if known is None else known) + result.folded.tokens
@@ -159,9 +159,9 @@ def _has_folded_enough(chat_id: UUID) -> bool:
     every = settings.MEMORY_REBUILD_EVERY_FOLDS
     if not every:
         return False
-    made = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[Kind.FOLD, Kind.REBUILD])
+    made = SummaryRevision.objects.filter(chat_id=chat_id, kind__in=[RevisionKind.FOLD, RevisionKind.REBUILD])
     kinds = list(made.order_by("-version").values_list("kind", flat=True)[:every])
-    return len(kinds) == every and Kind.REBUILD not in kinds
+    return len(kinds) == every and RevisionKind.REBUILD not in kinds
 
 
 def _log(brief: ConversationBrief, result: Result, started: float) -> None:
@@ -186,7 +186,7 @@ def _settle(brief: ConversationBrief, result: Result) -> None:
     """What a success means for the work that waits: after the upstream's, nothing is wrong any more."""
     if result.by_reply:
         return
-    if result.kind == Kind.REBUILD:
+    if result.kind == RevisionKind.REBUILD:
         brief.degraded, brief.rebuild = result.degraded, None
         brief.requested = Requested.NOTHING
     if not result.degraded:
@@ -202,7 +202,7 @@ def _settle(brief: ConversationBrief, result: Result) -> None:
 def _recount(brief: ConversationBrief, result: Result) -> None:
     """Count what is left: exactly while it is little, else by subtraction: a long backlog is not read again."""
     left = brief.unfolded_turns - result.folded.turns
-    if result.kind == Kind.REBUILD or left <= MAX_TURNS:
+    if result.kind == RevisionKind.REBUILD or left <= MAX_TURNS:
         recount(brief)
         return
     totals = Counts(

@@ -26,10 +26,10 @@ from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.lease import attempt, forgive, storing
 from memory.folding.provenance import Survey, source_hash
 from memory.folding.publish import Done, Result, locked_brief, publish
-from memory.folding.summarizer import Answer, Folding
+from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
-from memory.models import ConversationBrief, Kind, Requested
+from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 
@@ -55,15 +55,15 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     bite = next_bite(brief.chat_id, progress.through_seq, target)
     if bite is None:
         return _swap(brief, progress) if progress.turns or brief.head else _nothing(brief, progress)
-    folding = Folding(policy, state, bite.shown, limits)
-    answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=Kind.REBUILD)
+    folding = FoldRequest(policy, state, bite.shown, limits)
+    answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=RevisionKind.REBUILD)
     if not builtin:
         forgive(brief)
     after = _after(progress, bite, answer, target, builtin=builtin)
-    return storing(brief, Kind.REBUILD, lambda: _keep(brief, after))
+    return storing(brief, RevisionKind.REBUILD, lambda: _keep(brief, after))
 
 
-def _after(progress: Progress, bite: Bite, answer: Answer, target: int, *, builtin: bool) -> Progress:
+def _after(progress: Progress, bite: Bite, answer: FoldAnswer, target: int, *, builtin: bool) -> Progress:
     counts, cost = bite.counts, None
     if progress.cost_usd is not None and answer.cost_usd is not None:
         cost = str(Decimal(progress.cost_usd) + answer.cost_usd)
@@ -88,7 +88,7 @@ def _after(progress: Progress, bite: Bite, answer: Answer, target: int, *, built
     )
 
 
-def _faults_of(bite: Bite, answer: Answer) -> list[dict[str, Any]]:
+def _faults_of(bite: Bite, answer: FoldAnswer) -> list[dict[str, Any]]:
     """What is wanting in the answer to a bite, and where that lies."""
     span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
     return [{**fault, **span} for fault in answer.soft_faults]
@@ -117,7 +117,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> Done:
     state = State.from_json(progress.summary, progress.state)
     survey = _survey(brief, progress, state)
     result = Result(
-        kind=Kind.REBUILD,
+        kind=RevisionKind.REBUILD,
         policy=progress.policy,
         state=state,
         degraded=progress.degraded,
@@ -137,7 +137,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> Done:
         duration_ms=progress.duration_ms,
         soft_faults=progress.soft_faults,
     )
-    return storing(brief, Kind.REBUILD, lambda: publish(brief, result))
+    return storing(brief, RevisionKind.REBUILD, lambda: publish(brief, result))
 
 
 def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:
@@ -219,7 +219,7 @@ class Progress:
     soft_faults: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Told(NamedTuple):
+class RebuildProgress(NamedTuple):
     """What is shown of a rebuild: the last message it has folded, of which last one, and how many turns those were."""
 
     through_seq: int
@@ -243,12 +243,12 @@ def progress_of(brief: ConversationBrief, *, recovers: bool) -> Progress:
     return saved
 
 
-def told(brief: ConversationBrief) -> Told | None:
+def told(brief: ConversationBrief) -> RebuildProgress | None:
     """How far the chat's rebuild is; None where none is under way and none was asked for."""
     saved = _saved(brief)
     if saved is not None:
-        return Told(saved.through_seq, saved.of_seq, saved.turns)
-    return Told(0, None, 0) if brief.requested == Requested.REBUILD else None
+        return RebuildProgress(saved.through_seq, saved.of_seq, saved.turns)
+    return RebuildProgress(0, None, 0) if brief.requested == Requested.REBUILD else None
 
 
 def _saved(brief: ConversationBrief) -> Progress | None:

@@ -27,13 +27,13 @@ from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role, Status
 from memory import queue
 from memory.briefs import limits_of, stored_state, wanted_limits
-from memory.explain.estimate import Estimate, Span, estimate
+from memory.explain.estimate import Estimate, FoldSpan, estimate
 from memory.folding import dispatch
 from memory.folding.bites import beyond_window
 from memory.folding.fold import FoldReport, Outcome, fold
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.limits import MemoryLimits
-from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
 from memory.policies import get_policy
 from memory.policies.protocol import Policy, State
@@ -221,7 +221,7 @@ def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate
     )
 
 
-def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> Span:
+def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> FoldSpan:
     """Counts of the messages with `after_seq` < seq ≤ `through_seq` that a summarizer would read."""
     giant = When(token_count__gt=bite_tokens, then=Value(bite_tokens))
     tokens = Case(giant, default=F("token_count"), output_field=IntegerField())
@@ -234,7 +234,7 @@ def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> S
         reply_tokens=Sum(tokens, filter=replied, default=0),
         reply_squares=Sum(long * long, filter=replied, default=0.0),
     )
-    return Span(**found)
+    return FoldSpan(**found)
 
 
 def _spoken(chat: Chat, after_seq: int, through_seq: int) -> QuerySet[Message]:
@@ -249,5 +249,7 @@ def _wanted(brief: ConversationBrief) -> tuple[Policy, MemoryLimits]:
 
 
 def _call_ms(chat: Chat) -> list[int]:
-    folds = SummaryRevision.objects.filter(chat=chat, kind=Kind.FOLD, duration_ms__gt=0, input_tokens__gt=0)
+    folds = SummaryRevision.objects.filter(
+        chat=chat, kind=RevisionKind.FOLD, duration_ms__gt=0, input_tokens__gt=0
+    )
     return list(folds.order_by("-version").values_list("duration_ms", flat=True)[:CALLS_LOOKED_AT])

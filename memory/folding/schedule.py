@@ -26,7 +26,7 @@ class Work(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WorkState:
     """What decides: the state of work on one chat."""
 
     due: bool
@@ -43,31 +43,31 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """The next step, and whether the built-in summarizer takes it."""
 
     work: Work
     builtin: bool = False
 
 
-def next_step(standing: Standing, max_attempts: int) -> Step:
+def next_step(standing: WorkState, max_attempts: int) -> NextStep:
     """What to do next: first what is due, so that no chat outgrows its budget during a long rebuild.
 
     Not where the policy rereads: there each step is a part of a rebuild, which takes in whatever came meanwhile.
     """
     if standing.delayed and (standing.due or standing.rebuild_requested or standing.degraded):
-        return Step(Work.WAIT)
+        return NextStep(Work.WAIT)
     given_up = standing.attempts >= max_attempts
     if standing.waiting and not given_up:
-        return Step(Work.WAIT)
+        return NextStep(Work.WAIT)
     builtin = given_up and (standing.waiting or not standing.degraded)
     if standing.due:
-        return Step(Work.REBUILD if standing.rereads else Work.FOLD, builtin)
+        return NextStep(Work.REBUILD if standing.rereads else Work.FOLD, builtin)
     if standing.rebuild_requested:
-        return Step(Work.REBUILD, builtin)
+        return NextStep(Work.REBUILD, builtin)
     if standing.degraded:
-        return Step(Work.NOTHING if builtin else Work.RECOVER)
-    return Step(Work.NOTHING)
+        return NextStep(Work.NOTHING if builtin else Work.RECOVER)
+    return NextStep(Work.NOTHING)
 
 
 def backoff_seconds(attempts: int, first: float) -> float:

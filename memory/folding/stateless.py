@@ -19,7 +19,7 @@ from chatmemory.errors import InvalidRequest, UpstreamFailed, UpstreamTimedOut
 from chatmemory.llm.protocol import PromptMessage, Usage
 from chatmemory.text.tokens import count_tokens
 from memory.briefs import limits_for
-from memory.folding.summarizer import Answer, FoldFailed, Folding, ask_summarizer
+from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from memory.policies import get_policy
 from memory.policies.answers import without_unseen
@@ -35,7 +35,7 @@ NO_USAGE = Usage(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SummaryRequest:
     """What is to be summarized, and what is known already."""
 
     policy: str
@@ -51,7 +51,7 @@ class Summarized:
     usage: Usage = NO_USAGE
     cost_usd: Decimal | None = Decimal(0)
 
-    def then(self, answer: Answer) -> Summarized:
+    def then(self, answer: FoldAnswer) -> Summarized:
         """After one more request."""
         usage = Usage(
             self.usage.input_tokens + answer.usage.input_tokens,
@@ -63,7 +63,7 @@ class Summarized:
         return Summarized(answer.state, usage, sum(known, Decimal(0)) if len(known) == len(costs) else None)
 
 
-class Patience:
+class TimeLeft:
     """How long somebody waits. May be ended early, from any thread: then no further request is begun."""
 
     def __init__(self, seconds: float) -> None:
@@ -78,7 +78,7 @@ class Patience:
         return self._until - time.monotonic()
 
 
-def summarize(wanted: Wanted, patience: Patience) -> Summarized:
+def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
     """The previous summary with all messages folded in, bite after bite.
 
     A message that begins with the opening words of `interval` is the previous summary, or adds to it. Raises
@@ -94,7 +94,7 @@ def summarize(wanted: Wanted, patience: Patience) -> Summarized:
         raise _refused(f"These have {tokens} tokens; at most {MOST_BITES * limits.bite_tokens} are taken.")
     while turns:
         bite = take_bite(turns, limits.bite_tokens)
-        made = made.then(_ask(Folding(get_policy(wanted.policy), made.state, bite, limits), patience))
+        made = made.then(_ask(FoldRequest(get_policy(wanted.policy), made.state, bite, limits), patience))
         turns = turns[len(bite) :]
     logger.info("history summarized", extra={"messages": len(wanted.messages), "policy": wanted.policy})
     return made
@@ -118,7 +118,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
     return to_turns(rows)
 
 
-def _ask(folding: Folding, patience: Patience) -> Answer:
+def _ask(folding: FoldRequest, patience: TimeLeft) -> FoldAnswer:
     seconds = min(settings.SUMMARIZER_TOTAL_SECONDS, patience.left)
     if seconds <= 0:
         raise UpstreamTimedOut("The summarizer took too long.")

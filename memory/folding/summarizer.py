@@ -1,7 +1,6 @@
 """Asking a summarizer to fold turns into a state: a call or a few, then answers that were checked, or a failure.
 
-An answer that can be taken but leaves much wanting is asked for once more, and the better one is kept. What is folded,
-and what becomes of the state, is not known here.
+An answer that can be taken but leaves much wanting is asked for once more, and the better one is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ MOST_CALLS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Folding:
+class FoldRequest:
     """What is to be folded into what, by which policy and which numbers."""
 
     policy: Policy
@@ -52,7 +51,7 @@ class Folding:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FoldAnswer:
     """A state with some turns folded in, and what that took."""
 
     state: State
@@ -104,7 +103,7 @@ class _Taken:
     room: int = 0
 
 
-def ask_summarizer(folding: Folding, *, chat_id: str, builtin: bool, timeout: float) -> Answer:
+def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout: float) -> FoldAnswer:
     """`folding.state` with its turns folded in, by the configured summarizer or the built-in one.
 
     All calls together take at most `timeout` seconds. Raises `FoldFailed` on a hard fault.
@@ -124,7 +123,7 @@ def ask_summarizer(folding: Folding, *, chat_id: str, builtin: bool, timeout: fl
         raise FoldFailed(error.code, str(error), error.retry_after) from error
     except Refusal as refusal:
         raise FoldFailed(refusal.reason, str(refusal)) from refusal
-    return Answer(
+    return FoldAnswer(
         state=state,
         model=calls.said[-1].model if calls.said else "",
         usage=_usage(calls.said),
@@ -135,7 +134,7 @@ def ask_summarizer(folding: Folding, *, chat_id: str, builtin: bool, timeout: fl
     )
 
 
-def _best(folding: Folding, calls: _Calls) -> tuple[State, list[dict[str, Any]]]:
+def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, list[dict[str, Any]]]:
     """The state after the answer, or after the better of two where the first leaves something wanting; and what does.
 
     The built-in summarizer does as well as it can the first time.
@@ -161,12 +160,12 @@ def _best(folding: Folding, calls: _Calls) -> tuple[State, list[dict[str, Any]]]
     return first.state, found.to_json()
 
 
-def _wanting(folding: Folding, taken: _Taken) -> Wanting:
+def _wanting(folding: FoldRequest, taken: _Taken) -> Wanting:
     least = settings.MEMORY_MIN_RETAINED
     return wanting(folding.policy, folding.state, taken.state, folding.turns, room=taken.room, least=least)
 
 
-def _folded(folding: Folding, calls: _Calls, behind: str = "") -> _Taken:
+def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Taken:
     """The state after as many calls as the policy wants. `behind` stands after the material of each."""
     policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
     answers: list[Completion | None] = []

@@ -1,7 +1,7 @@
 """Rows of `messages` → turns of one chat after a cursor, and the counters that tell of them.
 
-Reads by (chat, seq) alone, in pages, and only as far as asked: a backlog of ten thousand turns is never in
-memory whole, nor read while a transaction waits (`Tally`). What is done with the turns is not known here.
+Reads by (chat, seq) alone, in pages, and only as far as asked: a backlog of ten thousand turns is never in memory
+whole, nor read while a transaction waits (`Tally`).
 """
 
 from __future__ import annotations

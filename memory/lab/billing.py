@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from chatmemory.llm.protocol import Price, Usage
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.lab.conversation import Talk
+from memory.lab.conversation import Conversation
 
 CACHE_FROM = 1024
 CACHE_STEP = 128
@@ -25,7 +25,7 @@ NONE = Usage(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BilledRequest:
     """One request for a reply, in tokens. `prefix`: the beginning that it shares with what was sent before."""
 
     input: int
@@ -38,29 +38,29 @@ def cached(prefix: int) -> int:
     return prefix // CACHE_STEP * CACHE_STEP if prefix >= CACHE_FROM else 0
 
 
-def usage_of(requests: Iterable[Request]) -> Usage:
+def usage_of(requests: Iterable[BilledRequest]) -> Usage:
     """All `requests` as they would be billed together."""
     each = [(one.input, cached(one.prefix), one.output) for one in requests]
     return Usage(*(sum(column) for column in zip(*each, strict=True))) if each else NONE
 
 
-def everything(talk: Talk) -> list[Request]:
+def everything(talk: Conversation) -> list[BilledRequest]:
     """Each question with all that was said before it."""
     return list(_growing(talk, with_tools=False))
 
 
-def chained(talk: Talk) -> list[Request]:
+def chained(talk: Conversation) -> list[BilledRequest]:
     """Each question by `previous_response_id`: all that was said before it, and all tool messages, are billed again."""
     return list(_growing(talk, with_tools=True))
 
 
-def _growing(talk: Talk, *, with_tools: bool) -> Iterator[Request]:
+def _growing(talk: Conversation, *, with_tools: bool) -> Iterator[BilledRequest]:
     before = _sent(talk.instructions)
     prefix = 0
     for exchange in talk.exchanges:
         tools = exchange.tool_tokens if with_tools else 0
         asked = before + _sent(exchange.question)
-        yield Request(asked, prefix, count_tokens(exchange.reply))
+        yield BilledRequest(asked, prefix, count_tokens(exchange.reply))
         prefix = asked + tools  # the requests with which the tools answered are in the cache, too
         before = prefix + _sent(exchange.reply)
 
@@ -86,7 +86,7 @@ class Bill:
         return self.replies_usd + self.folds_usd
 
 
-def bill_of(requests: Iterable[Request], price: Price | None) -> Bill:
+def bill_of(requests: Iterable[BilledRequest], price: Price | None) -> Bill:
     """The bill of requests for replies alone."""
     usage = usage_of(requests)
     return Bill(usage, None if price is None else price.cost(usage))

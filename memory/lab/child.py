@@ -28,13 +28,15 @@ def main(folder: Path, policy: str, options: str) -> None:
     django.setup()
     from django.core.management import call_command  # needs the settings
 
-    from memory.lab.conversation import Talk
+    from memory.lab.conversation import Conversation
     from memory.lab.replay import play
     from memory.policies import POLICIES
     from memory.policies.options import chosen
 
     call_command("migrate", verbosity=0, interactive=False)
-    talks = [Talk.from_json(data) for data in json.loads((folder / TALKS).read_text(encoding="utf-8"))]
+    talks = [
+        Conversation.from_json(data) for data in json.loads((folder / TALKS).read_text(encoding="utf-8"))
+    ]
     given = chosen(POLICIES[policy], json.loads(options))
     runs = [play(talk, policy, _tell, given).to_json() for talk in talks]
     (folder / f"{policy}.json").write_text(json.dumps(runs), encoding="utf-8")

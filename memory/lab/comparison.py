@@ -1,9 +1,9 @@
 """Comparing policies on one stored chat: asked for by staff, run in a worker, kept as numbers.
 
 A comparison neither costs anything nor sends anywhere what people said: the built-in model summarizes, in child
-processes on scratch databases. It goes from waiting over running to done or failed, each step a conditional UPDATE, so
-that a task which is lost, late or repeated does no harm. One runs at a time, because it keeps a worker for a minute
-that others need for folding. What its page looks like is not known here.
+processes on scratch databases. It goes from waiting over running to done or failed, each step a conditional UPDATE,
+so that a task which is lost, late or repeated does no harm. One runs at a time, because it keeps a worker for a
+minute that others need for folding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TOO_LONG = f"It took longer than {MOST_SECONDS:.0f} seconds. Choose fewer polici
 NOT_RUN = "The worker could not run it: its log tells why."
 
 
-class UnderWay(Exception):
+class ComparisonUnderWay(Exception):
     """A comparison of this chat is waiting or running already: `comparison_id`."""
 
     def __init__(self, comparison_id: UUID) -> None:
@@ -89,13 +89,13 @@ def request_comparison(
 ) -> Comparison:
     """Have a worker compare `policies` on a chat; `budget` in tokens, None for the setting's.
 
-    Raises `UnderWay` and `Chat.DoesNotExist`.
+    Raises `ComparisonUnderWay` and `Chat.DoesNotExist`.
     """
     with transaction.atomic():
         chat = Chat.objects.select_for_update().only("pk").get(pk=chat_id)
         _given_up().filter(chat=chat).update(**_failure(STOPPED))
         if under_way := Comparison.objects.filter(chat=chat, state__in=OPEN).only("pk").first():
-            raise UnderWay(under_way.pk)
+            raise ComparisonUnderWay(under_way.pk)
         _remove_oldest(chat)
         comparison = Comparison.objects.create(
             chat=chat, policies=list(policies), budget=budget, requested_by=user

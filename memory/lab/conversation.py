@@ -1,7 +1,7 @@
 """A recorded conversation as the lab plays it: questions with their replies, and the facts that were said in it.
 
 Pure. Several messages of one side in a row count as one; what nobody answered is left out, since no later prompt
-would be without it another one. Which file a conversation came from is not known here.
+would be without it another one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class KnownFact:
     """An annotated value, in its written forms, and the exchanges (from 0) that say it: none, if only tools did."""
 
     canonical: str
@@ -45,24 +45,25 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class Conversation:
     """One conversation, ready to be played."""
 
     name: str
     instructions: str
     exchanges: tuple[Exchange, ...]
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[KnownFact, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The talk as JSON holds it."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Talk:
+    def from_json(cls, data: Mapping[str, Any]) -> Conversation:
         """The talk that `to_json` wrote."""
         exchanges = tuple(Exchange(**one) for one in data["exchanges"])
         facts = tuple(
-            Fact(one["canonical"], tuple(one["surface"]), tuple(one["exchanges"])) for one in data["facts"]
+            KnownFact(one["canonical"], tuple(one["surface"]), tuple(one["exchanges"]))
+            for one in data["facts"]
         )
         return cls(data["name"], data["instructions"], exchanges, facts)
 
@@ -85,7 +86,7 @@ class _Open:
         return Exchange(question, reply, self.cut_off, self.tool_tokens)
 
 
-def talk_of(chat: ImportedChat, name: str) -> Talk:
+def talk_of(chat: ImportedChat, name: str) -> Conversation:
     """The talk of a conversation from a file. A greeting before the first question is left out."""
     exchanges: list[_Open] = []
     places: dict[int, int] = {}
@@ -99,7 +100,7 @@ def talk_of(chat: ImportedChat, name: str) -> Talk:
         exchanges.pop()
     closed = tuple(one.closed() for one in exchanges)
     places = {number: at for number, at in places.items() if at < len(closed)}
-    return Talk(name, chat.instructions, closed, tuple(_facts(chat.facts, places)))
+    return Conversation(name, chat.instructions, closed, tuple(_facts(chat.facts, places)))
 
 
 def name_of(chat: ImportedChat, otherwise: str) -> str:
@@ -115,7 +116,7 @@ def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:
             yield message
 
 
-def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[Fact]:
+def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[KnownFact]:
     """The annotated values, each once; annotations of another shape mean nothing here."""
     surface: dict[str, list[str]] = {}
     said_in: dict[str, set[int]] = {}
@@ -127,7 +128,7 @@ def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[F
             said_in.setdefault(canonical.casefold(), set()).update(said)
     for key, exchanges in said_in.items():
         canonical, *forms = surface[key]
-        yield Fact(canonical, tuple(dict.fromkeys(forms or [canonical])), tuple(sorted(exchanges)))
+        yield KnownFact(canonical, tuple(dict.fromkeys(forms or [canonical])), tuple(sorted(exchanges)))
 
 
 def _annotation(one: object) -> tuple[str, list[str], list[int]]:

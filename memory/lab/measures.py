@@ -13,7 +13,7 @@ from typing import Any
 
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.lab.billing import Request
+from memory.lab.billing import BilledRequest
 from memory.lab.retention import Kept, kept_from_json, kept_to_json, summed
 
 
@@ -83,7 +83,7 @@ class TurnMeasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SummarizerCall:
     """A call of the summarizer, after turn `turn` (from 0). Tokens are the summarizer's word, else counted here."""
 
     turn: int
@@ -98,14 +98,14 @@ class Run:
     talk: str
     policy: str
     turns: tuple[TurnMeasure, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[SummarizerCall, ...]
     spans: Kept
     facts: Kept
 
     @property
-    def requests(self) -> list[Request]:
+    def requests(self) -> list[BilledRequest]:
         """The prompts as they would be billed."""
-        return [Request(turn.prompt, turn.prefix, turn.reply) for turn in self.turns]
+        return [BilledRequest(turn.prompt, turn.prefix, turn.reply) for turn in self.turns]
 
     def to_json(self) -> dict[str, Any]:
         """The run as JSON holds it."""
@@ -125,7 +125,7 @@ class Run:
             talk=data["talk"],
             policy=data["policy"],
             turns=tuple(TurnMeasure(**turn) for turn in data["turns"]),
-            calls=tuple(Call(**call) for call in data["calls"]),
+            calls=tuple(SummarizerCall(**call) for call in data["calls"]),
             spans=kept_from_json(data["spans"]),
             facts=kept_from_json(data["facts"]),
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from chatmemory.llm.protocol import Price, Usage, Variant
 from memory.lab.billing import Bill, bill_of, chained, everything, with_folds
-from memory.lab.conversation import Talk
+from memory.lab.conversation import Conversation
 from memory.lab.measures import Run, Summary, summary_of
 from memory.lab.quality import Quality, quality_of
 from memory.lab.retention import kept_to_json
@@ -37,7 +37,7 @@ class Row:
 class Outcome:
     """Talks and their runs by policy, in the order of the talks."""
 
-    talks: tuple[Talk, ...]
+    talks: tuple[Conversation, ...]
     runs: Mapping[str, Sequence[Run]]
     models: Models
 

@@ -15,7 +15,7 @@ from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
-from memory.lab.conversation import Fact, Talk
+from memory.lab.conversation import Conversation, KnownFact
 from memory.lab.retention import Haystack
 from memory.policies.summarizer_input import summarizer_input
 
@@ -41,7 +41,7 @@ class Quality:
     summarizer_of_said: float
 
 
-def quality_of(talk: Talk) -> Quality:
+def quality_of(talk: Conversation) -> Quality:
     """Measure one talk. It has at least one fact."""
     said = [text for one in talk.exchanges for text in (one.question, one.reply)]
     told = [fact for fact in talk.facts if fact.exchanges]
@@ -59,13 +59,13 @@ def quality_of(talk: Talk) -> Quality:
     )
 
 
-def kept_share(facts: Sequence[Fact], summary: str) -> float:
+def kept_share(facts: Sequence[KnownFact], summary: str) -> float:
     """The share of `facts` that stand in `summary`, in any form."""
     found = Haystack(summary)
     return _mean(found.has((fact.canonical, *fact.surface)) for fact in facts)
 
 
-def built_in(talk: Talk) -> str:
+def built_in(talk: Conversation) -> str:
     """The built-in summarizer's summary of all that was said."""
     turns = [_turn(one.question, one.reply) for one in talk.exchanges]
     asked = Prompt((PromptMessage("user", summarizer_input("", turns)),), answer_tokens=SUMMARY_TOKENS)

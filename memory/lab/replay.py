@@ -27,11 +27,11 @@ from chatmemory.text.tokens import count_tokens
 from conversations import lifecycle
 from conversations.models import Chat, Status
 from conversations.replies import begin, finish
-from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
 from memory.folding import fold
-from memory.lab.conversation import Exchange, Talk
-from memory.lab.measures import Call, Run, TurnMeasure, memory_text, prompt_tokens, shared_prefix
+from memory.lab.conversation import Conversation, Exchange
+from memory.lab.measures import Run, SummarizerCall, TurnMeasure, memory_text, prompt_tokens, shared_prefix
 from memory.lab.retention import Haystack, Keeping, Thing, as_written, spans_of
 from memory.models import ConversationBrief
 
@@ -82,7 +82,11 @@ class Player:
     """
 
     def __init__(
-        self, talk: Talk, policy: str, chat: Chat | None = None, options: Mapping[str, Any] = NO_OPTIONS
+        self,
+        talk: Conversation,
+        policy: str,
+        chat: Chat | None = None,
+        options: Mapping[str, Any] = NO_OPTIONS,
     ) -> None:
         self.talk = talk
         self.policy = policy
@@ -95,7 +99,7 @@ class Player:
         self._calls = Calls()
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
-        self._called: list[Call] = []
+        self._called: list[SummarizerCall] = []
         self._spans, self._facts = Keeping(), Keeping()
 
     def turn(self) -> None:
@@ -111,7 +115,9 @@ class Player:
         with registry.watched_by(self._calls.watched):
             folds, waited = _fold(self._chat.pk)
         self._turns.append(self._measured(begun, _output(begun.prompt, exchange, card), folds, waited=waited))
-        self._called += [Call(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()]
+        self._called += [
+            SummarizerCall(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()
+        ]
         self._prompts.append(begun.prompt)
         self._spans.say(spans_of(exchange.question, exchange.reply))
         self._facts.say(self._facts_said.get(number, []))
@@ -127,13 +133,13 @@ class Player:
             facts=self._facts.tallies,
         )
 
-    def _begin(self, exchange: Exchange) -> Begun:
+    def _begin(self, exchange: Exchange) -> BegunTurn:
         request = TurnRequest(message=exchange.question, variant=self._variant)
         begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
-        assert isinstance(begun, Begun)  # no idempotency key, so nothing stands already
+        assert isinstance(begun, BegunTurn)  # no idempotency key, so nothing stands already
         return begun
 
-    def _measured(self, begun: Begun, output: int, folds: int, *, waited: bool) -> TurnMeasure:
+    def _measured(self, begun: BegunTurn, output: int, folds: int, *, waited: bool) -> TurnMeasure:
         record = begun.pending.context
         return TurnMeasure(
             memory=record["tokens"],
@@ -149,7 +155,7 @@ class Player:
 
 
 def play(
-    talk: Talk,
+    talk: Conversation,
     policy: str,
     tell: Callable[[int], None] = lambda _: None,
     options: Mapping[str, Any] = NO_OPTIONS,
@@ -162,7 +168,7 @@ def play(
     return player.run()
 
 
-def _finish(begun: Begun, exchange: Exchange, card: str) -> None:
+def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
     """Finish the reply as a generation does that has taken the card out of it."""
     status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
     reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
@@ -191,7 +197,7 @@ def _is_due(chat_id: UUID) -> bool:
     return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
 
 
-def _facts_by_exchange(talk: Talk) -> dict[int, list[Thing]]:
+def _facts_by_exchange(talk: Conversation) -> dict[int, list[Thing]]:
     """The annotated facts that each exchange says, as it writes them."""
     said: dict[int, list[Thing]] = {}
     for fact in talk.facts:

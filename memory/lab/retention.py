@@ -78,7 +78,7 @@ class Thing:
 
 
 @dataclass(slots=True)
-class Tally:
+class RetentionTally:
     """How many things were looked for, and how many were there."""
 
     asked: int = 0
@@ -95,14 +95,14 @@ class Tally:
         """Kept to the letter, 0 to 1; None where nothing was looked for."""
         return self.verbatim / self.asked if self.asked else None
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RetentionTally) -> None:
         """Count in what `other` counted."""
         self.asked += other.asked
         self.kept += other.kept
         self.verbatim += other.verbatim
 
 
-Kept = dict[int, Tally]
+Kept = dict[int, RetentionTally]
 """A tally for each distance."""
 
 
@@ -110,7 +110,7 @@ Kept = dict[int, Tally]
 class Keeping:
     """Follows the things of one talk from turn to turn: `look` at each prompt, then `say` what its turn said."""
 
-    tallies: Kept = field(default_factory=lambda: {distance: Tally() for distance in DISTANCES})
+    tallies: Kept = field(default_factory=lambda: {distance: RetentionTally() for distance in DISTANCES})
     _recent: deque[Sequence[Thing]] = field(default_factory=lambda: deque(maxlen=max(DISTANCES)))
     _last_said: dict[str, int] = field(default_factory=dict)
     _turns: int = 0
@@ -138,7 +138,7 @@ def spans_of(*texts: str) -> list[Thing]:
     return [Thing(key, (span,)) for key, span in found.items()]
 
 
-def kept_to_json(kept: Mapping[int, Tally]) -> dict[str, Any]:
+def kept_to_json(kept: Mapping[int, RetentionTally]) -> dict[str, Any]:
     """Tallies as JSON holds them: distance → `{"asked", "kept", "verbatim"}`."""
     return {
         str(distance): {"asked": one.asked, "kept": one.kept, "verbatim": one.verbatim}
@@ -148,19 +148,19 @@ def kept_to_json(kept: Mapping[int, Tally]) -> dict[str, Any]:
 
 def kept_from_json(data: Mapping[str, Any]) -> Kept:
     """The tallies that `kept_to_json` wrote."""
-    return {int(distance): Tally(**one) for distance, one in data.items()}
+    return {int(distance): RetentionTally(**one) for distance, one in data.items()}
 
 
-def summed(many: Iterable[Mapping[int, Tally]]) -> Kept:
+def summed(many: Iterable[Mapping[int, RetentionTally]]) -> Kept:
     """All tallies of several talks together."""
-    total: Kept = {distance: Tally() for distance in DISTANCES}
+    total: Kept = {distance: RetentionTally() for distance in DISTANCES}
     for kept in many:
         for distance, tally in kept.items():
             total[distance].add(tally)
     return total
 
 
-def _count(tally: Tally, thing: Thing, memory: Haystack) -> None:
+def _count(tally: RetentionTally, thing: Thing, memory: Haystack) -> None:
     tally.asked += 1
     tally.kept += memory.has((*thing.said, *thing.other))
     tally.verbatim += memory.has_exactly(thing.said)

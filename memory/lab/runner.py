@@ -1,7 +1,7 @@
 """Running talks under several policies, each in a child process on a scratch database in a folder that is removed.
 
 The settings of the children are this process's environment, but for the database and the queue, so that the server's
-own are never touched. How results are shown is not known here.
+own are never touched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from django.conf import settings
 from chatmemory.runtime import parent_death, processes
 from chatmemory.runtime.processes import Child
 from memory.lab.child import TALKS
-from memory.lab.conversation import Talk
+from memory.lab.conversation import Conversation
 from memory.lab.measures import Run
 
 PATIENCE = 2.0
@@ -89,7 +89,7 @@ class _Running:
 
 
 def run(
-    talks: Sequence[Talk],
+    talks: Sequence[Conversation],
     policies: Sequence[str],
     *,
     budget: int | None = None,

@@ -1,7 +1,7 @@
 """A chat of this server as a talk to play: what stands in it, the newest turns of it where it is long.
 
 The same as the chat's export would give to `replay`, but that the talk has no title: nothing of what people wrote is
-to be found in a name. What is measured on it is not known here.
+to be found in a name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from conversations.interchange.from_rows import chat_values, message_values
 from conversations.models import Chat, Message, Role, Status
-from memory.lab.conversation import Talk, talk_of
+from memory.lab.conversation import Conversation, talk_of
 
 MOST_TURNS = 500
 MOST_TOKENS = 500_000
@@ -20,7 +20,7 @@ MOST_TOKENS = 500_000
 NAME = "this chat"
 
 
-def stored_talk(chat: Chat) -> tuple[Talk, int]:
+def stored_talk(chat: Chat) -> tuple[Conversation, int]:
     """The newest turns of `chat` as a talk, and how many turns the whole chat has."""
     newest_first = Message.objects.filter(chat=chat, seq__lte=chat.last_seq).order_by("-seq")
     start = start_of(newest_first.values_list("seq", "role", "token_count").iterator(chunk_size=MOST_TURNS))

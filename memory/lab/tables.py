@@ -18,7 +18,7 @@ from rich.table import Table
 from memory.lab.billing import Bill
 from memory.lab.outcome import Outcome, Row
 from memory.lab.quality import SUMMARY_TOKENS, Quality, mean_of
-from memory.lab.retention import Kept, Tally
+from memory.lab.retention import Kept, RetentionTally
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Row:
     """One way to send the conversations, and the bills it is compared with."""
 
     name: str
@@ -113,7 +113,7 @@ SUMMARIZER: tuple[Column[Row], ...] = (
     ),
 )
 
-COSTS: tuple[Column[_Way], ...] = (
+COSTS: tuple[Column[_Row], ...] = (
     Column("way", "a policy, or what it is compared with", lambda way: way.name),
     Column("input", "tokens sent for replies", lambda way: _number(way.bill.requests.input_tokens)),
     Column(
@@ -298,12 +298,12 @@ def _is_number(table: Sheet, at: int) -> bool:
     return at > 0 and table.header[at] != "of"
 
 
-def _ways(outcome: Outcome) -> Iterator[_Way]:
+def _ways(outcome: Outcome) -> Iterator[_Row]:
     whole, chain = outcome.everything, outcome.chained
     for row in outcome.rows:
-        yield _Way(row.summary.policy, row.bill, whole.usd, chain.usd)
-    yield _Way("everything", whole, whole.usd, chain.usd)
-    yield _Way("chained", chain, whole.usd, chain.usd)
+        yield _Row(row.summary.policy, row.bill, whole.usd, chain.usd)
+    yield _Row("everything", whole, whole.usd, chain.usd)
+    yield _Row("chained", chain, whole.usd, chain.usd)
 
 
 def _kept(outcome: Outcome) -> Iterator[_KeptRow]:
@@ -314,7 +314,7 @@ def _kept(outcome: Outcome) -> Iterator[_KeptRow]:
         yield _KeptRow(row.summary.policy, "facts", row.summary.facts)
 
 
-def _tally_entry(distance: int, share: Callable[[Tally], float | None]) -> Callable[[_KeptRow], str]:
+def _tally_entry(distance: int, share: Callable[[RetentionTally], float | None]) -> Callable[[_KeptRow], str]:
     return lambda row: _share(share(row.kept[distance]))
 
 

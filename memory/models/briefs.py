@@ -100,7 +100,7 @@ class ConversationBrief(models.Model):
         return f"brief of {self.chat_id}"
 
 
-class Kind(models.TextChoices):
+class RevisionKind(models.TextChoices):
     FOLD = "fold"
     REBUILD = "rebuild"
     RESTORE = "restore"
@@ -121,7 +121,7 @@ class SummaryRevision(models.Model):
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
     version = models.PositiveIntegerField()
     parent = models.PositiveIntegerField(null=True, blank=True)
-    kind = models.CharField(max_length=16, choices=Kind.choices)
+    kind = models.CharField(max_length=16, choices=RevisionKind.choices)
     policy = models.CharField(max_length=32)
     degraded = models.BooleanField(default=False)
     global_summary = models.TextField(blank=True)
@@ -158,7 +158,7 @@ class SummaryRevision(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["chat", "version"], name="revision_chat_version"),
             models.CheckConstraint(condition=Q(version__gte=1), name="revision_version_from_one"),
-            models.CheckConstraint(condition=Q(kind__in=Kind.values), name="revision_kind_known"),
+            models.CheckConstraint(condition=Q(kind__in=RevisionKind.values), name="revision_kind_known"),
             models.CheckConstraint(
                 condition=Q(through_seq__gte=models.F("from_seq") - 1), name="revision_span_forward"
             ),
@@ -168,7 +168,7 @@ class SummaryRevision(models.Model):
         return f"revision {self.version}"
 
 
-class Card(models.TextChoices):
+class CardOutcome(models.TextChoices):
     """What became of the memory card that a reply was asked for; "" where none was."""
 
     NONE = ""
@@ -210,7 +210,7 @@ class ContextRecord(models.Model):
     unrepresented = models.PositiveIntegerField()
     clipped = models.PositiveIntegerField()
     dropped = models.PositiveIntegerField()
-    card = models.CharField(max_length=16, choices=Card.choices, blank=True, default="")
+    card = models.CharField(max_length=16, choices=CardOutcome.choices, blank=True, default="")
     instructions_hash = models.CharField(max_length=64, blank=True)
     turn_instructions_hash = models.CharField(max_length=64, blank=True)
     sources_hash = models.CharField(max_length=64, blank=True)
@@ -327,7 +327,7 @@ class FoldDay(models.Model):
     """
 
     day = models.DateField()
-    kind = models.CharField(max_length=16, choices=Kind.choices)
+    kind = models.CharField(max_length=16, choices=RevisionKind.choices)
     policy = models.CharField(max_length=32)
     folds = models.PositiveBigIntegerField(default=0)
     turns = models.PositiveBigIntegerField(default=0)

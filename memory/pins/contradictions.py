@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.pins.detect import Kind
+from memory.pins.detect import StatementKind
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 0.5
@@ -23,7 +23,7 @@ NAMED = 0.6
 class Stated:
     """A statement to compare."""
 
-    kind: Kind
+    kind: StatementKind
     text: str
 
 
@@ -31,14 +31,14 @@ def replaces(later: Stated, earlier: Stated) -> bool:
     """Whether `earlier` holds no more once `later` was said."""
     if fold(later.text) == fold(earlier.text):
         return True
-    if {later.kind, earlier.kind} == {Kind.IDENTITY}:
+    if {later.kind, earlier.kind} == {StatementKind.IDENTITY}:
         return bool(_subjects(later.text) & _subjects(earlier.text))
-    if Kind.IDENTITY in (later.kind, earlier.kind):
+    if StatementKind.IDENTITY in (later.kind, earlier.kind):
         return False
     if _differ_in_a_value(later.text, earlier.text):
         return True
     new, old = _words(later.text), _words(earlier.text)
-    if Kind.PREFERENCE in (later.kind, earlier.kind):
+    if StatementKind.PREFERENCE in (later.kind, earlier.kind):
         return later.kind == earlier.kind and _prefers_the_other(later.text, earlier.text, new, old)
     common = new & old
     return bool(new) and (new == old or len(common) >= max(2, ALIKE * len(new | old)))

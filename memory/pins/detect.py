@@ -26,7 +26,7 @@ MOST = 8
 """Statements of one message. More is a document."""
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """What is stated."""
 
     INSTRUCTION = "instruction"
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 class Statement:
     """A sentence of the user's, and where in the message it begins, in characters."""
 
-    kind: Kind
+    kind: StatementKind
     text: str
     start: int
     about: str = ""
@@ -60,7 +60,7 @@ def statements(text: str) -> list[Statement]:
                 found += _stated(sentence, piece[at : at + len(sentence)], start + at, is_item)
     if (
         len(found) == 1
-        and found[0].kind is Kind.PREFERENCE
+        and found[0].kind is StatementKind.PREFERENCE
         and len(text) <= SHORT
         and "\n" not in text.strip()
     ):
@@ -138,7 +138,7 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
         if taken:
             about, alone = taken
             yield Statement(
-                Kind.TAKE_BACK, " ".join(sentence.split())[:WHOLE], start, about, alone and not held
+                StatementKind.TAKE_BACK, " ".join(sentence.split())[:WHOLE], start, about, alone and not held
             )
         if held:
             kind, at = held
@@ -157,19 +157,22 @@ def _taken_back(language: Language, sentence: str) -> tuple[str, bool] | None:
     return (about, found["stop"] is not None) if about else None
 
 
-def _held(language: Language, sentence: str, is_item: bool) -> tuple[Kind, int] | None:
+def _held(language: Language, sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
     """What the sentence states to hold, and where its cue begins."""
     if found := language.polite.search(sentence):
-        return Kind.INSTRUCTION, found.start(1)
+        return StatementKind.INSTRUCTION, found.start(1)
     if not _is_question(language, sentence):
-        for kind, pattern in ((Kind.IDENTITY, language.identity), (Kind.REMEMBER, language.remember)):
+        for kind, pattern in (
+            (StatementKind.IDENTITY, language.identity),
+            (StatementKind.REMEMBER, language.remember),
+        ):
             if (found := pattern.search(sentence)) and not language.says.search(sentence, 0, found.start(1)):
                 return kind, found.start(1)
         if (at := _instruction(language, sentence, is_item)) is not None:
-            return Kind.INSTRUCTION, at
+            return StatementKind.INSTRUCTION, at
     found = language.prefer.search(sentence)
     if found and not is_item and not _is_asked_or_told(language, sentence, found.start(1)):
-        return Kind.PREFERENCE, found.start(1)
+        return StatementKind.PREFERENCE, found.start(1)
     return None
 
 

@@ -17,7 +17,7 @@ from chatmemory.database.compiled import Select
 from conversations.models import Message, Role, Status
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
 from memory.pins.contradictions import Stated, replaces, taken_back
-from memory.pins.detect import Kind, Statement
+from memory.pins.detect import Statement, StatementKind
 from memory.pins.screen import clipped, to_pin
 from memory.pins.section import ImportedPin, PinText, head_cost, pin_cost
 
@@ -160,7 +160,9 @@ class _Board:
     def state(self, message: Message, stated: Iterable[Statement]) -> None:
         """Pin what `message` states, and end what it replaces or takes back."""
         for one in stated:
-            if one.kind is Kind.TAKE_BACK and (self._take_back(message, one) or not one.stands_alone):
+            if one.kind is StatementKind.TAKE_BACK and (
+                self._take_back(message, one) or not one.stands_alone
+            ):
                 continue
             if not any(other.text == one.text for other in self._there if other.by in PEOPLE):
                 pin = self._pin(message, one)
@@ -168,7 +170,7 @@ class _Board:
                 self.place(pin, now=message.created_at)
 
     def _pin(self, message: Message, one: Statement) -> Pin:
-        kind = PinKind.INSTRUCTION if one.kind is Kind.TAKE_BACK else PinKind(one.kind.value)
+        kind = PinKind.INSTRUCTION if one.kind is StatementKind.TAKE_BACK else PinKind(one.kind.value)
         return Pin(
             chat_id=self._chat_id,
             text=one.text,
@@ -228,4 +230,4 @@ class _Board:
 
 
 def _stated(pin: Pin) -> Stated:
-    return Stated(Kind(pin.kind), pin.text)
+    return Stated(StatementKind(pin.kind), pin.text)

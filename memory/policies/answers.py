@@ -1,7 +1,7 @@
 """What an answer of a summarizer must be before it is believed, and the JSON object in it. Pure.
 
 Models write JSON fenced, wrapped in prose, with trailing commas. Reading takes time in proportion to the answer,
-whatever it is. What the object means is its policy's business.
+whatever it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The policy `interval` (seed 004): one paragraph, written anew every few turns, that the assistant seems to have said.
 
 That message is memory and no part of the conversation. Where one like it comes in as a turn (an imported history, a
-model that imitates it), it is set apart, and what it says is taken for what was known before. Who calls the summarizer,
-and when, is not known here.
+model that imitates it), it is set apart, and what it says is taken for what was known before.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MORE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class QuotedSource:
     """A message that is quoted, as it stands."""
 
     id: UUID
@@ -54,26 +54,26 @@ class Excerpt:
         return self.quotes[0].seq
 
 
-def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, Said]) -> Excerpt:
+def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> Excerpt:
     """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
     return Excerpt(tuple(quotes), tokens + AROUND if tokens else 0, there.on if there else "")
 
 
-def _cost(quote: Quote, said: Said) -> int:
+def _cost(quote: Quote, said: QuotedSource) -> int:
     if quote.end is None:
         return said.tokens
     return count_tokens(said.text[quote.start : quote.end]) + MORE
 
 
-def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Said]) -> str:
+def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, QuotedSource]) -> str:
     """The message that carries the excerpts, or "" if there is nothing to show."""
     blocks = [block for quotes in recalled if (block := excerpt_text(quotes, said))]
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 
 
-def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, Said]) -> str:
+def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> str:
     """Messages that follow each other as they are shown: when they were said, then each with its number and speaker.
 
     "" where nothing of them is left.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from memory.recall.analysis.terms import passages
 from memory.recall.candidates import AGAIN, NEAR, Finds
-from memory.recall.excerpts import AROUND, Excerpt, Quote, Said, excerpt_of
+from memory.recall.excerpts import AROUND, Excerpt, Quote, QuotedSource, excerpt_of
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25
@@ -296,7 +296,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     return list(shown.values())
 
 
-def excerpts(ranked: Iterable[Ranked], said: Mapping[int, Said]) -> list[Excerpt]:
+def excerpts(ranked: Iterable[Ranked], said: Mapping[int, QuotedSource]) -> list[Excerpt]:
     """What would be shown of each passage, in the same order; those of which nothing is there are left out."""
     spans: dict[int, list[tuple[int, int]]] = {}
     made: list[Excerpt] = []

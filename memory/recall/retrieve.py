@@ -16,7 +16,7 @@ from uuid import UUID
 from conversations.models import Chat
 from memory.limits import RecallMode
 from memory.recall.candidates import Finds, places, said_together, weigh, with_places
-from memory.recall.excerpts import Excerpt, Said
+from memory.recall.excerpts import Excerpt, QuotedSource
 from memory.recall.index import MOST_TOGETHER, Looked, look, most_of, postings, sizes
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
@@ -45,7 +45,7 @@ class Recalled:
     """Excerpts that fit the question, best first, and the messages that they quote, by seq."""
 
     excerpts: tuple[Excerpt, ...] = ()
-    said: dict[int, Said] = field(default_factory=dict)
+    said: dict[int, QuotedSource] = field(default_factory=dict)
 
 
 class Search:

@@ -1,7 +1,7 @@
 """How alike vectors are to one, exactly, and how near that makes them. Pure.
 
 Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.openai.embeddings`), so that their
-product tells how alike they are. Whose they are is not known here.
+product tells how alike they are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What became of a memory from one revision to another: its text, word by word, and its salient spans.
 
-Revisions are read as a model reads them: all that their policy remembers, as it stands in a prompt. Where revisions
-come from, and who may see them, is not known here.
+Revisions are read as a model reads them: all that their policy remembers, as it stands in a prompt.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chatmemory.text.salience import retained
-from chatmemory.text.word_diff import Piece, word_diff
+from chatmemory.text.word_diff import DiffPiece, word_diff
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES, State, StateSection
 
@@ -21,7 +20,7 @@ class Difference:
 
     version: int
     against: int | None
-    pieces: Sequence[Piece]
+    pieces: Sequence[DiffPiece]
     lost: Sequence[str]
     """Salient spans of the older text that the newer has no more."""
     gained: Sequence[str]

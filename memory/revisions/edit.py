@@ -20,10 +20,10 @@ from memory.briefs import limits_for, limits_of, wanted_limits
 from memory.counters import Tally, tally
 from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES, State
 from memory.policies.editing.editors import edited, parts_of
-from memory.policies.editing.fields import Part
+from memory.policies.editing.fields import EditField
 from memory.policies.protocol import Policy
 from memory.revisions.diff import text_of
 from memory.revisions.restore import choose, keep, restorable
@@ -43,7 +43,7 @@ class Draft:
     """The revision that the parts are of."""
     in_use: int
     """The version in use, which must still be in use when the edit is saved."""
-    parts: Sequence[Part]
+    parts: Sequence[EditField]
 
 
 def draft(chat: Chat, version: int | None = None) -> Draft:
@@ -64,7 +64,7 @@ def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[st
     return SummaryRevision(
         chat_id=base.chat_id,
         parent=base.version,
-        kind=Kind.MANUAL,
+        kind=RevisionKind.MANUAL,
         policy=base.policy,
         global_summary=state.summary,
         state=state.to_json(),

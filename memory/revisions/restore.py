@@ -19,7 +19,7 @@ from conversations.models import Chat, Message, Role
 from memory.counters import Tally, recount, tally
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
-from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.revisions import step_back
 
@@ -135,7 +135,7 @@ def _revision(
         chat_id=brief.chat_id,
         version=brief.version,
         parent=restored.version,
-        kind=Kind.RESTORE,
+        kind=RevisionKind.RESTORE,
         policy=restored.policy,
         degraded=restored.degraded,
         global_summary=restored.global_summary,

@@ -1,4 +1,4 @@
-"""Stepping a brief back to what it was before messages that changed. What follows from that is the caller's.
+"""Stepping a brief back to what it was before messages that changed.
 
 Where texts must go, the revisions that had seen them stay as empty rows, so that versions have no holes and bills add
 up; and the step back is a revision of its own, so that the version grows and everybody sees that memory changed.
@@ -13,7 +13,7 @@ from django.db.models import Exists, F, Min, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
-from memory.models import ConversationBrief, Kind, Requested, SummaryRevision
+from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.policies import State, get_policy
 
 _EMPTIED: dict[str, Any] = {
@@ -98,7 +98,7 @@ def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int
         chat_id=brief.chat_id,
         version=brief.version,
         parent=parent,
-        kind=Kind.RETRACT,
+        kind=RevisionKind.RETRACT,
         policy=brief.policy,
         degraded=brief.degraded,
         global_summary=brief.global_summary,

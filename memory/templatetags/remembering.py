@@ -12,7 +12,7 @@ register = template.Library()
 
 
 @register.filter
-def under_way(brief: ConversationBrief) -> progress.UnderWay:
+def under_way(brief: ConversationBrief) -> progress.WorkProgress:
     """What is going on with this memory now."""
     return progress.under_way(brief, timezone.now())
 

@@ -20,7 +20,7 @@ from django.db.models import F, Model, QuerySet
 from django.utils import timezone
 
 from conversations.models import Status
-from memory.models import ContextRecord, FoldDay, Kind, UsageDay
+from memory.models import ContextRecord, FoldDay, RevisionKind, UsageDay
 from memory.usage.figures import CountedReply, sums_of
 
 BATCH = 500
@@ -65,7 +65,7 @@ def count_chat(chat_id: UUID) -> None:
 
 
 def count_fold(
-    kind: Kind,
+    kind: RevisionKind,
     policy: str,
     *,
     cost_usd: Decimal | None,
@@ -90,7 +90,7 @@ def count_fold(
     )
 
 
-def count_failure(kind: Kind, policy: str) -> None:
+def count_failure(kind: RevisionKind, policy: str) -> None:
     """Add an attempt at a summarizer that brought nothing."""
     _add(FoldDay, {"day": today(), "kind": kind, "policy": policy}, {"failures": 1})
 

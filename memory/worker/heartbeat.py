@@ -1,8 +1,8 @@
 """What a watched cluster tells of itself, from within its own processes. One that nobody watches tells nothing.
 
 A worker process says that it is there and whether it is busy, the canary that a worker ran it, the monitor that its
-result came all the way. Receivers of django-q2's signals, where an exception would end the process: a database that is
-away only makes them silent. What the watchdog concludes is not known here.
+result came all the way. Receivers of django-q2's signals, where an exception would end the process: a database that
+is away only makes them silent.
 """
 
 from __future__ import annotations

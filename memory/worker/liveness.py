@@ -17,7 +17,7 @@ LONGEST_PAUSE = 30.0
 """Seconds between two starts of a cluster that dies at once, at most."""
 
 
-class Step(enum.Enum):
+class LivenessStep(enum.Enum):
     """What to do now."""
 
     WAIT = "wait"
@@ -28,7 +28,7 @@ class Step(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ProbeTimes:
     """Seconds: between two canaries, for one to come back, and for the first one of a cluster that is starting."""
 
     every: float
@@ -48,10 +48,10 @@ class Facts:
     """Every worker process has a task, and none for longer than a task may take."""
 
 
-class Vigil:
+class LivenessCheck:
     """Watches one cluster. All times are of one monotonic clock; `facts` are looked up often within the patience."""
 
-    def __init__(self, patience: Patience, now: float, facts: Facts) -> None:
+    def __init__(self, patience: ProbeTimes, now: float, facts: Facts) -> None:
         self._patience = patience
         self._facts = facts
         self._is_waiting = False
@@ -69,18 +69,18 @@ class Vigil:
             self._life = now
         self._is_waiting, self._sent_at = True, now
 
-    def look(self, now: float, facts: Facts) -> Step:
+    def look(self, now: float, facts: Facts) -> LivenessStep:
         """Take in the facts of this moment and decide."""
         self._take_in(now, facts)
         if not self._is_waiting:
-            return Step.SEND if now - self._sent_at >= self._patience.every else Step.WAIT
+            return LivenessStep.SEND if now - self._sent_at >= self._patience.every else LivenessStep.WAIT
         if facts.all_busy and not self.is_unacknowledged:
             self._life = now
             return self._vouch(now)
         answer = self._patience.answer
         if now - self._life >= (answer if self.is_proven else max(answer, self._patience.start)):
-            return Step.REPLACE
-        return Step.SEND if now - self._sent_at >= answer / RESENDS else Step.WAIT
+            return LivenessStep.REPLACE
+        return LivenessStep.SEND if now - self._sent_at >= answer / RESENDS else LivenessStep.WAIT
 
     @property
     def is_unacknowledged(self) -> bool:
@@ -98,11 +98,11 @@ class Vigil:
         if self.is_unacknowledged and not was_unacknowledged:
             self._life = now
 
-    def _vouch(self, now: float) -> Step:
+    def _vouch(self, now: float) -> LivenessStep:
         if now - self._vouched < self._patience.every:
-            return Step.WAIT
+            return LivenessStep.WAIT
         self._vouched = now
-        return Step.VOUCH
+        return LivenessStep.VOUCH
 
 
 def pause_before_start(failures: int) -> float:

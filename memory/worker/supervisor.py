@@ -23,7 +23,7 @@ from chatmemory.runtime.processes import Child
 from chatmemory.runtime.threads import OneAtATime
 from memory.queue import AWAY
 from memory.worker import heartbeat, watches
-from memory.worker.liveness import Patience, Step, Vigil, pause_before_start
+from memory.worker.liveness import LivenessCheck, LivenessStep, ProbeTimes, pause_before_start
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +38,13 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.name = process_id.name()
-        self._patience = Patience(
+        self._patience = ProbeTimes(
             settings.WORKER_CANARY_SECONDS, settings.WORKER_PATIENCE_SECONDS, START_SECONDS
         )
         self._tick = min(1.0, settings.WORKER_CANARY_SECONDS / 4)
         self._rounds = OneAtATime(self._round, "watch")
         self._cluster: Child | None = None
-        self._vigil: Vigil | None = None
+        self._vigil: LivenessCheck | None = None
         self._number = 0
         self._swept_at = 0.0
         self._is_blind = False
@@ -93,24 +93,24 @@ class Watchdog:
             self._is_blind = True
             return False
         self._is_blind = False
-        if step is not Step.REPLACE or vigil is not self._vigil:  # another cluster's
+        if step is not LivenessStep.REPLACE or vigil is not self._vigil:  # another cluster's
             return False
         symptom = "acknowledges nothing" if vigil.is_unacknowledged else "takes no task"
         logger.error("the cluster has frozen and is replaced", extra={"symptom": symptom})
         return True
 
-    def _round(self) -> tuple[Vigil, Step]:
+    def _round(self) -> tuple[LivenessCheck, LivenessStep]:
         """Look, decide, and do what only touches the database. Runs in the thread."""
         facts = watches.look(self.name, self._is_running)
         if (vigil := self._vigil) is None:
-            vigil = self._vigil = Vigil(self._patience, time.monotonic(), facts)
+            vigil = self._vigil = LivenessCheck(self._patience, time.monotonic(), facts)
         step = vigil.look(time.monotonic(), facts)
-        if step is Step.SEND:
+        if step is LivenessStep.SEND:
             self._number += 1
             watches.send(self.name, self._number)
             vigil.sent(time.monotonic())
             self._sweep_if_late()
-        elif step is Step.VOUCH:
+        elif step is LivenessStep.VOUCH:
             watches.vouch(self.name)
         return vigil, step
 

@@ -1,6 +1,6 @@
 """The rows by which a cluster is watched: sending canaries, reading what came of them, tidying up after the dead.
 
-All times are the database's. What follows from the facts is `memory.worker.liveness`'s business.
+All times are the database's.
 """
 
 from __future__ import annotations

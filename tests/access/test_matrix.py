@@ -89,7 +89,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     busy = make_chat(user, title=CANARY, said=CANARY)
     request = begin.TurnRequest(message=CANARY, variant=begin.default_variant())
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
-    assert isinstance(begun, begin.Begun)
+    assert isinstance(begun, begin.BegunTurn)
     return House(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},

@@ -107,7 +107,7 @@ def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
     """A turn as the message door makes it, with its context record. `fields` are the request's."""
     request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
     begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
-    assert isinstance(begun, services.Begun)
+    assert isinstance(begun, services.BegunTurn)
     ending = finish.Ending.of(Reply("complete", None, Usage(100, 0, 20), "offline", ""))
     reply = finish.finish(begun.pending, answer, ending)
     assert reply is not None

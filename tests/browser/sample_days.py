@@ -20,7 +20,7 @@ def fill() -> None:
     """Add the figures of the `DAYS` days before today."""
     from django.utils import timezone
 
-    from memory.models import FoldDay, Kind, UsageDay
+    from memory.models import FoldDay, RevisionKind, UsageDay
 
     chance = random.Random(7)
     today = timezone.now().date()
@@ -31,7 +31,7 @@ def fill() -> None:
             replies = round(900 * busy * share * chance.uniform(0.85, 1.15))
             UsageDay.objects.create(day=day, model_variant=variant, **_usage(replies, variant, chance))
         folds = round(130 * busy * chance.uniform(0.8, 1.2))
-        FoldDay.objects.create(day=day, kind=Kind.FOLD, policy="chunked", **_folds(folds, chance))
+        FoldDay.objects.create(day=day, kind=RevisionKind.FOLD, policy="chunked", **_folds(folds, chance))
 
 
 def _usage(replies: int, variant: str, chance: random.Random) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 from chatmemory.llm.protocol import Prompt, Reply
 from conversations.models import Chat, Message
 from conversations.replies import finish as finishing
-from conversations.replies.begin import Begun, TurnRequest, begin_turn, default_variant
+from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
 from conversations.replies.finish import Ending
 from memory.models import ContextRecord
 from tests.factories import brief_of, make_chat
@@ -24,13 +24,13 @@ def card_chat(**options: Any) -> Chat:
     return chat
 
 
-def begin(chat: Chat, question: str) -> Begun:
+def begin(chat: Chat, question: str) -> BegunTurn:
     begun = begin_turn(chat.owner, TurnRequest(message=question, variant=default_variant()), chat_id=chat.pk)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunTurn)
     return begun
 
 
-def finish(begun: Begun, text: str, card: object, status: Any = "complete") -> Message:
+def finish(begun: BegunTurn, text: str, card: object, status: Any = "complete") -> Message:
     said = card if isinstance(card, str) else json.dumps(card)
     reply = finishing.finish(begun.pending, text, Ending.of(Reply(status, model="gpt-test", call=said)))
     assert reply is not None

@@ -14,7 +14,7 @@ from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Chat
 from memory.counters import COUNTERS, recount
 from memory.folding.fold import FoldReport, fold
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, ScriptedModel, codes
 
@@ -56,7 +56,7 @@ def assert_sound(chat: Chat) -> None:
     assert brief.version == len(rows)
     ends = {row.version: row.through_seq for row in rows}
     for row in rows:
-        before = ends[row.parent] if row.parent and row.kind != Kind.REBUILD else 0
+        before = ends[row.parent] if row.parent and row.kind != RevisionKind.REBUILD else 0
         assert row.from_seq == before + 1
     assert brief.folded_through_seq == ends.get(brief.head, 0)
     exact = brief_of(chat)

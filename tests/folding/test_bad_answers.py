@@ -15,7 +15,7 @@ import pytest
 from conversations.models import Chat
 from memory import services
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
@@ -138,14 +138,14 @@ def test_after_five_of_them_the_built_in_summarizer_folds_until_the_upstream_is_
         run(chat)
     brief, last = brief_of(chat), revisions(chat)[-1]
     assert (brief.attempts, brief.degraded) == (5, True)
-    assert (last.kind, last.model, last.degraded) == (Kind.FOLD, "offline", True)
+    assert (last.kind, last.model, last.degraded) == (RevisionKind.FOLD, "offline", True)
     assert_whole(chat)
 
     fake.behave("normal")
     wait_over(chat)
     assert run(chat).outcome == "done"
     brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (last.kind, last.from_seq, last.degraded) == (Kind.REBUILD, 1, False)
+    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
     assert (brief.attempts, brief.degraded, brief.last_error) == (0, False, None)
     assert_whole(chat)
     assert_sound(chat)

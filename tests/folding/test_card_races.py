@@ -10,11 +10,11 @@ from chatmemory.llm.protocol import Prompt
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Status
 from conversations.replies import finish as finishing
-from conversations.replies.begin import Begun, begin_regeneration
+from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
 from memory import services
 from memory.folding.request import request_resummarize
-from memory.models import Card
+from memory.models import CardOutcome
 from memory.policies.card.policy import CONTEXT
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel
@@ -104,9 +104,9 @@ def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> N
 # Answers that take the place of others
 
 
-def regenerate(chat: Chat, reply: Message) -> Begun:
+def regenerate(chat: Chat, reply: Message) -> BegunTurn:
     begun = begin_regeneration(chat.owner, chat.pk, reply.pk, None)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunTurn)
     return begun
 
 
@@ -171,10 +171,10 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
         services.turn_finished(reply, begun.pending.context, '{"goal": "x"}')
     statements = [row["sql"] for row in captured if "SAVEPOINT" not in row["sql"]]
     assert len(statements) <= 2, "the record, and where the verbatim part begins"
-    assert marks(chat)[-1] == Card.NONE
+    assert marks(chat)[-1] == CardOutcome.NONE
 
 
-def _saved(begun: Begun) -> Message:
+def _saved(begun: BegunTurn) -> Message:
     """The reply as `finish` saves it, the rest of finishing left out."""
     ActiveReply.objects.all().delete()
     quotas.settle(begun.pending.reservation, None)

@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import Reply
 from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message
 from conversations.replies import finish
-from conversations.replies.begin import Begun, begin_regeneration
+from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
 from memory import counters, services
 from memory.counters import COUNTERS, Tally
@@ -145,11 +145,11 @@ def restored(chat: Chat) -> None:
 def answered_again(chat: Chat) -> None:
     """The newest turn is being answered anew: it does not count until it is."""
     begun = begin_regeneration(chat.owner, chat.pk, at(chat, chat.last_seq).pk, None)
-    assert isinstance(begun, Begun)
+    assert isinstance(begun, BegunTurn)
     again.append(begun)
 
 
-again: list[Begun] = []
+again: list[BegunTurn] = []
 MEANWHILE = [nothing, another_turn, fold, another_edit, restored, answered_again]
 
 

@@ -24,7 +24,7 @@ from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
 from memory.folding.request import request_resummarize
-from memory.models import ContextRecord, ConversationBrief, FoldDay, Kind, SummaryRevision, UsageDay
+from memory.models import ContextRecord, ConversationBrief, FoldDay, RevisionKind, SummaryRevision, UsageDay
 from memory.revisions.restore import restore
 from memory.usage import daily, report
 from memory.usage.figures import CountedReply, saved_of
@@ -57,7 +57,7 @@ def priced(settings: Any) -> None:
 
 def end(begun: object, ending: str = "complete", text: str = "") -> Message:
     """Finish a reply in one of the ways of `ENDS`, or cancelled."""
-    assert isinstance(begun, begin.Begun)
+    assert isinstance(begun, begin.BegunTurn)
     how = finish.Ending.cancelled() if ending == "cancelled" else finish.Ending.of(ENDS[ending])
     said = "" if how.status == Status.FAILED else text or turn(begun.pending.seq)[1]
     reply = finish.finish(begun.pending, said, how)
@@ -170,7 +170,7 @@ def change(chat: Chat, act: str, dice: random.Random) -> None:
 
 def try_restore(chat: Chat) -> None:
     """Restore the first fold, unless its messages were changed since."""
-    first = SummaryRevision.objects.filter(chat=chat, forgotten_at=None, kind=Kind.FOLD).first()
+    first = SummaryRevision.objects.filter(chat=chat, forgotten_at=None, kind=RevisionKind.FOLD).first()
     if first is not None:
         with suppress(Conflict):
             restore(chat, first.version)
@@ -351,7 +351,7 @@ def test_folds_are_counted_where_they_are_published(model: KeepingModel) -> None
     run(chat)
     rows = revisions(chat)
     day = FoldDay.objects.get()
-    assert (day.day, day.kind, day.policy) == (daily.today(), Kind.FOLD, "chunked")
+    assert (day.day, day.kind, day.policy) == (daily.today(), RevisionKind.FOLD, "chunked")
     assert (day.folds, day.turns) == (len(rows), sum(row.turns for row in rows))
     assert (day.input_tokens, day.output_tokens) == (
         sum(row.input_tokens for row in rows),
@@ -368,7 +368,7 @@ def test_a_rebuild_is_one_of_its_own(model: KeepingModel) -> None:
     run(chat)
     request_resummarize(chat, "rebuild")
     run(chat)
-    day = FoldDay.objects.get(kind=Kind.REBUILD)
+    day = FoldDay.objects.get(kind=RevisionKind.REBUILD)
     assert (day.folds, day.turns) == (1, revisions(chat)[-1].turns)
 
 
@@ -378,7 +378,7 @@ def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> N
     for _ in range(5):
         wait_over(chat)
         run(chat)
-    day = FoldDay.objects.get(kind=Kind.FOLD)
+    day = FoldDay.objects.get(kind=RevisionKind.FOLD)
     assert day.failures == 5
     assert day.degraded == day.folds == len(revisions(chat))
 
@@ -388,7 +388,7 @@ def test_a_fold_that_lost_the_race_is_in_no_figure(model: KeepingModel) -> None:
     later: Callable[[object], str] = lambda _: _taken_out(chat)  # noqa: E731
     model.lines = [later]
     run(chat)
-    published = SummaryRevision.objects.filter(chat=chat, kind=Kind.FOLD)
+    published = SummaryRevision.objects.filter(chat=chat, kind=RevisionKind.FOLD)
     assert sum(FoldDay.objects.values_list("folds", flat=True)) == published.count()
 
 

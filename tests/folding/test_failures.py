@@ -12,7 +12,7 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, UpstreamError
 from memory.folding import dispatch
-from memory.models import ConversationBrief, Kind
+from memory.models import ConversationBrief, RevisionKind
 from tests.factories import add_turns, brief_of
 from tests.fakes.scripted import KeepingModel, ScriptedModel
 from tests.folding.folds import (
@@ -149,7 +149,7 @@ def test_once_the_upstream_answers_the_chat_is_rebuilt_from_the_originals(model:
     wait_over(chat)
     assert run(chat).outcome == "done"
     brief, last = brief_of(chat), revisions(chat)[-1]
-    assert (last.kind, last.from_seq, last.degraded) == (Kind.REBUILD, 1, False)
+    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
     assert (brief.degraded, brief.attempts, brief.last_error, brief.rebuild) == (False, 0, None, None)
     assert_folded(chat, through=9)
     assert run(chat).outcome == "idle"

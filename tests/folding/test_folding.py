@@ -20,7 +20,7 @@ from conversations.models import ActiveReply, Message, Status
 from memory.counters import COUNTERS, recount
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
-from memory.models import Kind
+from memory.models import RevisionKind
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import KeepingModel, codes
 from tests.folding.folds import (
@@ -226,7 +226,7 @@ def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any)
     request_resummarize(chat, "update")
     run(chat)
     (row,) = revisions(chat)
-    assert (row.kind, row.parent, row.policy, row.degraded) == (Kind.FOLD, None, "chunked", False)
+    assert (row.kind, row.parent, row.policy, row.degraded) == (RevisionKind.FOLD, None, "chunked", False)
     assert (row.from_seq, row.through_seq, row.turns) == (1, 4, 2)
     assert row.tokens_before > row.tokens_after == brief_of(chat).token_count > 0
     assert row.cost_usd == Decimal(row.input_tokens + 10 * row.output_tokens) / 1_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from conversations.models import Chat, Message
 from memory.folding.request import foresee, request_resummarize
-from memory.models import Kind
+from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.factories import add_turn, add_turns, brief_of, make_chat
 from tests.fakes.scripted import TellingModel
@@ -54,7 +54,7 @@ def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -
     foretold = foresee(chat, "rebuild")
     request_resummarize(chat, "rebuild")
     assert run(chat).outcome == "done"
-    (made,) = (row for row in revisions(chat) if row.kind == Kind.REBUILD)
+    (made,) = (row for row in revisions(chat) if row.kind == RevisionKind.REBUILD)
     bites = len({str(prompt.messages[0].content) for prompt in telling.prompts})
     assert abs(foretold.calls - bites) <= 1
     assert abs(foretold.tokens - made.tokens_before) <= made.tokens_before * 0.1

@@ -19,7 +19,7 @@ from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message
 from memory import services
 from memory.folding.request import note_request
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.restore import restore
 from tests.factories import add_turn, brief_of
 from tests.fakes.scripted import KeepingModel, codes, keep_codes
@@ -71,7 +71,7 @@ def test_the_brief_steps_back_to_the_newest_revision_that_had_not_seen_it(model:
     assert brief.global_summary == older.global_summary
     assert brief.epoch == before.epoch + 1
     retraction = after[-1]
-    assert (retraction.kind, retraction.parent, retraction.turns) == (Kind.RETRACT, older.version, 0)
+    assert (retraction.kind, retraction.parent, retraction.turns) == (RevisionKind.RETRACT, older.version, 0)
     assert [row.version for row in after if row.forgotten_at] == [
         row.version for row in rows if row.through_seq >= 19
     ]
@@ -99,7 +99,7 @@ def test_it_costs_the_folds_since_and_no_more(turn: int, most: int, model: Keepi
     run(chat)
     assert 1 <= len(model.prompts) <= most
     again = {code for call in asked(model) for code in call}
-    older = [row for row in revisions(chat) if row.kind == Kind.FOLD and not row.forgotten_at]
+    older = [row for row in revisions(chat) if row.kind == RevisionKind.FOLD and not row.forgotten_at]
     assert again <= {f"T{number}" for number in range(turn - 2, 31)}
     assert older[0].version == 1 or turn == 2
 
@@ -191,7 +191,7 @@ def test_a_rebuild_under_way_begins_anew(model: KeepingModel) -> None:
     run(chat)
     assert "T3" not in codes(stored(chat))
     assert brief_of(chat).requested == ""
-    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
 
 
 def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:

@@ -18,7 +18,7 @@ from conversations.lifecycle import delete_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import get_policy, state_tokens
 from memory.policies.hierarchical.facts import stored_facts
 from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
@@ -213,8 +213,8 @@ def test_rereading_asks_for_everything_again_at_each_fold_and_for_no_summary(
     )
     rows = revisions(chat)
     assert [(row.kind, row.from_seq, row.through_seq, row.turns) for row in rows] == [
-        (Kind.REBUILD, 1, 12, 6),
-        (Kind.REBUILD, 1, 24, 12),
+        (RevisionKind.REBUILD, 1, 12, 6),
+        (RevisionKind.REBUILD, 1, 24, 12),
     ]
     assert known(chat) == named(1, 12)
     assert run(chat).outcome == "idle"

@@ -21,7 +21,7 @@ from django_q.models import OrmQ
 from conversations.models import Chat
 from memory.folding.rebuild import told
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, Kind
+from memory.models import ConversationBrief, RevisionKind
 from memory.worker.sweep import sweep
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
@@ -109,7 +109,7 @@ def test_a_rebuild_goes_on_where_its_worker_was_killed(upstream: FakeUpstream, s
     assert run(chat).outcome == "done"
     assert len(upstream.calls("complete")) == calls + 4, "only the call that was killed is made again"
     last = revisions(chat)[-1]
-    assert (last.kind, last.turns, last.from_seq, last.through_seq) == (Kind.REBUILD, 9, 1, 18)
+    assert (last.kind, last.turns, last.from_seq, last.through_seq) == (RevisionKind.REBUILD, 9, 1, 18)
     assert codes(last.global_summary) == {code(n) for n in range(1, 10)}
     assert_sound(chat)
     check_all()

@@ -12,7 +12,7 @@ from conversations import editing, lifecycle
 from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory.folding.request import request_resummarize
-from memory.models import Kind, SummaryRevision
+from memory.models import RevisionKind, SummaryRevision
 from memory.policies.editing.fields import BadEdit
 from memory.revisions.edit import StaleEdit, draft, edit_by_hand
 from memory.revisions.restore import restore
@@ -38,7 +38,7 @@ def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
     before, calls = brief_of(chat), len(model.prompts)
     write(chat)
     third, last = revisions(chat)[-2:]
-    assert (last.version, last.parent, last.kind, last.policy) == (4, 3, Kind.MANUAL, third.policy)
+    assert (last.version, last.parent, last.kind, last.policy) == (4, 3, RevisionKind.MANUAL, third.policy)
     assert (last.from_seq, last.through_seq, last.seen_seq, last.turns) == (19, 18, third.seen_seq, 0)
     assert (last.tokens_before, last.model, last.source_hash) == (before.token_count, "", "")
     assert last.cost_usd == 0
@@ -95,7 +95,7 @@ def test_a_fold_under_way_does_not_publish_over_it(model: KeepingModel) -> None:
     report = run(chat)
     assert (report.lost, report.outcome) == (1, "done")
     assert "as if" not in brief_of(chat).global_summary
-    assert Kind.MANUAL in [row.kind for row in revisions(chat)]
+    assert RevisionKind.MANUAL in [row.kind for row in revisions(chat)]
 
 
 def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
@@ -149,14 +149,14 @@ def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None
     write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
     question = Message.objects.get(chat=chat, seq=7)
     editing.forget_message(chat.pk, question.pk)
-    manual = SummaryRevision.objects.get(chat=chat, kind=Kind.MANUAL)
+    manual = SummaryRevision.objects.get(chat=chat, kind=RevisionKind.MANUAL)
     assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
     assert manual.forgotten_at is not None
     assert "4711" not in str([vars(row) for row in revisions(chat)]) + str(vars(brief_of(chat)))
     for gone in (lambda: draft(chat, manual.version), lambda: write(chat, "Again", base=manual.version)):
         with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
             gone()
-    assert draft(chat).base.kind == Kind.RETRACT
+    assert draft(chat).base.kind == RevisionKind.RETRACT
 
 
 def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
@@ -224,6 +224,6 @@ def test_of_several_at_once_one_wins_and_the_others_are_told(model: KeepingModel
             restore(chat, 1)
 
     together(lambda: edits("One heron."), lambda: edits("Two herons."), folds, restores)
-    manual = [row for row in revisions(chat) if row.kind == Kind.MANUAL]
+    manual = [row for row in revisions(chat) if row.kind == RevisionKind.MANUAL]
     assert len(manual) <= 1
     assert len(told) == 2 - len(manual)

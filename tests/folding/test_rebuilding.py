@@ -18,7 +18,7 @@ from memory.folding.provenance import source_hash
 from memory.folding.rebuild import told
 from memory.folding.request import request_resummarize
 from memory.history.rows import unfolded_turns
-from memory.models import Kind
+from memory.models import RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
 from memory.services import messages_changed
@@ -51,7 +51,7 @@ def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: Keepi
     assert_folded(chat, through=9)
     last = revisions(chat)[-1]
     assert len(revisions(chat)) == len(folded) + 1
-    assert (last.kind, last.from_seq, last.through_seq, last.turns) == (Kind.REBUILD, 1, 18, 9)
+    assert (last.kind, last.from_seq, last.through_seq, last.turns) == (RevisionKind.REBUILD, 1, 18, 9)
     assert last.parent == folded[-1].version
     assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
     assert last.input_tokens > max(row.input_tokens for row in folded)
@@ -171,7 +171,7 @@ def test_what_is_due_is_folded_before_a_rebuild_goes_on(model: KeepingModel) -> 
     calls = len(model.prompts)
     assert run(chat).outcome == "done"
     assert asked(model)[calls][0] == "T10"
-    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
     assert_folded(chat, through=17)
 
 
@@ -184,7 +184,12 @@ def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: Keepin
         wait_over(chat)
         run(chat)
     brief, (last,) = brief_of(chat), revisions(chat)
-    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (Kind.REBUILD, True, True, "")
+    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (
+        RevisionKind.REBUILD,
+        True,
+        True,
+        "",
+    )
     assert_sound(chat)
 
 
@@ -242,7 +247,7 @@ def test_a_first_rebuild_and_one_by_another_policy_tell_of_no_drift(model: Keepi
     chat = chat_of(5)
     request_resummarize(chat, "rebuild")
     run(chat)
-    assert (revisions(chat)[-1].kind, revisions(chat)[-1].drift) == (Kind.REBUILD, None)
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].drift) == (RevisionKind.REBUILD, None)
     update_chat(chat, {"policy": "interval"})
     run(chat)
     assert (revisions(chat)[-1].policy, revisions(chat)[-1].drift) == ("interval", None)
@@ -261,8 +266,8 @@ def test_what_there_was_no_time_to_survey_is_told(
         run(chat)
     hasty, whole = revisions(chat)[-2:]
     assert (hasty.kind, whole.kind, hasty.global_summary) == (
-        Kind.REBUILD,
-        Kind.REBUILD,
+        RevisionKind.REBUILD,
+        RevisionKind.REBUILD,
         whole.global_summary,
     )
     assert 0 < hasty.retained["through_seq"] < hasty.through_seq
@@ -280,7 +285,11 @@ def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: An
     request_resummarize(chat, "update")
     assert run(chat).outcome == "done"
     last = revisions(chat)[-1]
-    assert [row.kind for row in revisions(chat)] == [Kind.FOLD, Kind.FOLD, Kind.REBUILD]
+    assert [row.kind for row in revisions(chat)] == [
+        RevisionKind.FOLD,
+        RevisionKind.FOLD,
+        RevisionKind.REBUILD,
+    ]
     assert (last.through_seq, brief_of(chat).requested) == (12, "")
     assert last.drift is not None
     assert last.drift["lost"] == ["T2", "T3", "T4", "T5", "T6"]
@@ -304,7 +313,7 @@ def test_a_failing_upstream_puts_such_a_rebuild_off(model: KeepingModel, setting
     assert (brief_of(chat).requested, brief_of(chat).version) == ("rebuild", 3)
     wait_over(chat)
     assert run(chat).outcome == "done"
-    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
     assert_folded(chat, through=9)
 
 
@@ -322,5 +331,5 @@ def test_cards_of_replies_are_folds_too(model: KeepingModel, settings: Any) -> N
     assert queued.count() == 1
     model.lines = [kept_codes] * 3
     assert run(chat).outcome == "done"
-    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
     assert_sound(chat)

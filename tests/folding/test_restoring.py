@@ -15,7 +15,7 @@ from conversations.models import Chat, Message
 from memory import counters
 from memory.counters import Tally
 from memory.folding.request import request_resummarize
-from memory.models import ConversationBrief, Kind, SummaryRevision
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.restore import restore
 from tests.factories import add_turn, add_turns, brief_of, make_user
 from tests.fakes.scripted import KeepingModel
@@ -49,7 +49,7 @@ def test_an_older_version_is_made_current_as_a_new_one(model: KeepingModel) -> N
     before, calls = brief_of(chat), len(model.prompts)
     brief = restore(chat, 1, make_user())
     first, *_, last = revisions(chat)
-    assert (last.version, last.parent, last.kind) == (4, 1, Kind.RESTORE)
+    assert (last.version, last.parent, last.kind) == (4, 1, RevisionKind.RESTORE)
     assert (last.global_summary, last.state) == (first.global_summary, first.state)
     assert (last.from_seq, last.through_seq, last.turns) == (7, 6, 0)
     assert (last.tokens_before, last.tokens_after) == (before.token_count, first.tokens_after)
@@ -103,7 +103,7 @@ def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
     run(chat)
     brief = brief_of(chat)
     assert (brief.requested, brief.rebuild) == ("", None)
-    assert [row.kind for row in revisions(chat)][3:] == [Kind.RESTORE]
+    assert [row.kind for row in revisions(chat)][3:] == [RevisionKind.RESTORE]
     assert_folded(chat, through=9)
 
 
@@ -120,7 +120,7 @@ def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> N
     question = Message.objects.get(chat=chat, seq=7)
     editing.edit_message(chat, question.pk, "T4 was not this")
     editing.forget_message(chat.pk, question.pk)
-    assert revisions(chat)[-1].kind == Kind.RETRACT
+    assert revisions(chat)[-1].kind == RevisionKind.RETRACT
     for version in (2, 3):
         with pytest.raises(Conflict, match=f"The texts of version {version} were deleted"):
             restore(chat, version)
@@ -194,7 +194,7 @@ def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: K
     wait_over(chat)
     run(chat)
     last = revisions(chat)[-1]
-    assert (last.kind, last.degraded, brief_of(chat).degraded) == (Kind.RESTORE, True, False)
+    assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
 
 
 def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
@@ -230,7 +230,7 @@ def test_a_message_that_is_deleted_just_then_does_not_come_back(
     monkeypatch.setattr("memory.revisions.restore.tally", counts_first)
     with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
         restore(chat, 2)
-    assert Kind.RESTORE not in [row.kind for row in revisions(chat)]
+    assert RevisionKind.RESTORE not in [row.kind for row in revisions(chat)]
     assert "T2" not in brief_of(chat).global_summary
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from conversations.models import Chat
-from memory.models import ConversationBrief, Kind
+from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
 from tests.factories import brief_of
@@ -51,7 +51,7 @@ def test_sync_does_it_here_and_now(model: KeepingModel) -> None:
 def test_rebuild(model: KeepingModel) -> None:
     chat = chat_of(8)
     resummarize(str(chat.pk), "--rebuild", "--sync")
-    assert revisions(chat)[-1].kind == Kind.REBUILD
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
     assert_folded(chat, through=5)
 
 
@@ -84,7 +84,7 @@ def test_policy_switches_the_chat_and_rebuilds(model: KeepingModel, monkeypatch:
     chat = chat_of(8)
     resummarize(str(chat.pk), policy="other", sync=True)
     assert Chat.objects.get(pk=chat.pk).policy == "other"
-    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("other", Kind.REBUILD)
+    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("other", RevisionKind.REBUILD)
 
 
 @pytest.mark.parametrize("name", ["019a0000-0000-7000-8000-000000000000", "nonsense"])
@@ -120,7 +120,7 @@ def test_restore(model: KeepingModel) -> None:
     assert brief_of(chat).version == 3
     (line,) = resummarize(str(chat.pk), "--restore", "1")
     assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns to go on from"
-    assert (revisions(chat)[-1].kind, revisions(chat)[-1].created_by) == (Kind.RESTORE, None)
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].created_by) == (RevisionKind.RESTORE, None)
     resummarize(str(chat.pk), "--sync")
     assert_folded(chat, through=9)
 

@@ -18,7 +18,7 @@ from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
 from conversations.models import Chat
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
 from memory.folding.request import request_resummarize
-from memory.models import Kind
+from memory.models import RevisionKind
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import lorem
 from tests.fakes.scripted import ScriptedModel, TellingModel, tell
@@ -249,7 +249,7 @@ def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) ->
     telling.lines = [tell, vague, vague, tell]
     run(chat)
     last = revisions(chat)[-1]
-    assert last.kind == Kind.REBUILD
+    assert last.kind == RevisionKind.REBUILD
     first, *_ = last.soft_faults
     assert first["fault"] == "known_lost"
     assert 1 < first["from_seq"] < first["through_seq"] < 38

@@ -19,7 +19,7 @@ from conversations.models import Chat, Message
 from memory import briefs, services
 from memory.folding.fold import FoldReport
 from memory.folding.request import request_resummarize
-from memory.models import Kind
+from memory.models import RevisionKind
 from memory.policies import POLICIES, get_policy
 from memory.policies.numbers import bounds_of
 from tests.factories import add_turn, add_turns, brief_of, make_chat
@@ -95,7 +95,7 @@ def assert_switched(chat: Chat, policy: str) -> None:
     brief = brief_of(chat)
     assert (brief.policy, brief.requested, brief.rebuild, brief.due) == (policy, "", None, False)
     assert revisions(chat)[-1].policy == policy
-    rebuilt = [row for row in revisions(chat) if row.kind == Kind.REBUILD][-1]
+    rebuilt = [row for row in revisions(chat) if row.kind == RevisionKind.REBUILD][-1]
     assert (rebuilt.policy, rebuilt.from_seq, rebuilt.degraded) == (policy, 1, False)
     assert_whole(chat)
     assert_sound(chat)
@@ -307,7 +307,7 @@ def test_other_options_leave_what_is_remembered(policy: str, telling: TellingMod
     run(chat)
     go_on(chat, 12)
     run(chat)
-    assert {row.kind for row in revisions(chat)[versions:]} <= {Kind.FOLD}, "nothing was made anew"
+    assert {row.kind for row in revisions(chat)[versions:]} <= {RevisionKind.FOLD}, "nothing was made anew"
     assert_whole(chat)
     check_all()
 
@@ -354,7 +354,7 @@ def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -
     go_on(chat, 7)
     run(chat)
     assert brief_of(chat).unfolded_turns < 5, "not all of what was the window"
-    assert {row.kind for row in revisions(chat)} == {Kind.FOLD}
+    assert {row.kind for row in revisions(chat)} == {RevisionKind.FOLD}
 
 
 def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -> None:

@@ -421,7 +421,7 @@ def test_switched_off_nothing_is_asked_or_counted(
     request = services.TurnRequest(message="Hello", variant=services.default_variant())
     with CaptureQueriesContext(connection) as captured:
         begin = services.begin_turn(user, request, chat_id=None)
-        assert isinstance(begin, services.Begun)
+        assert isinstance(begin, services.BegunTurn)
         lifecycle.delete_chat(Chat.objects.get(pk=begin.pending.chat_id))
     assert not any("allowance" in query["sql"] for query in captured.captured_queries)
     assert not Allowance.objects.exists()

@@ -20,7 +20,7 @@ from conversations.accounts.limits import Limits
 from conversations.api import streams
 from conversations.models import ActiveReply, Allowance
 from conversations.replies import begin, pollers
-from conversations.replies.begin import Begun, TurnRequest
+from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending, Pending, finish
 from tests.conftest import wait_for
 from tests.fakes.upstream import FakeUpstream
@@ -36,7 +36,7 @@ def elsewhere(alice: Client) -> Iterator[Turn]:
     """A reply of alice's that another process writes: this test."""
     asked = TurnRequest(message="Hello", variant=begin.default_variant())
     made = begin.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
-    assert isinstance(made, Begun)
+    assert isinstance(made, BegunTurn)
     ActiveReply.objects.update(owner="elsewhere", lease_expires_at=Now() + timedelta(minutes=5))
     yield Turn(str(made.pending.chat_id), str(made.pending.user_message.pk), str(made.pending.message_id))
     for active in ActiveReply.objects.all():

@@ -21,7 +21,7 @@ from chatmemory.runtime import threads
 from conversations.api import streams
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import generation
-from memory.folding.stateless import Patience
+from memory.folding.stateless import TimeLeft
 from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
@@ -328,13 +328,13 @@ def test_who_leaves_pays_for_no_further_call(
     alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=500)
-    end, noticed = Patience.end, threading.Event()
+    end, noticed = TimeLeft.end, threading.Event()
 
-    def noticing(patience: Patience) -> None:
+    def noticing(patience: TimeLeft) -> None:
         end(patience)
         noticed.set()
 
-    monkeypatch.setattr(Patience, "end", noticing)
+    monkeypatch.setattr(TimeLeft, "end", noticing)
     upstream.hold("complete")
     with pytest.raises(httpx.ReadTimeout):
         alice.post(SUMMARIZE, json={"messages": CODES}, timeout=0.5)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from decimal import Decimal
 
 from chatmemory.llm.protocol import Price, Variant
-from memory.lab.conversation import Exchange, Fact, Talk
-from memory.lab.measures import Call, Run, TurnMeasure
+from memory.lab.conversation import Conversation, Exchange, KnownFact
+from memory.lab.measures import Run, SummarizerCall, TurnMeasure
 from memory.lab.outcome import Models, Outcome
 from memory.lab.retention import Keeping, Kept
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
 MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)
-TALK = Talk(
+TALK = Conversation(
     "A talk",
     "Be brief.",
     (Exchange("My code is QX7.", "Noted, QX7."), Exchange("And now?", "Nothing.")),
-    (Fact("QX7", ("QX7",), (0,)),),
+    (KnownFact("QX7", ("QX7",), (0,)),),
 )
 
 
@@ -30,10 +30,13 @@ def nothing_kept() -> Kept:
 
 
 def run_of(
-    *turns: TurnMeasure, calls: tuple[Call, ...] = (), policy: str = "chunked", spans: Kept | None = None
+    *turns: TurnMeasure,
+    calls: tuple[SummarizerCall, ...] = (),
+    policy: str = "chunked",
+    spans: Kept | None = None,
 ) -> Run:
     return Run("A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept())
 
 
-def outcome_of(*runs: Run, models: Models = MODELS, talk: Talk = TALK) -> Outcome:
+def outcome_of(*runs: Run, models: Models = MODELS, talk: Conversation = TALK) -> Outcome:
     return Outcome((talk,), {run.policy: [run] for run in runs}, models)

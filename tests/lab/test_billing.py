@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Usage
-from memory.lab.billing import Request, bill_of, cached, chained, everything, usage_of, with_folds
-from memory.lab.conversation import Exchange, Talk
+from memory.lab.billing import BilledRequest, bill_of, cached, chained, everything, usage_of, with_folds
+from memory.lab.conversation import Conversation, Exchange
 from tests.lab.makers import PRICE
 
 
@@ -23,7 +23,7 @@ def test_the_cache_begins_at_1024_and_steps_by_128(prefix: int, from_cache: int)
 
 
 def test_requests_add_up() -> None:
-    requests = [Request(2000, 0, 50), Request(2100, 1300, 60)]
+    requests = [BilledRequest(2000, 0, 50), BilledRequest(2100, 1300, 60)]
     assert usage_of(requests) == Usage(4100, 1280, 110)
     assert usage_of([]) == Usage(0, 0, 0)
     bill = bill_of(requests, PRICE)  # 2820 × $1 + 1280 × $0.10 + 110 × $10, a million each
@@ -36,28 +36,28 @@ def test_folds_are_added_and_never_cached() -> None:
 
 
 def test_without_a_price_nobody_knows() -> None:
-    assert bill_of([Request(1, 0, 1)], None).usd is None
+    assert bill_of([BilledRequest(1, 0, 1)], None).usd is None
     assert with_folds(bill_of([], PRICE), 1, Usage(1, 0, 1), None).usd is None
     assert with_folds(bill_of([], PRICE), 0, Usage(0, 0, 0), None).usd == 0  # nothing costs nothing
 
 
 # "one" and "two" are a token each, and four more as a message.
-TALK = Talk(
+TALK = Conversation(
     "", "one", (Exchange("one", "two", tool_tokens=100), Exchange("one", "two"), Exchange("one", "two"))
 )
 
 
 def test_everything_is_sent_again_and_again() -> None:
-    assert everything(TALK) == [Request(10, 0, 1), Request(20, 10, 1), Request(30, 20, 1)]
+    assert everything(TALK) == [BilledRequest(10, 0, 1), BilledRequest(20, 10, 1), BilledRequest(30, 20, 1)]
 
 
 def test_a_chain_carries_the_tool_messages_too() -> None:
-    assert chained(TALK) == [Request(10, 0, 1), Request(120, 110, 1), Request(130, 120, 1)]
+    assert chained(TALK) == [BilledRequest(10, 0, 1), BilledRequest(120, 110, 1), BilledRequest(130, 120, 1)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b c d", "hello there"]), st.integers(0, 2000)), max_size=30))
 def test_a_chain_is_never_shorter_and_its_prefix_is_what_was_sent(said: list[tuple[str, int]]) -> None:
-    talk = Talk("", "", tuple(Exchange(text, text, tool_tokens=tools) for text, tools in said))
+    talk = Conversation("", "", tuple(Exchange(text, text, tool_tokens=tools) for text, tools in said))
     for whole, chain in zip(everything(talk), chained(talk), strict=True):
         assert whole.input <= chain.input
         assert chain.prefix < chain.input

@@ -21,7 +21,7 @@ from conversations.models import Chat
 from memory import tasks
 from memory.lab import comparison as comparing
 from memory.lab import runner
-from memory.lab.comparison import UnderWay, request_comparison
+from memory.lab.comparison import ComparisonUnderWay, request_comparison
 from memory.lab.runner import LabError
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
@@ -222,7 +222,7 @@ def test_a_chat_that_is_deleted_meanwhile_leaves_nothing(
 
 def test_a_chat_is_compared_once_at_a_time(chat: Chat) -> None:
     first = request_comparison(chat.pk, ["chunked"], None)
-    with pytest.raises(UnderWay) as refused:
+    with pytest.raises(ComparisonUnderWay) as refused:
         request_comparison(chat.pk, ["interval"], None)
     assert refused.value.comparison_id == first.pk
     assert queued() == [str(first.pk)]

@@ -12,7 +12,7 @@ from memory.lab.retention import (
     MOST_THINGS,
     Haystack,
     Keeping,
-    Tally,
+    RetentionTally,
     Thing,
     kept_from_json,
     kept_to_json,
@@ -32,29 +32,31 @@ def play(memories: list[str], said: list[list[str]]) -> Keeping:
 
 def test_it_counts_by_distance() -> None:
     found = play(["", "alpha", "ALPHA"], [["alpha", "beta"], [], []]).tallies
-    assert found[1] == Tally(asked=2, kept=1, verbatim=1)  # alpha is there, beta is not
-    assert found[2] == Tally(asked=2, kept=1, verbatim=0)  # alpha in another case
-    assert found[5] == Tally()
+    assert found[1] == RetentionTally(asked=2, kept=1, verbatim=1)  # alpha is there, beta is not
+    assert found[2] == RetentionTally(asked=2, kept=1, verbatim=0)  # alpha in another case
+    assert found[5] == RetentionTally()
 
 
 def test_what_is_said_again_starts_anew() -> None:
     found = play(["", "alpha", "alpha", ""], [["alpha"], ["Alpha"], [], []]).tallies
-    assert found[1] == Tally(asked=2, kept=2, verbatim=1)  # after turn 0, and after turn 1
-    assert found[2] == Tally(asked=1, kept=0, verbatim=0)  # at prompt 2 it is one turn old, at prompt 3 two
+    assert found[1] == RetentionTally(asked=2, kept=2, verbatim=1)  # after turn 0, and after turn 1
+    assert found[2] == RetentionTally(
+        asked=1, kept=0, verbatim=0
+    )  # at prompt 2 it is one turn old, at prompt 3 two
 
 
 def test_another_form_counts_but_not_to_the_letter() -> None:
     keeping = Keeping()
     keeping.say([Thing("nyc", ("NYC",), ("New York",))])
     keeping.look(Haystack("a flight to New York"))
-    assert keeping.tallies[1] == Tally(asked=1, kept=1, verbatim=0)
+    assert keeping.tallies[1] == RetentionTally(asked=1, kept=1, verbatim=0)
 
 
 def test_of_very_many_things_some_are_followed() -> None:
     keeping = Keeping()
     keeping.say([Thing(str(number), (str(number),)) for number in range(10 * MOST_THINGS)])
     keeping.look(Haystack("0 10 20"))
-    assert keeping.tallies[1] == Tally(asked=MOST_THINGS, kept=3, verbatim=3)
+    assert keeping.tallies[1] == RetentionTally(asked=MOST_THINGS, kept=3, verbatim=3)
 
 
 def test_spans_of_both_sides_count_once() -> None:
@@ -65,10 +67,10 @@ def test_spans_of_both_sides_count_once() -> None:
 
 
 def test_shares() -> None:
-    assert Tally(4, 3, 1).share == 0.75
-    assert Tally(4, 3, 1).share_verbatim == 0.25
-    assert Tally().share is None
-    assert Tally().share_verbatim is None
+    assert RetentionTally(4, 3, 1).share == 0.75
+    assert RetentionTally(4, 3, 1).share_verbatim == 0.25
+    assert RetentionTally().share is None
+    assert RetentionTally().share_verbatim is None
 
 
 @given(st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=130), st.sampled_from("abcde"))
@@ -83,8 +85,8 @@ def test_each_thing_is_asked_at_most_once_for_each_time_it_was_said(
     assert asked == sorted(asked, reverse=True)  # what is followed for long was followed for short
 
 
-@given(st.dictionaries(st.sampled_from(DISTANCES), st.builds(Tally, *[st.integers(0, 99)] * 3)))
-def test_tallies_travel_as_json_and_add_up(kept: dict[int, Tally]) -> None:
+@given(st.dictionaries(st.sampled_from(DISTANCES), st.builds(RetentionTally, *[st.integers(0, 99)] * 3)))
+def test_tallies_travel_as_json_and_add_up(kept: dict[int, RetentionTally]) -> None:
     assert kept_from_json(json.loads(json.dumps(kept_to_json(kept)))) == kept
     twice = summed([kept, kept])
     assert all(twice[distance].asked == 2 * tally.asked for distance, tally in kept.items())

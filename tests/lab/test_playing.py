@@ -11,7 +11,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import UpstreamError
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
-from memory.lab.conversation import Exchange, Fact, Talk
+from memory.lab.conversation import Conversation, Exchange, KnownFact
 from memory.lab.measures import summary_of
 from memory.lab.replay import play
 from memory.models import ContextRecord, SummaryRevision
@@ -22,7 +22,7 @@ from tests.fakes.scripted import KeepingModel, ScriptedModel
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 TURNS = 40
-TALK = Talk(
+TALK = Conversation(
     "codes",
     "Be brief.",
     tuple(
@@ -32,7 +32,7 @@ TALK = Talk(
         )
         for number in range(1, TURNS + 1)
     ),
-    (Fact("T1", ("T1",), (0,)), Fact("T30", ("t30",), (29,))),
+    (KnownFact("T1", ("T1",), (0,)), KnownFact("T30", ("t30",), (29,))),
 )
 
 
@@ -79,7 +79,7 @@ def test_the_same_talk_measures_the_same() -> None:
 
 
 def test_a_reply_that_was_cut_off_stays_so() -> None:
-    play(Talk("cut", "", (Exchange("Why?", "Becau", cut_off=True),)), "chunked")
+    play(Conversation("cut", "", (Exchange("Why?", "Becau", cut_off=True),)), "chunked")
     assert list(Message.objects.values_list("status", flat=True)) == ["complete", "incomplete"]
 
 

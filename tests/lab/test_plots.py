@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from chatmemory.llm.protocol import Variant
-from memory.lab.measures import Call
+from memory.lab.measures import SummarizerCall
 from memory.lab.plots import NoLibrary, draw
-from memory.lab.retention import Tally
+from memory.lab.retention import RetentionTally
 from tests.lab.makers import MODELS, nothing_kept, outcome_of, run_of, turn
 
 RUNS = [
     run_of(
         *(turn(100 * number, folds=number % 4 == 3) for number in range(30)),
-        calls=(Call(3, 600, 50),),
+        calls=(SummarizerCall(3, 600, 50),),
         policy=policy,
-        spans={**nothing_kept(), 1: Tally(9, 9, 9), 20: Tally(9, 4, 3)},
+        spans={**nothing_kept(), 1: RetentionTally(9, 9, 9), 20: RetentionTally(9, 4, 3)},
     )
     for policy in ("one", "two", "three", "four", "five", "six", "seven")
 ]

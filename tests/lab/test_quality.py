@@ -10,18 +10,18 @@ import pytest
 
 from chatmemory.text.tokens import count_tokens
 from conversations.interchange.read import read_chats
-from memory.lab.conversation import Exchange, Fact, Talk, talk_of
+from memory.lab.conversation import Conversation, Exchange, KnownFact, talk_of
 from memory.lab.quality import SUMMARY_TOKENS, built_in, kept_share, mean_of, quality_of
 
 CHATTER = "Well, that is very nice to hear indeed, and I am glad that we talk about it at length today."
 
 
-def talk_with(codes: list[str], *, chatter: int) -> Talk:
+def talk_with(codes: list[str], *, chatter: int) -> Conversation:
     """Chatter, and then one code after the other."""
     said = [CHATTER] * chatter + [f"The order is {code}." for code in codes]
     exchanges = tuple(Exchange(f"{number}. {text}", "I see.") for number, text in enumerate(said))
-    facts = tuple(Fact(code, (code,), (chatter + at,)) for at, code in enumerate(codes))
-    return Talk("codes", "", exchanges, facts)
+    facts = tuple(KnownFact(code, (code,), (chatter + at,)) for at, code in enumerate(codes))
+    return Conversation("codes", "", exchanges, facts)
 
 
 def test_it_finds_what_rivals_miss() -> None:
@@ -34,7 +34,9 @@ def test_it_finds_what_rivals_miss() -> None:
 
 def test_what_only_tools_said_counts_but_cannot_be_kept() -> None:
     talk = talk_with(["QX-100"], chatter=1)
-    found = quality_of(Talk(talk.name, "", talk.exchanges, (*talk.facts, Fact("ZZ-9", ("ZZ-9",), ()))))
+    found = quality_of(
+        Conversation(talk.name, "", talk.exchanges, (*talk.facts, KnownFact("ZZ-9", ("ZZ-9",), ())))
+    )
     assert (found.summarizer, found.summarizer_of_said, found.facts, found.said) == (0.5, 1, 2, 1)
 
 
@@ -49,7 +51,7 @@ def test_the_same_talk_gives_the_same_figures() -> None:
 
 
 def test_shares() -> None:
-    facts = [Fact("QX-1", ("QX-1",), (0,)), Fact("New York", ("NYC",), (0,))]
+    facts = [KnownFact("QX-1", ("QX-1",), (0,)), KnownFact("New York", ("NYC",), (0,))]
     assert kept_share(facts, "qx-1") == 0.5
     assert kept_share(facts, "QX-1 to nyc") == 1
     assert kept_share([], "QX-1") == 0

@@ -17,7 +17,7 @@ from django.core.management import CommandError, call_command
 
 import conversations
 from memory.lab import runner
-from memory.lab.conversation import Exchange, Talk
+from memory.lab.conversation import Conversation, Exchange
 from memory.lab.runner import LabError
 from memory.policies import POLICIES
 
@@ -154,7 +154,7 @@ def test_without_the_plot_library_the_table_still_prints(
 def test_a_policy_that_cannot_be_run_says_why(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_K_RAW_TURNS", "many")
     with pytest.raises(LabError, match=r"'chunked' could not be run: .*MEMORY_K_RAW_TURNS is 'many'"):
-        runner.run([Talk("", "", (Exchange("u", "a"),))], ["chunked"])
+        runner.run([Conversation("", "", (Exchange("u", "a"),))], ["chunked"])
     assert list(scratch.iterdir()) == []
 
 

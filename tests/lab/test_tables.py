@@ -11,17 +11,17 @@ import pytest
 from rich.console import Console
 
 from chatmemory.llm.protocol import Variant
-from memory.lab.measures import Call
+from memory.lab.measures import SummarizerCall
 from memory.lab.outcome import Outcome, outcome_to_json
-from memory.lab.retention import Tally
+from memory.lab.retention import RetentionTally
 from memory.lab.tables import Sheet, as_markdown, as_rich, legend_markdown, note_on, recall_sheet, sheets_of
 from tests.lab.makers import MODELS, TALK, nothing_kept, outcome_of, run_of, turn
 
 RUN = run_of(
     turn(100, prompt=2000),
     turn(2990, prompt=2100, prefix=1300, before=1, folds=1),
-    calls=(Call(1, 6000, 500),),
-    spans={**nothing_kept(), 1: Tally(1000, 999, 500)},
+    calls=(SummarizerCall(1, 6000, 500),),
+    spans={**nothing_kept(), 1: RetentionTally(1000, 999, 500)},
 )
 
 
@@ -61,7 +61,7 @@ def test_without_annotated_facts_there_is_nothing_to_say_of_them() -> None:
 
 @pytest.mark.parametrize(("kept", "shown"), [(0, "0 %"), (1, "0.1 %"), (9999, "99.9 %"), (10000, "100 %")])
 def test_almost_none_is_not_none_and_almost_all_is_not_all(kept: int, shown: str) -> None:
-    run = run_of(turn(), spans={**nothing_kept(), 1: Tally(10000, kept, 0)})
+    run = run_of(turn(), spans={**nothing_kept(), 1: RetentionTally(10000, kept, 0)})
     assert titled(outcome_of(run), "What is kept").rows[0][2] == shown
 
 

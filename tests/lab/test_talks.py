@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.read import read_chats
-from memory.lab.conversation import Exchange, Fact, Talk, name_of, talk_of
+from memory.lab.conversation import Conversation, Exchange, KnownFact, name_of, talk_of
 
 
-def talk(messages: list[dict[str, Any]], **more: Any) -> Talk:
+def talk(messages: list[dict[str, Any]], **more: Any) -> Conversation:
     (chat,) = read_chats(json.dumps({"messages": messages, **more}))
     return talk_of(chat, "a talk")
 
@@ -85,8 +85,8 @@ def test_facts_belong_to_the_exchanges_that_say_them() -> None:
     # By their place in the file, from 0: system, question, reply, tool, reply, question, reply.
     messages = said("s", "u1", "a1", "tool", "a1b", "u2", "a2")
     assert talk(messages, facts=facts).facts == (
-        Fact("QX7", ("qx 7", "QX7"), (0, 1)),  # the same value is one fact
-        Fact("14C", ("14C",), ()),  # only a tool said it
+        KnownFact("QX7", ("qx 7", "QX7"), (0, 1)),  # the same value is one fact
+        KnownFact("14C", ("14C",), ()),  # only a tool said it
     )
 
 
@@ -104,7 +104,7 @@ def test_facts_of_another_shape_mean_nothing(facts: Any) -> None:
 
 def test_a_fact_without_forms_is_written_as_it_is_called() -> None:
     facts = [{"canonical": "QX7", "surface": "QX7", "messages": [0, "1", 99]}]
-    assert talk(said("u1", "a1"), facts=facts).facts == (Fact("QX7", ("QX7",), (0,)),)
+    assert talk(said("u1", "a1"), facts=facts).facts == (KnownFact("QX7", ("QX7",), (0,)),)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ TEXTS = st.text(min_size=1, max_size=20)
 
 @given(
     st.builds(
-        Talk,
+        Conversation,
         TEXTS,
         TEXTS,
         st.lists(st.builds(Exchange, TEXTS, TEXTS, st.booleans(), st.integers(0, 9))).map(tuple),
         st.lists(
-            st.builds(Fact, TEXTS, st.lists(TEXTS).map(tuple), st.lists(st.integers(0, 9)).map(tuple))
+            st.builds(KnownFact, TEXTS, st.lists(TEXTS).map(tuple), st.lists(st.integers(0, 9)).map(tuple))
         ).map(tuple),
     )
 )
-def test_it_travels_as_json(talk: Talk) -> None:
-    assert Talk.from_json(json.loads(json.dumps(talk.to_json()))) == talk
+def test_it_travels_as_json(talk: Conversation) -> None:
+    assert Conversation.from_json(json.loads(json.dumps(talk.to_json()))) == talk

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from chatmemory.llm.openai.deadlines import Patience
+from chatmemory.llm.openai.deadlines import ReadDeadlines
 from chatmemory.llm.protocol import Deadlines
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
@@ -28,7 +28,7 @@ async def chunks(*pauses: float) -> AsyncGenerator[bytes, None]:
         yield b"x"
 
 
-async def read_all(patience: Patience, source: AsyncIterator[bytes]) -> int:
+async def read_all(patience: ReadDeadlines, source: AsyncIterator[bytes]) -> int:
     count = 0
     while await patience.read(source):
         count += 1
@@ -37,7 +37,7 @@ async def read_all(patience: Patience, source: AsyncIterator[bytes]) -> int:
 
 def run(deadlines: Deadlines, use: Any) -> Any:
     async def once() -> Any:
-        patience = Patience(deadlines)
+        patience = ReadDeadlines(deadlines)
         try:
             return await use(patience)
         finally:
@@ -65,7 +65,7 @@ def test_each_deadline_ends_a_wait(deadlines: Deadlines, pauses: tuple[float, ..
 
 
 def test_a_shortened_total_rings_although_the_timer_was_set_for_later() -> None:
-    async def use(patience: Patience) -> None:
+    async def use(patience: ReadDeadlines) -> None:
         source = chunks(0, 5)
         await patience.read(source)
         patience.shorten(0.02)
@@ -81,7 +81,7 @@ def test_a_deadline_that_is_as_good_as_now() -> None:
 
 
 def test_nothing_is_cancelled_between_two_reads() -> None:
-    async def use(patience: Patience) -> int:
+    async def use(patience: ReadDeadlines) -> int:
         source = chunks(0, 0, 0)
         await patience.read(source)
         await asyncio.sleep(0.05)  # the timer rings meanwhile
@@ -91,7 +91,7 @@ def test_nothing_is_cancelled_between_two_reads() -> None:
 
 
 def test_a_cancellation_from_outside_stays_one() -> None:
-    async def use(patience: Patience) -> bool:
+    async def use(patience: ReadDeadlines) -> bool:
         async def wait() -> None:
             await patience.read(chunks(5))
 
@@ -105,7 +105,7 @@ def test_a_cancellation_from_outside_stays_one() -> None:
 
 
 def test_a_cancellation_at_the_very_deadline_is_not_lost() -> None:
-    async def use(patience: Patience) -> bool:
+    async def use(patience: ReadDeadlines) -> bool:
         async def wait() -> None:
             await patience.read(chunks(5))
 
@@ -122,7 +122,7 @@ def test_a_cancellation_at_the_very_deadline_is_not_lost() -> None:
 def test_the_task_is_whole_after_a_timeout() -> None:
     """Our own cancellation must not be left pending: the next await would be cancelled."""
 
-    async def use(patience: Patience) -> str:
+    async def use(patience: ReadDeadlines) -> str:
         with pytest.raises(TimeoutError):
             await patience.read(chunks(5))
         await asyncio.sleep(0)

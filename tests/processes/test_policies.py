@@ -16,7 +16,7 @@ from django.db import connection
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.models import Message
-from memory.models import ContextRecord, ConversationBrief, Kind, SummaryRevision
+from memory.models import ContextRecord, ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep
@@ -209,7 +209,7 @@ def test_a_summarizer_that_is_down_for_50_turns(
     fake.behave("normal")
     for policy, (_, chat_id) in made.items():
         wait_for(lambda: _swept(_is_well, chat_id), f"{policy}: a rebuild")  # noqa: B023
-        head = SummaryRevision.objects.filter(chat=chat_id, kind=Kind.REBUILD, degraded=False).first()
+        head = SummaryRevision.objects.filter(chat=chat_id, kind=RevisionKind.REBUILD, degraded=False).first()
         assert head is not None
         assert head.from_seq == 1
         assert_summarizer_was_shown(fake, policy, chat_id, since=down)

@@ -10,14 +10,14 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import count_tokens
-from memory.context.fit import Asked, Context, assemble
+from memory.context.fit import Context, PromptRequest, assemble
 from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
 
-NO_QUESTION = Asked()
+NO_QUESTION = PromptRequest()
 
 
 def make_turn(number: int, user: str, assistant: str = "", line: str = "-", *, cut_off: bool = False) -> Turn:
@@ -79,7 +79,7 @@ def context_of(
     turns: Sequence[Turn],
     limits: MemoryLimits,
     state: Sequence[StateSection] = (),
-    asked: Asked = NO_QUESTION,
+    asked: PromptRequest = NO_QUESTION,
     **given: Any,
 ) -> Context:
     """The context of these turns, as services make it: plan, load what it shows, assemble."""

@@ -15,7 +15,7 @@ from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import is_marker
 from chatmemory.text.salience import outline
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Asked, hash_prompt
+from memory.context.fit import PromptRequest, hash_prompt
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
@@ -105,8 +105,8 @@ def test_the_tool_is_the_seeds() -> None:
 
 
 def test_a_tool_is_a_part_of_the_prompt_and_of_its_hash() -> None:
-    plain = context_of([], LIMITS, asked=Asked("q"))
-    with_tool = context_of([], LIMITS, asked=Asked("q", card_tool_tokens=120))
+    plain = context_of([], LIMITS, asked=PromptRequest("q"))
+    with_tool = context_of([], LIMITS, asked=PromptRequest("q", card_tool_tokens=120))
     assert (plain.prompt.tool, with_tool.prompt.tool) == (None, tool_of(120))
     assert len({plain.prompt_hash, with_tool.prompt_hash, hash_prompt(Prompt((), tool=tool_of(90)))}) == 3
     assert with_tool.plan.card_tool_tokens == 120

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Asked, Context, hash_prompt, prompt_messages, rebuild
+from memory.context.fit import Context, PromptRequest, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn
@@ -36,7 +36,7 @@ from tests.pure.memory_makers import (
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
 MEMORY = {"summary", "facts", "lines", "window"}
 sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
-asked_for = st.builds(Asked, question=texts, instructions=texts, sources=sources)
+asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources)
 
 
 def summary(text: str) -> list[StateSection]:
@@ -56,7 +56,7 @@ def memory_tokens(context: Context) -> int:
 
 def test_the_order_of_the_prompt() -> None:
     turns = [make_turn(0, words(2500), "the first answer"), make_turn(1, "hello", "hi"), turn_of(2, 600)]
-    asked = Asked("And now?", "Be kind.", (Source("Notes", "some text"), Source("", "more")))
+    asked = PromptRequest("And now?", "Be kind.", (Source("Notes", "some text"), Source("", "more")))
     context = context_of(turns, replace(LIMITS, k_raw_turns=2), summary("They met."), asked)
     assert prompt_messages(context.prompt) == [
         {"role": "system", "content": "Be kind."},
@@ -99,7 +99,7 @@ def test_a_side_without_text_sends_no_message() -> None:
 
 
 def test_memory_is_never_in_the_system_role() -> None:
-    context = context_of([turn_of(0, 50)], LIMITS, summary("x"), Asked("q"))
+    context = context_of([turn_of(0, 50)], LIMITS, summary("x"), PromptRequest("q"))
     assert "system" not in {message["role"] for message in prompt_messages(context.prompt)}
 
 
@@ -123,7 +123,7 @@ def test_the_merged_line_comes_first() -> None:
 
 def test_everything_is_said_about_what_is_not_whole() -> None:
     turns = [make_turn(0, words(4000), words(4000))]
-    asked = Asked(sources=(Source("a", words(5000)), Source("b", "left out")))
+    asked = PromptRequest(sources=(Source("a", words(5000)), Source("b", "left out")))
     context = context_of(turns, LIMITS, [StateSection("summary", words(4000))], asked)
     assert context.clipped == 4
     assert [section.clipped for section in context.sections] == [True, True, True]
@@ -132,7 +132,7 @@ def test_everything_is_said_about_what_is_not_whole() -> None:
 
 def test_sources_over_their_limit_are_clipped_from_the_last() -> None:
     given_sources = tuple(Source(f"s{number}", words(1500)) for number in range(4))
-    context = context_of([], LIMITS, asked=Asked(sources=given_sources))
+    context = context_of([], LIMITS, asked=PromptRequest(sources=given_sources))
     assert context.plan.sources[:2] == (None, None)
     assert context.plan.sources[2] not in {None, 0}
     assert context.plan.sources[3] == 0
@@ -144,7 +144,7 @@ def test_the_prompt_before_stays_a_prefix_until_a_block_leaves() -> None:
     turns = [turn_of(number, 200) for number in range(60)]
     anchor, before, same, moved = 0, list[str](), 0, 0
     for count in range(30, 60):
-        asked = Asked(question=turns[count].user)
+        asked = PromptRequest(question=turns[count].user)
         context = context_of(turns[10:count], LIMITS, summary("They met."), asked, anchor_seq=anchor)
         anchor = context.plan.anchor_seq
         after = contents(context)
@@ -166,7 +166,7 @@ def test_text_that_costs_more_joined_is_planned_again() -> None:
 @pytest.mark.parametrize("budget", [0, 1, 50, 59])
 def test_a_budget_too_small_for_anything_still_holds(budget: int) -> None:
     limits = replace(LIMITS, prompt_budget=budget)
-    context = context_of([turn_of(0, 500), turn_of(1, 500)], limits, summary(words(500)), Asked("q"))
+    context = context_of([turn_of(0, 500), turn_of(1, 500)], limits, summary(words(500)), PromptRequest("q"))
     assert context.tokens == memory_tokens(context) <= budget
     assert contents(context)[-1] == "q"
 
@@ -174,7 +174,12 @@ def test_a_budget_too_small_for_anything_still_holds(budget: int) -> None:
 @settings(deadline=None, max_examples=150)
 @given(chats(), states, all_limits, asked_for, st.integers(0, 20), st.integers(0, 30))
 def test_any_text_fits_any_budget(
-    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, asked: Asked, anchor: int, older: int
+    turns: list[Turn],
+    state: list[StateSection],
+    limits: MemoryLimits,
+    asked: PromptRequest,
+    anchor: int,
+    older: int,
 ) -> None:
     context = context_of(
         turns, limits, state, asked, anchor_seq=anchor, older_turns=older, older_from_seq=1 if older else None
@@ -208,7 +213,7 @@ def test_the_newest_turn_is_always_there(
 @settings(deadline=None)
 @given(chats(), states, all_limits, asked_for)
 def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
-    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, asked: Asked
+    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, asked: PromptRequest
 ) -> None:
     context = context_of(turns, limits, state, asked)
     stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
@@ -218,9 +223,9 @@ def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
 
 def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
     turns = [turn_of(number, 100) for number in range(3)]
-    asked = Asked("q", sources=(Source("a", "b"),))
+    asked = PromptRequest("q", sources=(Source("a", "b"),))
     context = context_of(turns, LIMITS, summary("They met."), asked)
-    rest = rebuild(context.plan, [], turns[1:], Asked("q"))
+    rest = rebuild(context.plan, [], turns[1:], PromptRequest("q"))
     assert [section.kind for section in rest.sections] == ["window", "question"]
     assert len(rest.prompt.messages) == 5
     assert rest.prompt_hash != context.prompt_hash

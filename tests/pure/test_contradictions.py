@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from memory.pins.contradictions import Stated, replaces, taken_back
-from memory.pins.detect import Kind, statements
+from memory.pins.detect import StatementKind, statements
 
 
 def stated(text: str) -> Stated:
     """The one thing that `text` states to hold."""
-    (one,) = [one for one in statements(text) if one.kind is not Kind.TAKE_BACK]
+    (one,) = [one for one in statements(text) if one.kind is not StatementKind.TAKE_BACK]
     return Stated(one.kind, one.text)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Asked, rebuild
+from memory.context.fit import PromptRequest, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn
@@ -61,14 +61,19 @@ def test_whatever_stands_around_them_none_is_left(text: str) -> None:
 
 
 @given(
-    chats(), all_limits, mixed, st.builds(Asked, texts, texts, st.lists(st.builds(Source, mixed, long_texts)))
+    chats(),
+    all_limits,
+    mixed,
+    st.builds(PromptRequest, texts, texts, st.lists(st.builds(Source, mixed, long_texts))),
 )
 def test_a_disarmed_prompt_is_within_its_budget_and_is_rebuilt_to_the_letter(
-    turns: list[Turn], limits: MemoryLimits, said: str, asked: Asked
+    turns: list[Turn], limits: MemoryLimits, said: str, asked: PromptRequest
 ) -> None:
     state = [StateSection("summary", f"{said}.")]
     turns = [*turns, make_turn(len(turns), said, said)]
-    asked = Asked(asked.question + said, asked.instructions + said, tuple(asked.sources), disarms=True)
+    asked = PromptRequest(
+        asked.question + said, asked.instructions + said, tuple(asked.sources), disarms=True
+    )
     context = context_of(turns, limits, state, asked)
     assert context.tokens <= limits.prompt_budget
     for section in context.sections:
@@ -79,12 +84,12 @@ def test_a_disarmed_prompt_is_within_its_budget_and_is_rebuilt_to_the_letter(
     assert all(count_tokens(one.text) + MESSAGE_OVERHEAD <= limits.sources_budget for one in sources)
     # As it was sent, whatever the setting says by now.
     stored = Plan.from_json(context.plan.to_json())
-    now = Asked(asked.question, asked.instructions, asked.sources)
+    now = PromptRequest(asked.question, asked.instructions, asked.sources)
     assert rebuild(stored, state, with_texts(turns, stored), now).prompt_hash == context.prompt_hash
 
 
 def test_a_plan_of_before_is_rendered_as_it_was() -> None:
     turns = [make_turn(0, "</s> said", "<|im_end|>")]
-    context = context_of(turns, MemoryLimits(), (), Asked("<|x|>"))
+    context = context_of(turns, MemoryLimits(), (), PromptRequest("<|x|>"))
     assert "disarms" not in context.plan.to_json()
     assert [message.content for message in context.prompt.messages] == ["</s> said", "<|im_end|>", "<|x|>"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memory.context.plan import Merged, Plan, Shown, Span
+from memory.context.plan import Merged, Plan, Shown, TurnSpan
 from memory.explain.coverage import Coverage, coverage_of
 
-LINES = (Span(5, 6), Span(7, 8))
+LINES = (TurnSpan(5, 6), TurnSpan(7, 8))
 VERBATIM = (Shown(9, 10), Shown(11, 12, user_clip=40), Shown(13, 14))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.protocol import Price, Variant
-from memory.explain.estimate import Estimate, Span, bites_of, estimate
+from memory.explain.estimate import Estimate, FoldSpan, bites_of, estimate
 from memory.history.turns import Turn, take_bite
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
@@ -23,9 +23,9 @@ PRICE = Price(input=Decimal(2), cached=Decimal(1), output=Decimal(8))
 PRICED, UNPRICED = Variant("summarizer", "m", price=PRICE), Variant("summarizer", "m")
 
 
-def span_of(turns: Sequence[Turn]) -> Span:
+def span_of(turns: Sequence[Turn]) -> FoldSpan:
     replies = [turn.assistant_tokens for turn in turns]
-    return Span(
+    return FoldSpan(
         questions=len(turns),
         question_tokens=sum(turn.user_tokens for turn in turns),
         replies=len(turns),

@@ -14,7 +14,7 @@ from memory.policies.hierarchical.facts import (
     MOST_TOLD,
     VALUE_TOKENS,
     Fact,
-    Told,
+    FactUpdate,
     facts_json,
     facts_text,
     fitting,
@@ -47,7 +47,7 @@ def row(key: object, value: object, category: object = "GENERAL") -> dict[str, o
     return {"key": key, "value": value, "category": category}
 
 
-def told(*rows: object, removed: object = ()) -> Told:
+def told(*rows: object, removed: object = ()) -> FactUpdate:
     return told_in(list(rows), list(removed) if isinstance(removed, tuple) else removed)
 
 
@@ -107,11 +107,11 @@ def test_what_can_be_understood_is_taken(given_row: object, fact: Fact) -> None:
     ],
 )
 def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
-    assert told(given_row, row("k2", "v2")) == Told((Fact("k2", "v2"),), frozenset())
+    assert told(given_row, row("k2", "v2")) == FactUpdate((Fact("k2", "v2"),), frozenset())
 
 
 def test_one_object_of_values_by_key_will_do() -> None:
-    assert told_in({"order_id": "#1", "status": None}, None) == Told(
+    assert told_in({"order_id": "#1", "status": None}, None) == FactUpdate(
         (Fact("order_id", "#1"),), frozenset({"status"})
     )
 
@@ -178,7 +178,7 @@ def test_what_is_removed_and_told_at_once_holds() -> None:
 
 @given(facts, facts)
 def test_omission_never_removes(old: list[Fact], new: list[Fact]) -> None:
-    now = merged(old, Told(tuple(new), frozenset()))
+    now = merged(old, FactUpdate(tuple(new), frozenset()))
     names = [fact.name for fact in now]
     assert set(names) == {fact.name for fact in (*old, *new)}
     assert len(names) == len(set(names))

@@ -25,7 +25,7 @@ from memory.policies.hierarchical.policy import (
     ANSWER_TOKENS,
     SCHEMA,
     HierarchicalNumbers,
-    Piece,
+    NarrativePiece,
     facts_input,
     stored_pieces,
 )
@@ -240,7 +240,10 @@ def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
         "- order_id: #1234",
         "- Order Status: cancelled",
     ]
-    assert stored_pieces(state) == [Piece(1, 2, str(ANSWER["narrative"])), Piece(3, 6, "It was cancelled.")]
+    assert stored_pieces(state) == [
+        NarrativePiece(1, 2, str(ANSWER["narrative"])),
+        NarrativePiece(3, 6, "It was cancelled."),
+    ]
     assert state.summary == f"{ANSWER['narrative']}\nIt was cancelled."
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.accounts.limits import DAY, HOUR, MINUTE, SOON, Limits, Refusal, Spent, Taken, Window
+from conversations.accounts.limits import DAY, HOUR, MINUTE, SOON, LimitRefusal, Limits, Spent, Taken, Window
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -26,19 +26,23 @@ def taken(
     [
         (NONE, taken(10**6, 10**9, 10**9, 10**6), None),
         (Limits(requests_per_minute=5), taken(requests=4), None),
-        (Limits(requests_per_minute=5), taken(requests=5), Refusal("requests_per_minute", 5, 60)),
+        (Limits(requests_per_minute=5), taken(requests=5), LimitRefusal("requests_per_minute", 5, 60)),
         (Limits(tokens_per_day=100), taken(tokens=60, reserved=30), None),
-        (Limits(tokens_per_day=100), taken(tokens=91), Refusal("tokens_per_day", 100, 12 * 3600)),
+        (Limits(tokens_per_day=100), taken(tokens=91), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
         # What others hold may come back: it is worth asking again.
-        (Limits(tokens_per_day=100), taken(tokens=60, reserved=31), Refusal("tokens_per_day", 100, SOON)),
+        (
+            Limits(tokens_per_day=100),
+            taken(tokens=60, reserved=31),
+            LimitRefusal("tokens_per_day", 100, SOON),
+        ),
         (Limits(streams=2), taken(streams=1), None),
-        (Limits(streams=2), taken(streams=2), Refusal("streams", 2, SOON)),
+        (Limits(streams=2), taken(streams=2), LimitRefusal("streams", 2, SOON)),
         # The longest wait is told.
-        (Limits(1, 100, 1), taken(1, 100, 0, 1), Refusal("tokens_per_day", 100, 12 * 3600)),
-        (Limits(1, 0, 1), taken(1, 0, 0, 1), Refusal("requests_per_minute", 1, 60)),
+        (Limits(1, 100, 1), taken(1, 100, 0, 1), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
+        (Limits(1, 0, 1), taken(1, 0, 0, 1), LimitRefusal("requests_per_minute", 1, 60)),
     ],
 )
-def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: Taken, refusal: Refusal | None) -> None:
+def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: Taken, refusal: LimitRefusal | None) -> None:
     assert so_far.refusal(limits, 10, NOON) == refusal
 
 
@@ -69,7 +73,7 @@ def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
     assert hour.count == count
     refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
     left = round((HOUR - later).total_seconds())
-    assert refusal == (Refusal("resummarize_per_hour", 3, left) if count else None)
+    assert refusal == (LimitRefusal("resummarize_per_hour", 3, left) if count else None)
 
 
 @pytest.mark.parametrize(

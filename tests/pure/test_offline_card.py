@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from chatmemory.llm.offline.card import CARD_TOKENS, Card, card_texts, read_card
+from chatmemory.llm.offline.card import CARD_TOKENS, DraftCard, card_texts, read_card
 from chatmemory.text.tokens import count_tokens
 from tests.pure.offline_makers import PAIRS, TEXTS, ask, turns_input
 
@@ -72,11 +72,11 @@ def test_any_text_gives_a_card_within_its_limits(existing: str, pairs: list[tupl
 
 def test_cards_are_read_in_long_keys_and_in_short_ones() -> None:
     wire = {"g": "A", "c": ["B"], "d": ["C"], "oq": ["D"], "t": ["E"], "lc": "F"}
-    expected = Card("A", ("C",), ("D",), ("B",), ("E",), "F")
+    expected = DraftCard("A", ("C",), ("D",), ("B",), ("E",), "F")
     assert read_card(json.dumps(wire)) == expected
     assert card_texts(expected) == ["A", "C", "D", "B", "E", "F"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"g": 5, "d": "x", "t": [1, null]}', "[" * 100_000])
 def test_what_is_no_card_is_an_empty_one(text: str) -> None:
-    assert read_card(text) == Card()
+    assert read_card(text) == DraftCard()

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding.schedule import MAX_BACKOFF_SECONDS, Standing, Step, Work, backoff_seconds, next_step
+from memory.folding.schedule import MAX_BACKOFF_SECONDS, NextStep, Work, WorkState, backoff_seconds, next_step
 
 UPSTREAM, BUILTIN = False, True
 standings = st.builds(
-    Standing,
+    WorkState,
     due=st.booleans(),
     rebuild_requested=st.booleans(),
     degraded=st.booleans(),
@@ -30,49 +30,49 @@ def standing(
     waiting: bool = False,
     rereads: bool = False,
     delayed: bool = False,
-) -> Standing:
-    return Standing(due, rebuild, degraded, attempts, waiting, rereads, delayed)
+) -> WorkState:
+    return WorkState(due, rebuild, degraded, attempts, waiting, rereads, delayed)
 
 
 @pytest.mark.parametrize(
     ("now", "step"),
     [
-        (standing(), Step(Work.NOTHING)),
-        (standing(due=True), Step(Work.FOLD, UPSTREAM)),
-        (standing(due=True, attempts=4), Step(Work.FOLD, UPSTREAM)),
-        (standing(due=True, attempts=4, waiting=True), Step(Work.WAIT)),
+        (standing(), NextStep(Work.NOTHING)),
+        (standing(due=True), NextStep(Work.FOLD, UPSTREAM)),
+        (standing(due=True, attempts=4), NextStep(Work.FOLD, UPSTREAM)),
+        (standing(due=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
         # The fifth failed, or killed its worker: the built-in one, whether its wait is over or not.
-        (standing(due=True, attempts=5, waiting=True), Step(Work.FOLD, BUILTIN)),
-        (standing(due=True, attempts=5), Step(Work.FOLD, BUILTIN)),
+        (standing(due=True, attempts=5, waiting=True), NextStep(Work.FOLD, BUILTIN)),
+        (standing(due=True, attempts=5), NextStep(Work.FOLD, BUILTIN)),
         # It has stood in already: the upstream gets a chance whenever its wait is over.
-        (standing(due=True, attempts=5, degraded=True, waiting=True), Step(Work.FOLD, BUILTIN)),
-        (standing(due=True, attempts=5, degraded=True), Step(Work.FOLD, UPSTREAM)),
+        (standing(due=True, attempts=5, degraded=True, waiting=True), NextStep(Work.FOLD, BUILTIN)),
+        (standing(due=True, attempts=5, degraded=True), NextStep(Work.FOLD, UPSTREAM)),
         # Its owner caused too much: it waits, whoever would do it.
-        (standing(due=True, delayed=True), Step(Work.WAIT)),
-        (standing(rebuild=True, attempts=5, delayed=True), Step(Work.WAIT)),
-        (standing(degraded=True, delayed=True), Step(Work.WAIT)),
-        (standing(delayed=True), Step(Work.NOTHING)),
-        (standing(rebuild=True), Step(Work.REBUILD, UPSTREAM)),
-        (standing(due=True, rebuild=True), Step(Work.FOLD, UPSTREAM)),
-        (standing(rebuild=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
+        (standing(due=True, delayed=True), NextStep(Work.WAIT)),
+        (standing(rebuild=True, attempts=5, delayed=True), NextStep(Work.WAIT)),
+        (standing(degraded=True, delayed=True), NextStep(Work.WAIT)),
+        (standing(delayed=True), NextStep(Work.NOTHING)),
+        (standing(rebuild=True), NextStep(Work.REBUILD, UPSTREAM)),
+        (standing(due=True, rebuild=True), NextStep(Work.FOLD, UPSTREAM)),
+        (standing(rebuild=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
         # Where a policy reads all originals again, what is due is a rebuild, and nothing else is.
-        (standing(due=True, rereads=True), Step(Work.REBUILD, UPSTREAM)),
-        (standing(due=True, rereads=True, attempts=5, waiting=True), Step(Work.REBUILD, BUILTIN)),
-        (standing(due=True, rereads=True, attempts=4, waiting=True), Step(Work.WAIT)),
-        (standing(rereads=True), Step(Work.NOTHING)),
+        (standing(due=True, rereads=True), NextStep(Work.REBUILD, UPSTREAM)),
+        (standing(due=True, rereads=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
+        (standing(due=True, rereads=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
+        (standing(rereads=True), NextStep(Work.NOTHING)),
         # What the built-in one did is replaced by the upstream alone.
-        (standing(degraded=True), Step(Work.RECOVER, UPSTREAM)),
-        (standing(degraded=True, attempts=7), Step(Work.RECOVER, UPSTREAM)),
-        (standing(degraded=True, attempts=7, waiting=True), Step(Work.NOTHING)),
-        (standing(degraded=True, attempts=2, waiting=True), Step(Work.WAIT)),
+        (standing(degraded=True), NextStep(Work.RECOVER, UPSTREAM)),
+        (standing(degraded=True, attempts=7), NextStep(Work.RECOVER, UPSTREAM)),
+        (standing(degraded=True, attempts=7, waiting=True), NextStep(Work.NOTHING)),
+        (standing(degraded=True, attempts=2, waiting=True), NextStep(Work.WAIT)),
     ],
 )
-def test_the_next_step(now: Standing, step: Step) -> None:
+def test_the_next_step(now: WorkState, step: NextStep) -> None:
     assert next_step(now, max_attempts=5) == step
 
 
 @given(standings)
-def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: Standing) -> None:
+def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: WorkState) -> None:
     step = next_step(now, max_attempts=5)
     if step.builtin:
         assert now.attempts >= 5
@@ -80,7 +80,7 @@ def test_the_built_in_one_never_steps_in_early_and_never_recovers(now: Standing)
 
 
 @given(standings)
-def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: Standing) -> None:
+def test_a_chat_that_is_due_is_folded_or_waits_for_one_of_a_few_attempts(now: WorkState) -> None:
     if now.due:
         work = next_step(now, max_attempts=5).work
         folds = Work.REBUILD if now.rereads else Work.FOLD

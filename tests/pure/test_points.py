@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chatmemory.llm.offline.extract import LONGEST_SENTENCE, prose
 from chatmemory.llm.offline.points import (
     LEAD_TOKENS,
-    Piece,
+    Fragment,
     is_fragment,
     pieces_kept,
     pieces_said,
@@ -142,4 +142,4 @@ def test_any_text_keeps_to_its_room(texts: list[str], existing: str, room: int) 
 def test_a_fragment_has_hardly_a_word() -> None:
     assert is_fragment("Flight HAT069")
     assert not is_fragment("Flight from Oslo to Bergen")
-    assert Piece("a") == Piece("a", "")
+    assert Fragment("a") == Fragment("a", "")

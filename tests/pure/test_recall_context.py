@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
-from memory.context.fit import Asked, Context, assemble, rebuild
+from memory.context.fit import Context, PromptRequest, assemble, rebuild
 from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, Quote, Said, excerpt_of, render_excerpts
+from memory.recall.excerpts import Excerpt, Quote, QuotedSource, excerpt_of, render_excerpts
 from tests.pure.memory_makers import (
     all_limits,
     chats,
@@ -39,11 +39,11 @@ def moved(turns: list[Turn], by: int) -> list[Turn]:
 
 def context_with(
     excerpts: list[Excerpt],
-    said: dict[int, Said],
+    said: dict[int, QuotedSource],
     turns: list[Turn],
     limits: MemoryLimits = LIMITS,
     state: tuple[StateSection, ...] = (),
-    asked: Asked = Asked(),  # noqa: B008  # a frozen value
+    asked: PromptRequest = PromptRequest(),  # noqa: B008  # a frozen value
 ) -> Context:
     shape = {
         "older_turns": 5,
@@ -68,7 +68,7 @@ def test_excerpts_come_after_the_verbatim_turns_oldest_first_and_what_follows_ea
     said |= {seq: replace(said[seq], on="2026-05-04") for seq in (4, 5, 7)}
     best_first = [excerpt_of([Quote(seq)], said) for seq in (3, 1, 7, 5, 2, 4)]
     turns = moved([make_turn(number, words(30), words(30)) for number in range(60)], 1000)
-    context = context_with(best_first, said, turns, asked=Asked("Which seat?"))
+    context = context_with(best_first, said, turns, asked=PromptRequest("Which seat?"))
     assert [one.kind for one in context.sections][-2:] == ["recall", "question"]
     assert section(context) == (
         f"{RECALL_HEADING}\n\n"
@@ -118,11 +118,11 @@ def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is
 @settings(deadline=None, max_examples=150)
 @given(recalled(), chats(), states, all_limits, asked_for, st.integers(0, 12))
 def test_any_text_fits_any_budget_and_comes_once(
-    found: tuple[list[Excerpt], dict[int, Said]],
+    found: tuple[list[Excerpt], dict[int, QuotedSource]],
     turns: list[Turn],
     state: list[StateSection],
     limits: MemoryLimits,
-    asked: Asked,
+    asked: PromptRequest,
     overlap: int,
 ) -> None:
     excerpts, said = found
@@ -140,7 +140,7 @@ def test_any_text_fits_any_budget_and_comes_once(
 
 
 @given(recalled())
-def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, Said]]) -> None:
+def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, QuotedSource]]) -> None:
     excerpts, said = found
     text = render_excerpts([excerpt.quotes for excerpt in excerpts], said)
     sides = {quote.seq for excerpt in excerpts for quote in excerpt.quotes}

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.pins.detect import LOOKED_AT, MOST, WHOLE, Kind, Statement, statements
+from memory.pins.detect import LOOKED_AT, MOST, WHOLE, Statement, StatementKind, statements
 
 INSTRUCTIONS = [
     "Always answer in metric units.",
@@ -221,33 +221,33 @@ NOTHING = [
 ]
 
 
-def kinds(text: str) -> list[Kind]:
+def kinds(text: str) -> list[StatementKind]:
     return [one.kind for one in statements(text)]
 
 
 @pytest.mark.parametrize("text", INSTRUCTIONS)
 def test_an_instruction_that_lasts_is_found(text: str) -> None:
-    assert kinds(text) == [Kind.INSTRUCTION]
+    assert kinds(text) == [StatementKind.INSTRUCTION]
 
 
 @pytest.mark.parametrize("text", PREFERENCES)
 def test_a_preference_is_found(text: str) -> None:
-    assert kinds(text) == [Kind.PREFERENCE]
+    assert kinds(text) == [StatementKind.PREFERENCE]
 
 
 @pytest.mark.parametrize("text", IDENTITIES)
 def test_who_somebody_is_is_found(text: str) -> None:
-    assert kinds(text) == [Kind.IDENTITY]
+    assert kinds(text) == [StatementKind.IDENTITY]
 
 
 @pytest.mark.parametrize("text", REMEMBERED)
 def test_what_is_to_be_remembered_is_found(text: str) -> None:
-    assert kinds(text) == [Kind.REMEMBER]
+    assert kinds(text) == [StatementKind.REMEMBER]
 
 
 @pytest.mark.parametrize(("text", "about"), TAKEN_BACK)
 def test_what_is_taken_back_is_found(text: str, about: str) -> None:
-    assert [(one.kind, one.about) for one in statements(text)] == [(Kind.TAKE_BACK, about)]
+    assert [(one.kind, one.about) for one in statements(text)] == [(StatementKind.TAKE_BACK, about)]
 
 
 @pytest.mark.parametrize("text", NOTHING)
@@ -264,19 +264,19 @@ def test_the_sentence_is_kept_as_it_was_said_and_where_it_was() -> None:
 
 def test_several_of_a_message_come_in_its_order() -> None:
     text = "My name is Noor. I prefer tea over coffee.\nAlways answer in metric units! How warm is it?"
-    assert kinds(text) == [Kind.IDENTITY, Kind.PREFERENCE, Kind.INSTRUCTION]
+    assert kinds(text) == [StatementKind.IDENTITY, StatementKind.PREFERENCE, StatementKind.INSTRUCTION]
 
 
 def test_something_new_may_be_said_where_the_old_is_taken_back() -> None:
     assert kinds("Never mind the metric units, use imperial from now on.") == [
-        Kind.TAKE_BACK,
-        Kind.INSTRUCTION,
+        StatementKind.TAKE_BACK,
+        StatementKind.INSTRUCTION,
     ]
 
 
 def test_a_list_is_taken_for_instructions_where_it_says_so() -> None:
     assert kinds("- Always cite your sources when I ask about history.\n- Always validate the input.") == [
-        Kind.INSTRUCTION
+        StatementKind.INSTRUCTION
     ]
 
 
@@ -293,8 +293,8 @@ def test_of_a_long_sentence_the_part_about_it_is_kept() -> None:
 def test_what_was_pasted_between_is_not_looked_at() -> None:
     filler = "Nothing to see here at all.\n" * 400
     assert kinds(f"{filler}Always answer in metric units.\n{filler}") == []
-    assert kinds(f"Always answer in metric units.\n{filler}") == [Kind.INSTRUCTION]
-    assert kinds(f"{filler}Always answer in metric units.") == [Kind.INSTRUCTION]
+    assert kinds(f"Always answer in metric units.\n{filler}") == [StatementKind.INSTRUCTION]
+    assert kinds(f"{filler}Always answer in metric units.") == [StatementKind.INSTRUCTION]
 
 
 def test_a_document_full_of_rules_is_no_statement() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from memory.context.plan import Merged, Plan, Shown, Span
+from memory.context.plan import Merged, Plan, Shown, TurnSpan
 from memory.explain.coverage import budget_of
 from memory.explain.reasons import explain
-from memory.explain.timeline import Fold, Mark, Place, Standing, Step, lineage, on_lineage
+from memory.explain.timeline import Fold, LineageStep, Mark, Place, TurnPlaces, lineage, on_lineage
 from memory.limits import MemoryLimits
 from memory.recall.excerpts import Quote
 from tests.pure.memory_makers import make_turn, plan_of, turn_of
@@ -18,7 +18,7 @@ TURNS = [turn_of(number, 200) for number in range(12)]
 """Messages 1 to 24."""
 
 
-def marks(standing: Standing) -> list[Place]:
+def marks(standing: TurnPlaces) -> list[Place]:
     return [standing.of(turn).place for turn in TURNS]
 
 
@@ -29,10 +29,10 @@ def test_every_turn_has_one_place() -> None:
     plan = Plan(
         budget=900,
         merged=Merged(5, 8, 2),
-        lines=(Span(9, 10), Span(11, 12)),
+        lines=(TurnSpan(9, 10), TurnSpan(11, 12)),
         verbatim=(*(Shown(seq, seq + 1) for seq in range(13, 23, 2)), Shown(23, 24, assistant_clip=90)),
     )
-    standing = Standing(plan, folded_through=4, folds=(Fold(7, 1, 1, 4),))
+    standing = TurnPlaces(plan, folded_through=4, folds=(Fold(7, 1, 1, 4),))
     expected = ["folded"] * 2 + ["recall"] * 2 + ["line"] * 2 + ["verbatim"] * 6
     assert marks(standing) == expected
     assert standing.of(TURNS[0]) == Mark(Place.FOLDED, fold=Fold(7, 1, 1, 4))
@@ -44,7 +44,7 @@ def test_every_turn_has_one_place() -> None:
 @pytest.mark.parametrize("budget", [0, 300, 900, 3000])
 def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
     plan = plan_of(TURNS, MemoryLimits(prompt_budget=budget))
-    found = marks(Standing(plan))
+    found = marks(TurnPlaces(plan))
     assert found.count(Place.VERBATIM) == len(plan.verbatim)
     assert found.count(Place.LINE) == len(plan.lines)
     assert found.count(Place.RECALL) == plan.unrepresented
@@ -52,23 +52,23 @@ def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
 
 def test_a_turn_that_is_being_answered_waits_whatever_the_plan_says() -> None:
     plan = Plan(budget=900, verbatim=(Shown(23, 24),))
-    assert Standing(plan, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
-    assert Standing(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
+    assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
+    assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
 
 
 def test_of_a_turn_without_text_nothing_can_stand_anywhere() -> None:
     empty = make_turn(3, "")
-    assert Standing(Plan(budget=900), folded_through=100).of(empty) == Mark(Place.NOTHING)
-    assert Standing(Plan(budget=900, lines=(Span(7, 8),))).of(empty) == Mark(Place.NOTHING)
+    assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark(Place.NOTHING)
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark(Place.NOTHING)
 
 
 def test_a_line_that_was_never_made_leaves_its_turn_to_recall() -> None:
     unsaid = replace(TURNS[3], line="")
-    assert Standing(Plan(budget=900, lines=(Span(7, 8),))).of(unsaid).place == Place.RECALL
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(unsaid).place == Place.RECALL
 
 
 def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
-    assert Standing(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark(Place.FOLDED)
+    assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark(Place.FOLDED)
 
 
 # Which revision
@@ -78,16 +78,28 @@ def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
     ("head", "steps", "expected"),
     [
         (0, [], []),  # nothing folded
-        (3, [Step(1, None, False)], [(1, 3)]),  # one after the other
-        (5, [Step(4, 3, True), Step(1, None, False)], [(4, 5)]),  # a rebuild begins anew
-        (6, [Step(6, 2, False), Step(1, None, False)], [(6, 6), (1, 2)]),  # version 2 was restored
-        (2, [Step(6, 2, False), Step(1, None, False)], [(1, 2)]),  # and then the head stepped back
+        (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after the other
+        (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild begins anew
+        (
+            6,
+            [LineageStep(6, 2, False), LineageStep(1, None, False)],
+            [(6, 6), (1, 2)],
+        ),  # version 2 was restored
+        (
+            2,
+            [LineageStep(6, 2, False), LineageStep(1, None, False)],
+            [(1, 2)],
+        ),  # and then the head stepped back
         # restored past a rebuild, which does not count
-        (6, [Step(6, 2, False), Step(4, 3, True), Step(1, None, False)], [(6, 6), (1, 2)]),
+        (
+            6,
+            [LineageStep(6, 2, False), LineageStep(4, 3, True), LineageStep(1, None, False)],
+            [(6, 6), (1, 2)],
+        ),
     ],
 )
 def test_the_lineage_is_what_the_memory_in_use_goes_on_from(
-    head: int, steps: list[Step], expected: list[tuple[int, int]]
+    head: int, steps: list[LineageStep], expected: list[tuple[int, int]]
 ) -> None:
     assert lineage(head, steps) == expected
 
@@ -95,7 +107,7 @@ def test_the_lineage_is_what_the_memory_in_use_goes_on_from(
 def test_only_folds_of_the_lineage_hold_turns() -> None:
     folds = [Fold(9, 4, 1, 8), Fold(8, 2, 5, 8), Fold(7, 1, 1, 4)]
     kept = on_lineage(folds, [(6, 6), (1, 2)])
-    standing = Standing(Plan(budget=900), folded_through=8, folds=kept)
+    standing = TurnPlaces(Plan(budget=900), folded_through=8, folds=kept)
     assert [standing.of(turn).fold for turn in TURNS[:4]] == [folds[2], folds[2], folds[1], folds[1]]
 
 
@@ -124,7 +136,7 @@ def test_where_nothing_is_missing_it_says_so() -> None:
         (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more without text or line"),
         (Plan(budget=9, unrepresented=1200), "1,200 turns without text or line"),
         (
-            Plan(budget=9, lines=(Span(9, 10), Span(11, 12))),
+            Plan(budget=9, lines=(TurnSpan(9, 10), TurnSpan(11, 12))),
             "2 turns of messages 9 to 12 as a line",
         ),
         (

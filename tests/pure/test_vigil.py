@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from memory.worker.liveness import LONGEST_PAUSE, Facts, Patience, Step, Vigil, pause_before_start
+from memory.worker.liveness import (
+    LONGEST_PAUSE,
+    Facts,
+    LivenessCheck,
+    LivenessStep,
+    ProbeTimes,
+    pause_before_start,
+)
 
-PATIENCE = Patience(every=5, answer=30, start=60)
+PATIENCE = ProbeTimes(every=5, answer=30, start=60)
 
 
 class Cluster:
@@ -16,17 +23,17 @@ class Cluster:
         self.now = 100.0
         self.sent = self.done = self.acknowledged = 0
         self.all_busy = False
-        self.vigil = Vigil(PATIENCE, self.now, self.facts)
+        self.vigil = LivenessCheck(PATIENCE, self.now, self.facts)
 
     @property
     def facts(self) -> Facts:
         return Facts(self.done, self.acknowledged, self.all_busy)
 
-    def look(self) -> Step:
+    def look(self) -> LivenessStep:
         """A second later."""
         self.now += 1
         step = self.vigil.look(self.now, self.facts)
-        if step is Step.SEND:
+        if step is LivenessStep.SEND:
             self.sent += 1
             self.vigil.sent(self.now)
         return step
@@ -34,7 +41,7 @@ class Cluster:
     def answer(self) -> None:
         self.done = self.acknowledged = self.sent
 
-    def live(self, seconds: int) -> list[Step]:
+    def live(self, seconds: int) -> list[LivenessStep]:
         """Answer whatever is asked, for so long."""
         steps = []
         for _ in range(seconds):
@@ -42,15 +49,15 @@ class Cluster:
             self.answer()
         return steps
 
-    def seconds_until(self, wanted: Step, most: int = 500) -> int:
+    def seconds_until(self, wanted: LivenessStep, most: int = 500) -> int:
         """How long until that step comes. Raises when it does not."""
         return next(second for second in range(1, most) if self.look() is wanted)
 
 
 def test_a_living_cluster_is_sent_a_canary_every_few_seconds() -> None:
     steps = Cluster().live(60)
-    assert steps.count(Step.SEND) == 60 // PATIENCE.every
-    assert set(steps) == {Step.SEND, Step.WAIT}
+    assert steps.count(LivenessStep.SEND) == 60 // PATIENCE.every
+    assert set(steps) == {LivenessStep.SEND, LivenessStep.WAIT}
 
 
 @pytest.mark.parametrize("stops", ["taking tasks", "acknowledging"])
@@ -58,9 +65,9 @@ def test_a_cluster_that_stops_is_replaced_within_its_patience(stops: str) -> Non
     cluster = Cluster()
     cluster.live(30)
     if stops == "acknowledging":
-        cluster.seconds_until(Step.SEND)
+        cluster.seconds_until(LivenessStep.SEND)
         cluster.done = cluster.sent
-    assert 28 <= cluster.seconds_until(Step.REPLACE) <= PATIENCE.every + PATIENCE.answer + 1
+    assert 28 <= cluster.seconds_until(LivenessStep.REPLACE) <= PATIENCE.every + PATIENCE.answer + 1
     assert cluster.vigil.is_unacknowledged is (stops == "acknowledging")
 
 
@@ -68,12 +75,12 @@ def test_canaries_run_in_vain_do_not_excuse_that_nothing_is_acknowledged() -> No
     cluster = Cluster()
     cluster.live(30)
 
-    def look() -> Step:
+    def look() -> LivenessStep:
         step = cluster.look()
         cluster.done = cluster.sent
         return step
 
-    assert any(look() is Step.REPLACE for _ in range(40))
+    assert any(look() is LivenessStep.REPLACE for _ in range(40))
 
 
 def test_a_cluster_whose_workers_are_all_busy_is_not_frozen() -> None:
@@ -82,41 +89,41 @@ def test_a_cluster_whose_workers_are_all_busy_is_not_frozen() -> None:
     cluster.live(10)
     cluster.all_busy = True
     steps = [cluster.look() for _ in range(300)]
-    assert Step.REPLACE not in steps
-    assert 300 // 5 - 5 <= steps.count(Step.VOUCH) <= 300 // 5
+    assert LivenessStep.REPLACE not in steps
+    assert 300 // 5 - 5 <= steps.count(LivenessStep.VOUCH) <= 300 // 5
     cluster.all_busy = False
-    assert cluster.seconds_until(Step.REPLACE) == PATIENCE.answer
+    assert cluster.seconds_until(LivenessStep.REPLACE) == PATIENCE.answer
 
 
 def test_being_busy_does_not_excuse_that_nothing_is_acknowledged() -> None:
     cluster = Cluster()
     cluster.live(30)
-    cluster.seconds_until(Step.SEND)
+    cluster.seconds_until(LivenessStep.SEND)
     cluster.done = cluster.sent
     cluster.all_busy = True
-    assert cluster.seconds_until(Step.REPLACE) <= PATIENCE.answer + 1
+    assert cluster.seconds_until(LivenessStep.REPLACE) <= PATIENCE.answer + 1
 
 
 def test_a_canary_that_is_lost_is_sent_again() -> None:
     cluster = Cluster()
     cluster.live(30)
-    cluster.seconds_until(Step.SEND)
-    assert cluster.seconds_until(Step.SEND) == PATIENCE.answer / 3
-    assert set(cluster.live(100)) == {Step.SEND, Step.WAIT}
+    cluster.seconds_until(LivenessStep.SEND)
+    assert cluster.seconds_until(LivenessStep.SEND) == PATIENCE.answer / 3
+    assert set(cluster.live(100)) == {LivenessStep.SEND, LivenessStep.WAIT}
 
 
 def test_a_new_cluster_has_its_time_to_start() -> None:
-    assert Cluster().seconds_until(Step.REPLACE) == PATIENCE.start + 1
+    assert Cluster().seconds_until(LivenessStep.REPLACE) == PATIENCE.start + 1
 
 
 def test_while_nobody_could_look_it_could_not_answer() -> None:
     """The database was away, or the whole machine slept."""
     cluster = Cluster()
     cluster.live(30)
-    cluster.seconds_until(Step.SEND)
+    cluster.seconds_until(LivenessStep.SEND)
     cluster.now += 1000
-    assert cluster.look() is not Step.REPLACE
-    assert cluster.seconds_until(Step.REPLACE) == PATIENCE.answer
+    assert cluster.look() is not LivenessStep.REPLACE
+    assert cluster.seconds_until(LivenessStep.REPLACE) == PATIENCE.answer
 
 
 def test_one_that_dies_at_once_again_and_again_is_started_ever_more_rarely() -> None:

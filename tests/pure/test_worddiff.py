@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chatmemory.text.word_diff import MOST_WORDS, Piece, word_diff
+from chatmemory.text.word_diff import MOST_WORDS, DiffPiece, word_diff
 
 words = st.lists(st.sampled_from(["the", "hall", " ", "\n", "19:00", "–", "é", ","])).map("".join)
 long_words = st.lists(st.sampled_from([f"w{n} " for n in range(40)]), min_size=600, max_size=900).map("".join)
@@ -36,17 +36,17 @@ def test_it_loses_nothing_of_any_text(older: str, newer: str) -> None:
 
 def test_it_marks_words_not_letters() -> None:
     assert word_diff("The hall is booked", "The room is booked") == [
-        Piece("same", "The "),
-        Piece("del", "hall"),
-        Piece("ins", "room"),
-        Piece("same", " is booked"),
+        DiffPiece("same", "The "),
+        DiffPiece("del", "hall"),
+        DiffPiece("ins", "room"),
+        DiffPiece("same", " is booked"),
     ]
 
 
 def test_a_giant_text_is_not_compared_but_shown_as_a_whole() -> None:
     giant = "word " * (MOST_WORDS + 1)
-    assert word_diff(giant, giant) == [Piece("same", giant)]
-    assert word_diff(giant, "short") == [Piece("del", giant), Piece("ins", "short")]
+    assert word_diff(giant, giant) == [DiffPiece("same", giant)]
+    assert word_diff(giant, "short") == [DiffPiece("del", giant), DiffPiece("ins", "short")]
 
 
 def test_words_that_both_have_once_hold_long_texts_together() -> None:
@@ -54,7 +54,7 @@ def test_words_that_both_have_once_hold_long_texts_together() -> None:
     older = "".join(chapters)
     newer = older.replace("Chapter7 and so", "Chapter7 but then")
     changed = [piece for piece in word_diff(older, newer) if piece.kind != "same"]
-    assert changed == [Piece("del", "and so"), Piece("ins", "but then")]
+    assert changed == [DiffPiece("del", "and so"), DiffPiece("ins", "but then")]
 
 
 def test_no_texts_take_long() -> None:

@@ -1,7 +1,6 @@
 """JSON that keeps to a number of tokens: items are taken while they fit, and dropped again if the whole does not.
 
-Joined text can cost more than its parts, so the parts only plan and the whole decides. Nothing here knows what the
-items mean.
+Joined text can cost more than its parts, so the parts only plan and the whole decides.
 """
 
 from __future__ import annotations

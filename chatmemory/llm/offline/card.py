@@ -1,7 +1,7 @@
 """A memory card (seed 002), quoted from the card before it and from what was said since.
 
 What was said last wins, and within the room that is left, what holds numbers and ids. A question stays open until
-somebody other than the asker says something on it. Nothing here knows how cards are stored or clamped afterwards.
+somebody other than the asker says something on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from chatmemory.llm.offline.bounded_json import cost, fit, take
 from chatmemory.llm.offline.cues import goal, is_condition, is_decision, is_question
 from chatmemory.llm.offline.extract import best, names, terms_of
-from chatmemory.llm.offline.parse_request import Sentence, Talk
+from chatmemory.llm.offline.parse_request import ParsedRequest, Sentence
 from chatmemory.llm.offline.value_names import content_words, named_values
 from chatmemory.text.tokens import clip_end
 
@@ -48,7 +48,7 @@ _GIVES_WAY = ("open_q", "techniques", "constraints", "lesson_context", "decision
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class DraftCard:
     """The six fields; lists are oldest first."""
 
     goal: str = ""
@@ -59,16 +59,16 @@ class Card:
     lesson_context: str = ""
 
 
-def read_card(text: str) -> Card:
+def read_card(text: str) -> DraftCard:
     """The card in `text`, with long keys or short ones; whatever is not of the right type counts as empty."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return Card()
+        return DraftCard()
     if not isinstance(found, dict):
-        return Card()
+        return DraftCard()
     fields = {WIRE.get(key, key): value for key, value in found.items()}
-    return Card(
+    return DraftCard(
         _text(fields.get("goal")),
         _texts(fields.get("decisions")),
         _texts(fields.get("open_q")),
@@ -78,13 +78,13 @@ def read_card(text: str) -> Card:
     )
 
 
-def card_texts(card: Card) -> list[str]:
+def card_texts(card: DraftCard) -> list[str]:
     """Everything that stands in a card."""
     lists = (*card.decisions, *card.open_q, *card.constraints, *card.techniques)
     return [text for text in (card.goal, *lists, card.lesson_context) if text]
 
 
-def memory_card(talk: Talk, max_tokens: int = CARD_TOKENS) -> str:
+def memory_card(talk: ParsedRequest, max_tokens: int = CARD_TOKENS) -> str:
     """The card after `talk`, whose `existing` is the card before it, as JSON of at most `max_tokens`, or 120."""
     max_tokens = min(max_tokens, CARD_TOKENS)
     before, said = read_card(talk.existing), talk.sentences()
@@ -104,20 +104,20 @@ def memory_card(talk: Talk, max_tokens: int = CARD_TOKENS) -> str:
     return fit(card, max_tokens, _GIVES_WAY, oldest_first=True)
 
 
-def _goal(before: Card, said: Sequence[Sentence]) -> str:
+def _goal(before: DraftCard, said: Sequence[Sentence]) -> str:
     """What the user said last to be after, else the goal before, else how the user began."""
     goals = [aim for each in said if each.by_user and (aim := goal(each.text))]
     began = [each.text for each in said if each.by_user and _is_whole(each.text)]
     return clip_end(next(iter([*goals[-1:], before.goal, *began[:1]]), ""), GOAL_TOKENS)
 
 
-def _context(before: Card, said: Sequence[Sentence], aim: str) -> str:
+def _context(before: DraftCard, said: Sequence[Sentence], aim: str) -> str:
     """What the user spoke of last, beside the goal."""
     spoken = [each.text for each in said if each.by_user and _is_whole(each.text) and aim not in each.text]
     return clip_end(spoken[-1] if spoken else before.lesson_context, CONTEXT_TOKENS)
 
 
-def _decisions(before: Card, said: Sequence[Sentence], typed: Sequence[str], room: int) -> Iterator[str]:
+def _decisions(before: DraftCard, said: Sequence[Sentence], typed: Sequence[str], room: int) -> Iterator[str]:
     """What was settled, the newest first; then, of the card's own and of the values told since, the most telling."""
     settled = list(dict.fromkeys(_item(each.text) for each in reversed(said) if is_decision(each.text)))
     values = (
@@ -132,7 +132,7 @@ def _decisions(before: Card, said: Sequence[Sentence], typed: Sequence[str], roo
     )
 
 
-def _constraints(before: Card, said: Sequence[Sentence]) -> Iterator[str]:
+def _constraints(before: DraftCard, said: Sequence[Sentence]) -> Iterator[str]:
     """Limits, the newest first, the user's before the assistant's."""
     limits = [each for each in reversed(said) if is_condition(each.text) and not is_decision(each.text)]
     ours = [_item(each.text) for each in limits if each.by_user]
@@ -140,7 +140,7 @@ def _constraints(before: Card, said: Sequence[Sentence]) -> Iterator[str]:
     yield from dict.fromkeys([*ours, *reversed(before.constraints), *theirs])
 
 
-def _open_questions(before: Card, said: Sequence[Sentence], quoted: Sequence[Sentence]) -> Iterator[str]:
+def _open_questions(before: DraftCard, said: Sequence[Sentence], quoted: Sequence[Sentence]) -> Iterator[str]:
     """The user's questions that nobody has said or quoted anything on since, the newest first."""
     asked = [(each.text, each.turn) for each in said if each.by_user and _asks(each.text)]
     answers = [
@@ -162,7 +162,7 @@ def _is_answered(words: set[str], turn: int, answers: Sequence[tuple[set[str], i
     return any(len(words & said) >= ANSWERED * len(words) for said in since)
 
 
-def _names(before: Card, said: Sequence[Sentence]) -> Iterator[str]:
+def _names(before: DraftCard, said: Sequence[Sentence]) -> Iterator[str]:
     """What was called by a name, the newest first."""
     known = [*before.techniques, *names([each.text for each in said])]
     yield from dict.fromkeys(_item(name) for name in reversed(known))

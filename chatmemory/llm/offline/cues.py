@@ -1,7 +1,7 @@
 """Cues: the few English turns of phrase by which a sentence gives itself away as a decision, a preference, a goal.
 
 A rule of thumb over one sentence (at most some hundred characters) at a time: every pattern here is tried on nothing
-longer. What it returns stands in the sentence, word for word. It does not know what the finds are for.
+longer. What it returns stands in the sentence, word for word.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Choosing sentences: which of a text's own say the most, or the most about a question.
 
-Pure: texts in, texts out, nothing is ever made up. It does not know where the texts come from or who asks.
+Pure: texts in, texts out, nothing is ever made up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Facts as key and value, and a narrative of at most three sentences (seed 003), quoted from a conversation.
 
-A fact answers only what is new or has changed. Where a sentence says what something *is*, it corrects the fact of that
-name; a second value that is merely mentioned gets a name of its own, so that two flights stay two. Nothing here knows
-how facts are merged, nor what was told before the conversation at hand.
+A fact answers only what is new or has changed. Where a sentence says what something *is*, it corrects the fact of
+that name; a second value that is merely mentioned gets a name of its own, so that two flights stay two.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from chatmemory.llm.offline.bounded_json import cost, fit, take
 from chatmemory.llm.offline.cues import decided, is_decision, is_question, key_of, preference, takes_back
 from chatmemory.llm.offline.extract import STRESS, prose, span_worth
-from chatmemory.llm.offline.parse_request import Sentence, Talk
+from chatmemory.llm.offline.parse_request import ParsedRequest, Sentence
 from chatmemory.llm.offline.points import is_fragment
 from chatmemory.llm.offline.value_names import Named, content_words, named_values, state_of
 from chatmemory.text.entities import scan
@@ -51,7 +50,7 @@ _TAKEN_BACK = 50
 """How many of the newest sentences that take something back are looked at."""
 
 
-def facts_and_narrative(talk: Talk, max_tokens: int) -> str:
+def facts_and_narrative(talk: ParsedRequest, max_tokens: int) -> str:
     """Facts, the most telling first, the keys that no longer hold and a narrative, as JSON of at most `max_tokens`."""
     said = talk.sentences()
     worth = span_worth([each.text for each in said], talk.typed)

@@ -1,7 +1,7 @@
 """Important data in the seven kinds of seed 001, quoted from a conversation, and beside it a summary of the rest.
 
 Every value stands in what was said. Each kind has a share of the room, what it leaves goes to the ones after it, and
-facts come last and take the rest. Nothing here knows what was extracted before: merging is the policy's.
+facts come last and take the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chatmemory.llm.offline.cues import (
     preference,
 )
 from chatmemory.llm.offline.extract import best, names, prose
-from chatmemory.llm.offline.parse_request import Sentence, Talk
+from chatmemory.llm.offline.parse_request import ParsedRequest, Sentence
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
 from chatmemory.text.entities import scan
 from chatmemory.text.tokens import clip_end
@@ -87,12 +87,12 @@ def _texts(kind: object) -> list[str]:
     return [text for text in kind if isinstance(text, str)] if isinstance(kind, list) else []
 
 
-def important_data(talk: Talk, max_tokens: int) -> str:
+def important_data(talk: ParsedRequest, max_tokens: int) -> str:
     """The seven kinds as JSON of at most `max_tokens`, unless not even the empty ones have room."""
     return fit(extracted(talk, max_tokens), max_tokens, _GIVES_WAY)
 
 
-def data_and_summary(talk: Talk, max_tokens: int) -> str:
+def data_and_summary(talk: ParsedRequest, max_tokens: int) -> str:
     """`important_data` and, in what it leaves of `max_tokens`, a `summary` of what was kept before and what was said.
 
     The summary also holds what the data hold: those give way to later data in time.
@@ -104,7 +104,7 @@ def data_and_summary(talk: Talk, max_tokens: int) -> str:
     return fit(answer | {"summary": prose(chosen)}, max_tokens, ("summary",))
 
 
-def extracted(talk: Talk, max_tokens: int) -> dict[str, Any]:
+def extracted(talk: ParsedRequest, max_tokens: int) -> dict[str, Any]:
     """What of each kind was said, in about `max_tokens` as JSON."""
     said = talk.sentences()
     all_room = room = max_tokens - cost(EMPTY)

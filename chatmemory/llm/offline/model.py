@@ -20,7 +20,7 @@ from chatmemory.llm.offline.important_data import (
     data_texts,
     important_data,
 )
-from chatmemory.llm.offline.parse_request import Talk, read_messages, read_turns, talk_of
+from chatmemory.llm.offline.parse_request import ParsedRequest, read_messages, read_turns, talk_of
 from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
@@ -39,7 +39,7 @@ CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 CARD_BEFORE = "Conversation context: "
 """A message that starts with it goes on with the card before, in wire form."""
 
-_EXTRACTS: dict[str, tuple[Callable[[Talk, int], str], Callable[[str], Talk], int]] = {
+_EXTRACTS: dict[str, tuple[Callable[[ParsedRequest, int], str], Callable[[str], ParsedRequest], int]] = {
     "important_data": (important_data, read_turns, DATA_TOKENS),
     "important_data_and_summary": (data_and_summary, read_turns, DATA_AND_SUMMARY_TOKENS),
     "facts_and_narrative": (facts_and_narrative, read_messages, FACTS_TOKENS),
@@ -97,7 +97,7 @@ class OfflineModel:
         return made or digest([talk.existing, *talk.texts], most, stressed)
 
 
-def _read(read: Callable[[str], Talk], text: str) -> Talk:
+def _read(read: Callable[[str], ParsedRequest], text: str) -> ParsedRequest:
     """What is to be extracted from; a text in any other layout is taken for a message of a user's."""
     try:
         return read(text)

@@ -2,7 +2,7 @@
 
 Two layouts: the summarizer's input of `chatmemory.text.markers`, and that of facts and narrative (seed 003). Whatever
 the text, reading it takes time in proportion to its length, and no more than `READ_CHARS` of it are looked at any
-closer, the newest first. Nothing here knows what is made of it.
+closer, the newest first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FACT = re.compile(r"- ([^:\n]+): (.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class QuotedMessage:
     """One message; `turn` counts from 0."""
 
     text: str
@@ -46,14 +46,14 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ParsedRequest:
     """What is to be summarized: what was kept before, as text or as facts, and the new messages in order."""
 
     existing: str
-    said: tuple[Said, ...]
+    said: tuple[QuotedMessage, ...]
     facts: tuple[tuple[str, str], ...] = ()
     """(key, value) of the facts kept before."""
-    quoted: tuple[Said, ...] = ()
+    quoted: tuple[QuotedMessage, ...] = ()
     """What the built-in model quoted in its replies: nobody said it anew, but a question may have found its answer."""
 
     @property
@@ -75,7 +75,7 @@ class Talk:
         return list(_unique(self.quoted))
 
 
-def _unique(said: Sequence[Said]) -> Iterator[Sentence]:
+def _unique(said: Sequence[QuotedMessage]) -> Iterator[Sentence]:
     seen: set[str] = set()
     for each in said:
         for text in sentences(each.text):
@@ -84,46 +84,46 @@ def _unique(said: Sequence[Said]) -> Iterator[Sentence]:
                 yield Sentence(text, each.by_user, each.turn)
 
 
-def read_turns(text: str) -> Talk:
+def read_turns(text: str) -> ParsedRequest:
     """A summarizer input. Raises `ValueError` if `text` is anything else."""
     existing, turns = parse_summarizer_input(clean(text))
     return talk_of(existing, turns)
 
 
-def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> Talk:
+def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> ParsedRequest:
     """(user, assistant) pairs as a talk."""
     sides = (
-        Said(text, by_user, number)
+        QuotedMessage(text, by_user, number)
         for number, (user, assistant) in enumerate(turns)
         for text, by_user in ((user, True), (assistant, False))
         if text
     )
     said, quoted = _newest(list(sides))
-    return Talk(existing[:READ_CHARS_EACH], said, quoted=quoted)
+    return ParsedRequest(existing[:READ_CHARS_EACH], said, quoted=quoted)
 
 
-def read_messages(text: str) -> Talk:
+def read_messages(text: str) -> ParsedRequest:
     """Existing facts and `[user]:`, `[assistant]:` messages. Raises `ValueError` if `text` is anything else."""
     head, found, body = clean(text).partition(CONVERSATION_HEADING)
     if not (found and head.startswith(FACTS_HEADING)):
         raise ValueError("neither facts nor a conversation")
     facts = _FACT.findall(head.removeprefix(FACTS_HEADING)[:READ_CHARS_EACH])
     said, quoted = _newest(_messages(body))
-    return Talk("", said, tuple(facts), quoted)
+    return ParsedRequest("", said, tuple(facts), quoted)
 
 
-def _messages(body: str) -> list[Said]:
+def _messages(body: str) -> list[QuotedMessage]:
     before, *parts = _SPEAKER.split(body)
-    said = [Said(before, True, 0)] if before.strip() else []
+    said = [QuotedMessage(before, True, 0)] if before.strip() else []
     for number, (role, text) in enumerate(zip(parts[::2], parts[1::2], strict=True)):
-        said.append(Said(text, role == "user", number))
+        said.append(QuotedMessage(text, role == "user", number))
     return said
 
 
-def _newest(said: Sequence[Said]) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+def _newest(said: Sequence[QuotedMessage]) -> tuple[tuple[QuotedMessage, ...], tuple[QuotedMessage, ...]]:
     """The last of them within `READ_CHARS`, in order, each cut to its own limit; and what was only quoted in them."""
-    kept: list[Said] = []
-    quoted: list[Said] = []
+    kept: list[QuotedMessage] = []
+    quoted: list[QuotedMessage] = []
     room = READ_CHARS
     for each in reversed(said):
         if not room:
@@ -133,7 +133,7 @@ def _newest(said: Sequence[Said]) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
             text, quote = own_words_apart(text)
         room -= len(text) + len(quote)
         if text:
-            kept.append(Said(text, each.by_user, each.turn))
+            kept.append(QuotedMessage(text, each.by_user, each.turn))
         if quote:
-            quoted.append(Said(quote, each.by_user, each.turn))
+            quoted.append(QuotedMessage(quote, each.by_user, each.turn))
     return tuple(reversed(kept)), tuple(reversed(quoted))

@@ -50,7 +50,7 @@ _CLAUSE = re.compile(r"[,;–—]\s|，|；")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Fragment:
     """A sentence or a fragment, and the words that led to it; "" where it stands by itself."""
 
     text: str
@@ -67,7 +67,7 @@ def is_fragment(text: str) -> bool:
     return plain_words(text) < FEW_WORDS
 
 
-def pieces_said(texts: Iterable[str]) -> Iterator[Piece]:
+def pieces_said(texts: Iterable[str]) -> Iterator[Fragment]:
     """The pieces of messages that follow each other. A fragment that opens one answers the question before."""
     asked = ""
     for text in texts:
@@ -77,19 +77,19 @@ def pieces_said(texts: Iterable[str]) -> Iterator[Piece]:
                 last = sentence
                 if sentence.endswith(_COLONS):
                     if any(kind_worth(span, hard) == HARD_WORTH for span, hard in scan(sentence)):
-                        yield Piece(sentence.rstrip(":："), lead)
+                        yield Fragment(sentence.rstrip(":："), lead)
                     lead = _short(sentence)
                 elif found := _LABEL.fullmatch(sentence):
                     yield _labelled(*found.groups())
                 elif is_fragment(sentence):
-                    yield Piece(sentence, lead)
+                    yield Fragment(sentence, lead)
                 else:
-                    yield Piece(sentence)
+                    yield Fragment(sentence)
                     lead = _short(sentence)
         asked = _short(last) if last.endswith(_LEADS) else ""
 
 
-def pieces_kept(text: str) -> Iterator[Piece]:
+def pieces_kept(text: str) -> Iterator[Fragment]:
     """The pieces of an earlier summary, whose points stand by themselves."""
     for line in text.splitlines():
         found = sentences(line)
@@ -99,16 +99,16 @@ def pieces_kept(text: str) -> Iterator[Piece]:
             lead, items = _apart(sentence)
             is_lead = sentence.endswith(_LEADS) and after and is_fragment(after)
             if not is_lead:
-                yield from (Piece(item, lead or (asked if is_fragment(item) else "")) for item in items)
+                yield from (Fragment(item, lead or (asked if is_fragment(item) else "")) for item in items)
             asked = sentence if is_lead else ""
 
 
-def points(said: Iterable[Piece], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
+def points(said: Iterable[Fragment], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
     """What says the most of `said`, in order, as points that have at most `max_tokens` together, as bullets."""
     pieces = list(dict.fromkeys(said))
     worth, room, best = span_worth([piece.text for piece in pieces], stressed), max_tokens, list[str]()
     for _ in range(TRIES):
-        made = _joined([pieces[at] for at in sorted(_Choice(pieces, worth).run(room))])
+        made = _joined([pieces[at] for at in sorted(_PointChoice(pieces, worth).run(room))])
         left = max_tokens - count_tokens("\n".join(f"- {point}" for point in made))
         best = made if left >= 0 else best
         if 0 <= left < SLACK:
@@ -138,9 +138,9 @@ def _short(lead: str) -> str:
     return clause if clause and count_tokens(clause) <= LEAD_TOKENS else clip_end(lead, LEAD_TOKENS)
 
 
-def _labelled(label: str, value: str) -> Piece:
+def _labelled(label: str, value: str) -> Fragment:
     """ "Label: value"; whole, where the value speaks for itself."""
-    return Piece(value, label) if is_fragment(value) else Piece(f"{label} {value}")
+    return Fragment(value, label) if is_fragment(value) else Fragment(f"{label} {value}")
 
 
 def _apart(point: str) -> tuple[str, list[str]]:
@@ -155,13 +155,13 @@ def _apart(point: str) -> tuple[str, list[str]]:
 
 
 @dataclass(slots=True)
-class _Choice:
+class _PointChoice:
     """Greedy cover: the piece whose spans not yet covered are worth the most per token comes first, its lead included.
 
     Once a lead is there, what it leads to costs less.
     """
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[Fragment]
     worth: dict[str, float]
     spans: list[set[str]] = field(init=False)
     costs: list[int] = field(init=False)
@@ -223,7 +223,7 @@ class _Choice:
         return worth * TIME_ALONE if self.words[at] < FEW_WORDS and _TIME.match(span) else worth
 
 
-def _joined(pieces: Sequence[Piece]) -> list[str]:
+def _joined(pieces: Sequence[Fragment]) -> list[str]:
     """The pieces as points: those of one lead together, and fragments that follow each other."""
     made: list[str] = []
     open_at: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Names for values: what the words around a number, an id or a name call it ("order number is #1234").
 
 A rule of thumb over one sentence at a time, English words only; where no word names a value, its kind does, or it is
-left out. Values stand in the sentence, word for word. Nothing here knows what is done with the pairs.
+left out. Values stand in the sentence, word for word.
 """
 
 from __future__ import annotations

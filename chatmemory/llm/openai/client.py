@@ -29,7 +29,7 @@ import httpx2
 from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.deadlines import Patience, pause_between_reads
+from chatmemory.llm.openai.deadlines import ReadDeadlines, pause_between_reads
 from chatmemory.llm.openai.reply_reader import ReplyReader
 from chatmemory.llm.openai.requests import request_body
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
@@ -195,7 +195,7 @@ class OpenAIModel:
         self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
     ) -> AsyncGenerator[bytes, None]:
         """The bytes of a streamed answer as they come. Raises `TimeoutError` at a deadline."""
-        patience = Patience(deadlines)
+        patience = ReadDeadlines(deadlines)
         async with AsyncExitStack() as stack:
             stack.callback(patience.close)
             async with asyncio.timeout_at(patience.until):
@@ -218,7 +218,7 @@ class OpenAIModel:
 
     async def _answer_in_shape(
         self, client: AsyncOpenAI, prompt: Prompt, variant: Variant, deadline: float
-    ) -> responses.Answer:
+    ) -> responses.UpstreamAnswer:
         """The answer, by the prompt's schema where the upstream takes one; else the instructions have to do."""
         plain = replace(prompt, schema=None)
         if variant.model in self._unstructured:
@@ -237,7 +237,7 @@ class OpenAIModel:
 
     async def _answer_with_retries(
         self, client: AsyncOpenAI, body: dict[str, Any], deadline: float
-    ) -> responses.Answer:
+    ) -> responses.UpstreamAnswer:
         tries = 0
         while True:
             tries += 1
@@ -264,7 +264,7 @@ class OpenAIModel:
             )
             await asyncio.sleep(pause)
 
-    async def _answer(self, client: AsyncOpenAI, body: dict[str, Any]) -> responses.Answer:
+    async def _answer(self, client: AsyncOpenAI, body: dict[str, Any]) -> responses.UpstreamAnswer:
         async with self._answering(client, body) as chunks:
             answer = responses.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.TOO_LONG))
         return responses.read_responses(answer) if self._style == "responses" else responses.read_chat(answer)
@@ -281,7 +281,7 @@ def _may_mean_schema(failure: NoAnswerError) -> bool:
     return failure.status in (400, 422) and failure.error.code != "context_length_exceeded"
 
 
-def _completion(answer: responses.Answer, variant: Variant) -> Completion:
+def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completion:
     """An answer as a value; cut off and refused are marked, any other unusual end is a failure."""
     error = answer.ending.error
     if error and error not in (failures.TOO_LONG, failures.REFUSED):

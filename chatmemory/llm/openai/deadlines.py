@@ -30,7 +30,7 @@ def pause_between_reads(streams: int) -> float:
     return min(seconds, LONGEST_SECONDS) if seconds >= WORTHWHILE_SECONDS else 0.0
 
 
-class Patience:
+class ReadDeadlines:
     """Waits of one reply, all in the task that reads first. `close` it at the end."""
 
     def __init__(self, deadlines: Deadlines) -> None:

@@ -1,8 +1,7 @@
 """What the JSON of an upstream says: who spoke, what was said, what it cost, how it ended. Both API styles.
 
-Pure readers of untrusted objects: a field of the wrong type is `MalformedError` where it would hold text
-and is ignored where it only informs. Nothing here knows whether the JSON came whole or as an event of a
-stream.
+Pure readers of untrusted objects: a field of the wrong type is `MalformedError` where it would hold text and is
+ignored where it only informs.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class UpstreamEnding:
     """How the upstream itself said that it ended; `error` is None when it said "complete"."""
 
     error: ReplyError | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UpstreamAnswer:
     """One whole answer. `text` is clean; a refusal's words are its text."""
 
     text: str
-    ending: Ending
+    ending: UpstreamEnding
     usage: Usage | None
     model: str
     response_id: str
@@ -127,33 +126,33 @@ def call_in(response: dict[str, Any]) -> str:
     return arguments if isinstance(arguments, str) else ""
 
 
-def responses_ending(response: dict[str, Any], *, refused: bool) -> Ending:
+def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEnding:
     """How a Responses object says that it ended."""
     status = response.get("status", "completed")
     if status == "completed":
-        return Ending(failures.REFUSED if refused else None)
+        return UpstreamEnding(failures.REFUSED if refused else None)
     if status == "incomplete":
-        return Ending(failures.ended_for(_reason(response)))
-    return Ending(failures.from_report(response.get("error")))
+        return UpstreamEnding(failures.ended_for(_reason(response)))
+    return UpstreamEnding(failures.from_report(response.get("error")))
 
 
-def chat_ending(finish_reason: str, *, refused: bool) -> Ending:
+def chat_ending(finish_reason: str, *, refused: bool) -> UpstreamEnding:
     """How a chat completion's finish reason says that it ended."""
     if finish_reason in STOPPED:
-        return Ending(failures.REFUSED if refused else None)
-    return Ending(failures.ended_for(finish_reason))
+        return UpstreamEnding(failures.REFUSED if refused else None)
+    return UpstreamEnding(failures.ended_for(finish_reason))
 
 
-def read_responses(body: dict[str, Any]) -> Answer:
+def read_responses(body: dict[str, Any]) -> UpstreamAnswer:
     """A whole answer of the Responses API."""
     text, refused = spoken_in(body)
     return _answer(body, text, responses_ending(body, refused=refused))
 
 
-def read_chat(body: dict[str, Any]) -> Answer:
+def read_chat(body: dict[str, Any]) -> UpstreamAnswer:
     """A whole chat completion. A null `finish_reason` is let pass here: the JSON itself came to its end."""
     if error := body.get("error"):
-        return _answer(body, "", Ending(failures.from_report(error)))
+        return _answer(body, "", UpstreamEnding(failures.from_report(error)))
     choices = objects_in(body.get("choices"))
     if not choices:
         raise MalformedError
@@ -165,9 +164,9 @@ def read_chat(body: dict[str, Any]) -> Answer:
     )
 
 
-def _answer(body: dict[str, Any], text: str, ending: Ending) -> Answer:
+def _answer(body: dict[str, Any], text: str, ending: UpstreamEnding) -> UpstreamAnswer:
     usage = usage_in(body.get("usage"))
-    return Answer(clean(text), ending, usage, model_in(body.get("model")), id_in(body.get("id")))
+    return UpstreamAnswer(clean(text), ending, usage, model_in(body.get("model")), id_in(body.get("id")))
 
 
 def _reason(response: dict[str, Any]) -> str:

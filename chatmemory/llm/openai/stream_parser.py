@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.responses import Ending, MalformedError
+from chatmemory.llm.openai.responses import MalformedError, UpstreamEnding
 from chatmemory.llm.protocol import ReplyError, Usage
 
 MAX_CHARS = 65_536
@@ -71,7 +71,7 @@ class StreamParser(ABC):
     """
 
     def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
-        self.ending: Ending | None = None
+        self.ending: UpstreamEnding | None = None
         self.is_over = False
         """Nothing that may still come can change text, verdict or usage."""
         self.usage: Usage | None = None
@@ -101,11 +101,11 @@ class StreamParser(ABC):
             self._end(failures.TOO_LONG)
         return text
 
-    def close(self) -> Ending:
+    def close(self) -> UpstreamEnding:
         """The verdict when no more bytes come. An event without its blank line never happened."""
         if self.ending:
             return self.ending
-        return Ending(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
+        return UpstreamEnding(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
 
     def _line(self, line: bytes) -> str:
         if line.startswith(b"data:"):
@@ -135,11 +135,11 @@ class StreamParser(ABC):
 
     def _done(self) -> None:
         if self._terminal == "done" and not self.ending:
-            self.ending = Ending(failures.REFUSED if self._refused else None)
+            self.ending = UpstreamEnding(failures.REFUSED if self._refused else None)
         self.is_over = True
 
     def _end(self, error: ReplyError) -> None:
-        self.ending = self.ending or Ending(error)
+        self.ending = self.ending or UpstreamEnding(error)
         self.is_over = True
         self._unended.clear()
         self._data.clear()

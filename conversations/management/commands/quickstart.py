@@ -24,7 +24,7 @@ from chatmemory.runtime import processes
 from chatmemory.runtime.escape import plain
 from chatmemory.runtime.processes import Child
 from conversations import quickstart
-from conversations.quickstart import Prepared
+from conversations.quickstart import QuickstartData
 
 HOST = "127.0.0.1"
 READY_SECONDS = 60
@@ -109,7 +109,7 @@ def _on_signals() -> threading.Event:
     return stopped
 
 
-def _prepared() -> Prepared:
+def _prepared() -> QuickstartData:
     try:
         call_command("migrate", interactive=False, verbosity=0)
         return quickstart.prepare()
@@ -190,7 +190,7 @@ def _last_lines(child: Child) -> str:
     return "\n".join([f" Its log is {_short(child.log)}; it ends:", *lines])
 
 
-def _screen(port: int, prepared: Prepared, running: list[Child]) -> str:
+def _screen(port: int, prepared: QuickstartData, running: list[Child]) -> str:
     password = prepared.admin_password
     login = (
         f"as {quickstart.ADMIN}, password {password}"

@@ -31,7 +31,7 @@ PERIODS = (7, 30, 90)
 DEFAULT_PERIOD = 30
 
 
-class Fact(NamedTuple):
+class OverviewRow(NamedTuple):
     """What it is, how much, "" or the class of what is not as it should be, and "" or where that is listed."""
 
     label: str
@@ -72,7 +72,7 @@ def _period(request: HttpRequest) -> int:
     return int(told) if told in map(str, PERIODS) else DEFAULT_PERIOD
 
 
-def _facts(now: workload.Standing, request: HttpRequest) -> list[tuple[str, list[Fact]]]:
+def _facts(now: workload.Workload, request: HttpRequest) -> list[tuple[str, list[OverviewRow]]]:
     """The columns at the head of the page."""
     writing = _listed(now.being_written, "conversations_activereply") if _sees_replies(request) else ""
     return [
@@ -82,18 +82,20 @@ def _facts(now: workload.Standing, request: HttpRequest) -> list[tuple[str, list
             [
                 *_worker(now),
                 *_queue(now),
-                Fact("Replies being written", now.being_written, url=writing),
-                Fact("Replies not in the figures below yet", now.uncounted),
+                OverviewRow("Replies being written", now.being_written, url=writing),
+                OverviewRow("Replies not in the figures below yet", now.uncounted),
             ],
         ),
     ]
 
 
-def _chats(name: str, count: workload.Count) -> Fact:
+def _chats(name: str, count: workload.Count) -> OverviewRow:
     """So many chats, and the way to them."""
     state = STATES[name]
     kind = "cm-bad" if state.is_trouble and count else ""
-    return Fact(state.label, count, kind, _listed(count, "memory_conversationbrief", **{PARAMETER: name}))
+    return OverviewRow(
+        state.label, count, kind, _listed(count, "memory_conversationbrief", **{PARAMETER: name})
+    )
 
 
 def _listed(count: workload.Count, model: str, **query: str) -> str:
@@ -105,25 +107,25 @@ def _sees_replies(request: HttpRequest) -> bool:
     return bool(request.user.has_perm("conversations.view_activereply"))
 
 
-def _worker(now: workload.Standing) -> list[Fact]:
+def _worker(now: workload.Workload) -> list[OverviewRow]:
     alive = "never" if now.worker_alive_at is None else _ago(now.worker_alive_at)
     late = now.next_sweep_at is not None and (timezone.now() - now.next_sweep_at).total_seconds() > 120
     swept = ("overdue" if late else "none yet") if now.swept_at is None else _ago(now.swept_at)
     return [
-        Fact("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
-        Fact("Last sign of life", alive),
-        Fact("Last sweep", swept, "cm-bad" if late else ""),
+        OverviewRow("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
+        OverviewRow("Last sign of life", alive),
+        OverviewRow("Last sweep", swept, "cm-bad" if late else ""),
     ]
 
 
-def _queue(now: workload.Standing) -> list[Fact]:
+def _queue(now: workload.Workload) -> list[OverviewRow]:
     if now.queued is None:
-        return [Fact("Tasks in the queue", "the queue does not answer", "cm-bad")]
-    tasks = Fact("Tasks in the queue", f"{now.queued:,}")
+        return [OverviewRow("Tasks in the queue", "the queue does not answer", "cm-bad")]
+    tasks = OverviewRow("Tasks in the queue", f"{now.queued:,}")
     oldest = "–" if now.oldest_queued_at is None else f"waits for {_since(now.oldest_queued_at)}"
     if settings.Q_BROKER != "orm":
         oldest = "Redis does not tell"
-    return [tasks, Fact("The oldest of them", oldest)]
+    return [tasks, OverviewRow("The oldest of them", oldest)]
 
 
 def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:

@@ -55,7 +55,7 @@ class Failing:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Workload:
     """What waits and who works."""
 
     chats: Mapping[str, Count]
@@ -75,12 +75,12 @@ class Standing:
     next_sweep_at: datetime | None
 
 
-def standing() -> Standing:
+def standing() -> Workload:
     """How it all stands now, in a fixed number of queries."""
     oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
     schedule = Schedule.objects.filter(func=queue.SWEEP_TASK).order_by("pk").first()
     swept = Success.objects.filter(func=queue.SWEEP_TASK).aggregate(at=Max("stopped"))
-    return Standing(
+    return Workload(
         chats=_waiting_chats(),
         being_written=_count(ActiveReply.objects.order_by("pk")),
         uncounted=_count(ContextRecord.objects.filter(is_counted=False)),

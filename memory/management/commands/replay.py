@@ -21,7 +21,7 @@ from chatmemory.runtime.escape import plain
 from conversations.interchange.read import FORMATS, FormatName
 from conversations.management.prompts import chats_in
 from memory.lab import plots, runner
-from memory.lab.conversation import Talk, name_of, talk_of
+from memory.lab.conversation import Conversation, name_of, talk_of
 from memory.lab.outcome import Models, Outcome, outcome_to_json
 from memory.lab.runner import LabError, Tell
 from memory.lab.tables import as_rich, note_on, sheets_of
@@ -80,7 +80,11 @@ class Command(BaseCommand):
             self._write(outcome, options)
 
     def _run(
-        self, talks: Sequence[Talk], policies: Sequence[str], budget: int | None, options: dict[str, Any]
+        self,
+        talks: Sequence[Conversation],
+        policies: Sequence[str],
+        budget: int | None,
+        options: dict[str, Any],
     ) -> Outcome:
         turns = sum(len(talk.exchanges) for talk in talks)
         try:
@@ -168,9 +172,9 @@ def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
             raise CommandError(f"{path}: Permission denied")
 
 
-def _talks(files: Sequence[Path], format_name: FormatName) -> list[Talk]:
+def _talks(files: Sequence[Path], format_name: FormatName) -> list[Conversation]:
     """The talks of all files in which at least one question was answered."""
-    talks: list[Talk] = []
+    talks: list[Conversation] = []
     for path in files:
         for number, chat in enumerate(chats_in(path, format_name), start=1):
             talk = talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))

@@ -1,7 +1,6 @@
 """A memory card (seed 002): what a chat is about, in six short fields; how one card updates another and stays small.
 
-Pure values. Where a card comes from (a reply, a call of a tool, a summarizer) is not known here, nor how it is stored
-beyond its JSON.
+Pure values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The text of a reply as its reader sees it: without the memory card, wherever the stream is cut (seed 002).
 
 A push filter. It holds back only what may be the beginning of a block, and of a block no more than one may have; so
-it needs little room, and what is seen does not depend on the cuts. What becomes of the card is not known here.
+it needs little room, and what is seen does not depend on the cuts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory edited by hand: the state of each policy as parts that a person can read and write, and back.
 
-What is over its cap is refused, never cut: whoever wrote it decides what goes. A policy that is not named here has its
-summary as the one part. Who edits, and what becomes of the state, is not known here.
+What is over its cap is refused, never cut: whoever wrote it decides what goes. A policy that is not named here has
+its summary as the one part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memory.policies.editing.facts import FactsInHand
 from memory.policies.editing.fields import (
     MANY_ROWS,
     BadEdit,
-    Part,
+    EditField,
     clean,
     lines_of,
     require_few,
@@ -35,7 +35,7 @@ from memory.policies.progressive.policy import folds_of, summary_cap
 from memory.policies.protocol import Policy, State
 
 
-def parts_of(policy: Policy, state: State, limits: MemoryLimits) -> list[Part]:
+def parts_of(policy: Policy, state: State, limits: MemoryLimits) -> list[EditField]:
     """What of `state` can be edited, as fields of a form."""
     return _way(policy).parts(state, limits)
 
@@ -51,11 +51,11 @@ def edited(policy: Policy, state: State, texts: Mapping[str, str], limits: Memor
     return after
 
 
-class _Way(ABC):
+class _Editor(ABC):
     """How the states of one kind of policy are edited."""
 
     @abstractmethod
-    def parts(self, state: State, limits: MemoryLimits) -> list[Part]:
+    def parts(self, state: State, limits: MemoryLimits) -> list[EditField]:
         """The state as fields."""
 
     @abstractmethod
@@ -63,11 +63,13 @@ class _Way(ABC):
         """The state that all the fields say. Raises `BadEdit`."""
 
 
-class _Text(_Way):
+class _Text(_Editor):
     """A summary, and nothing else."""
 
-    def parts(self, state: State, limits: MemoryLimits) -> list[Part]:
-        return [Part("summary", "Summary", state.summary, f"At most {self.cap(limits):,} tokens.", MANY_ROWS)]
+    def parts(self, state: State, limits: MemoryLimits) -> list[EditField]:
+        return [
+            EditField("summary", "Summary", state.summary, f"At most {self.cap(limits):,} tokens.", MANY_ROWS)
+        ]
 
     def state(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         summary = quote_markers(clean(texts["summary"]))
@@ -86,14 +88,14 @@ class _Paragraph(_Text):
         return numbers_in(limits, "interval", IntervalNumbers).token_cap
 
 
-class _Progressive(_Way):
+class _Progressive(_Editor):
     """Important data in seven kinds, and a narrative."""
 
     data = DataInHand()
 
-    def parts(self, state: State, limits: MemoryLimits) -> list[Part]:
+    def parts(self, state: State, limits: MemoryLimits) -> list[EditField]:
         cap = summary_cap(max(1, folds_of(state)))
-        summary = Part("summary", "Narrative", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)
+        summary = EditField("summary", "Narrative", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)
         return [summary, *self.data.parts(state)]
 
     def state(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
@@ -103,19 +105,19 @@ class _Progressive(_Way):
         return State(summary, {**before.data, **stored, "summary_version": max(1, folds_of(before))})
 
 
-class _Facts(_Way):
+class _Facts(_Editor):
     """Facts by category, and the pieces of a narrative."""
 
     facts = FactsInHand()
 
-    def parts(self, state: State, limits: MemoryLimits) -> list[Part]:
+    def parts(self, state: State, limits: MemoryLimits) -> list[EditField]:
         return self.facts.parts(state)
 
     def state(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         return self.facts.state(before, texts, limits)
 
 
-class _Card(_Way):
+class _Card(_Editor):
     """A memory card of six fields."""
 
     labels: ClassVar[dict[str, str]] = {
@@ -127,7 +129,7 @@ class _Card(_Way):
         "lesson_context": "What it is about now",
     }
 
-    def parts(self, state: State, limits: MemoryLimits) -> list[Part]:
+    def parts(self, state: State, limits: MemoryLimits) -> list[EditField]:
         card, numbers = stored_card(state.data), card_numbers(limits)
         return [self._part(name, getattr(card, name), numbers) for name in WIRE]
 
@@ -147,15 +149,15 @@ class _Card(_Way):
         wire = "" if card == Card() else card.wire()
         return State(wire, {**card.to_json(), "is_ahead": before.data.get("is_ahead") is True})
 
-    def _part(self, name: str, held: str | Sequence[str], numbers: CardNumbers) -> Part:
+    def _part(self, name: str, held: str | Sequence[str], numbers: CardNumbers) -> EditField:
         if isinstance(held, str):
             most = getattr(numbers, f"{name}_tokens")
-            return Part(name, self.labels[name], held, f"At most {most} tokens.", 2)
+            return EditField(name, self.labels[name], held, f"At most {most} tokens.", 2)
         most = getattr(numbers, f"max_{name}")
-        return Part(name, self.labels[name], "\n".join(held), f"One to a line, at most {most}.")
+        return EditField(name, self.labels[name], "\n".join(held), f"One to a line, at most {most}.")
 
 
-_WAYS: Final[dict[str, _Way]] = {
+_WAYS: Final[dict[str, _Editor]] = {
     "progressive": _Progressive(),
     "card": _Card(),
     "hierarchical": _Facts(),
@@ -163,5 +165,5 @@ _WAYS: Final[dict[str, _Way]] = {
 }
 
 
-def _way(policy: Policy) -> _Way:
+def _way(policy: Policy) -> _Editor:
     return _WAYS.get(policy.name, _Text())

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from chatmemory.text.markers import quote_markers
 from memory.limits import MemoryLimits
-from memory.policies.editing.fields import MANY_ROWS, BadEdit, Part, lines_of, pair_in, require_within
+from memory.policies.editing.fields import MANY_ROWS, BadEdit, EditField, lines_of, pair_in, require_within
 from memory.policies.hierarchical.facts import (
     CATEGORIES,
     KEY_CHARS,
@@ -21,7 +21,7 @@ from memory.policies.hierarchical.facts import (
     stored_facts,
     told_in,
 )
-from memory.policies.hierarchical.policy import HierarchicalNumbers, Piece, stored_pieces
+from memory.policies.hierarchical.policy import HierarchicalNumbers, NarrativePiece, stored_pieces
 from memory.policies.numbers import numbers_in
 from memory.policies.protocol import JSON, State
 
@@ -38,15 +38,15 @@ class FactsInHand:
         "GENERAL": "Anything else",
     }
 
-    def parts(self, state: State) -> list[Part]:
+    def parts(self, state: State) -> list[EditField]:
         """The narrative, and a field for each category."""
         facts = stored_facts(state.data.get("facts"))
         pieces = "\n".join(piece.text for piece in stored_pieces(state))
-        fields = [Part("narrative", "Narrative", pieces, "A stretch of the chat to a line.", MANY_ROWS)]
+        fields = [EditField("narrative", "Narrative", pieces, "A stretch of the chat to a line.", MANY_ROWS)]
         for category in CATEGORIES:
             held = "\n".join(_line(fact) for fact in facts if fact.category == category)
             fields.append(
-                Part(category, self.labels[category], held, "A name, a colon and a value to a line.")
+                EditField(category, self.labels[category], held, "A name, a colon and a value to a line.")
             )
         return fields
 
@@ -95,13 +95,13 @@ def _fact(category: str, line: str, number: int) -> Fact:
     return told.facts[0]
 
 
-def _pieces(known: list[Piece], text: str) -> list[Piece]:
+def _pieces(known: list[NarrativePiece], text: str) -> list[NarrativePiece]:
     """The lines as pieces. What was not touched keeps its span, and so does a line that stands in its old place."""
     lines = [quote_markers(line) for _, line in lines_of(text)]
     spans = {piece.text: (piece.from_seq, piece.through_seq) for piece in known}
     in_place = len(lines) == len(known)
-    pieces: list[Piece] = []
+    pieces: list[NarrativePiece] = []
     for at, line in enumerate(lines):
         beside = (known[at].from_seq, known[at].through_seq) if in_place else (0, 0)
-        pieces.append(Piece(*spans.get(line, beside), line))
+        pieces.append(NarrativePiece(*spans.get(line, beside), line))
     return pieces

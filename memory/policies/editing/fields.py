@@ -1,6 +1,6 @@
 """What editing memory by hand takes, whatever the policy: parts with a text each, their lines, and what may be wrong.
 
-A part is what a person sees in one field of a form. Nothing here knows what a policy makes of it.
+A part is what a person sees in one field of a form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MANY_ROWS, SOME_ROWS = 14, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EditField:
     """One field of the form: its name, what it is called, what it holds now, and what may stand in it."""
 
     name: str

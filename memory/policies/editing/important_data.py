@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from memory.limits import MemoryLimits
-from memory.policies.editing.fields import BadEdit, Part, lines_of, pair_in, require_few, require_within
+from memory.policies.editing.fields import BadEdit, EditField, lines_of, pair_in, require_few, require_within
 from memory.policies.numbers import numbers_in
 from memory.policies.progressive.important_data import (
     KINDS,
@@ -41,11 +41,11 @@ class DataInHand:
         "custom_fields": "Other fields",
     }
 
-    def parts(self, state: State) -> list[Part]:
+    def parts(self, state: State) -> list[EditField]:
         """A field for each kind."""
         data = _data_of(state)
         return [
-            Part(
+            EditField(
                 kind,
                 self.labels[kind],
                 "\n".join(_shown(data, kind)),

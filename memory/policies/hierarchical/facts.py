@@ -1,8 +1,7 @@
 """Facts: keys with values and categories, as a summarizer tells them, a state keeps them and a prompt shows them.
 
-A fact is known by its key, however that is spelled. What is said anew moves to the end, so a list of facts is in order
-of when each was last said. Leaving a fact out of an answer says nothing about it: only what is named goes. Who tells
-facts, and when, is not known here.
+A fact is known by its key, however that is spelled. What is said anew moves to the end, so a list of facts is in
+order of when each was last said. Leaving a fact out of an answer says nothing about it: only what is named goes.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FactUpdate:
     """What an answer says of facts: those that hold, and the names of those that hold no more."""
 
     facts: tuple[Fact, ...]
     removed: frozenset[str]
 
 
-def told_in(facts: object, removed: object) -> Told:
+def told_in(facts: object, removed: object) -> FactUpdate:
     """What an answer's `facts` (objects with key, value and category, or one object of values by key) and `removed`
     (keys) say. A null value removes, too; what has another form is ignored.
     """
@@ -64,13 +63,13 @@ def told_in(facts: object, removed: object) -> Told:
     taken_back = [key for key, value, _ in pairs if value is None]
     taken_back += [key for key in removed if isinstance(key, str)] if isinstance(removed, list) else []
     made = (_fact(key, _value(value), category) for key, value, category in pairs)
-    return Told(
+    return FactUpdate(
         tuple(fact for fact in made if fact.name and fact.value),
         frozenset(_fact(key, "", GENERAL).name for key in taken_back),
     )
 
 
-def merged(old: Sequence[Fact], told: Told) -> list[Fact]:
+def merged(old: Sequence[Fact], told: FactUpdate) -> list[Fact]:
     """`old` without what was removed, and with what was told: last and with its newest value, each name once."""
     by_name = {fact.name: fact for fact in old if fact.name not in told.removed}
     for fact in told.facts:

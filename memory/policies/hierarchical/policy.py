@@ -113,7 +113,7 @@ class HierarchicalNumbers(Numbers):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class NarrativePiece:
     """What the narrative says of one span of messages: a paragraph in one line."""
 
     from_seq: int
@@ -177,7 +177,7 @@ class Hierarchical(Policy):
             raise Refusal("empty")
         pieces = stored_pieces(state)
         if narrative:
-            pieces.append(Piece(turns[0].from_seq, turns[-1].through_seq, narrative))
+            pieces.append(NarrativePiece(turns[0].from_seq, turns[-1].through_seq, narrative))
         facts = fitting(merged(before, told), numbers.facts_tokens)
         pieces = _newest(pieces, numbers.narrative_tokens)
         if not facts and not pieces:
@@ -205,16 +205,16 @@ def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
     return f"{EXISTING_HEADING}\n{known}\n\n{CONVERSATION_HEADING}\n{messages}"
 
 
-def stored_pieces(state: State) -> list[Piece]:
+def stored_pieces(state: State) -> list[NarrativePiece]:
     """The pieces of any stored state at all. Where none can be read, the summary is one."""
     rows = state.data.get("pieces")
     pieces = [
-        Piece(_seq(row.get("from_seq")), _seq(row.get("through_seq")), text)
+        NarrativePiece(_seq(row.get("from_seq")), _seq(row.get("through_seq")), text)
         for row in (rows if isinstance(rows, list) else ())
         if isinstance(row, dict) and (text := " ".join(text_in(row.get("text")).split()))
     ]
     whole_text = " ".join(state.summary.split())
-    return pieces or ([Piece(0, 0, whole_text)] if whole_text else [])
+    return pieces or ([NarrativePiece(0, 0, whole_text)] if whole_text else [])
 
 
 def _numbers(limits: MemoryLimits) -> HierarchicalNumbers:
@@ -230,19 +230,19 @@ def _paragraph(text: str, max_tokens: int) -> str:
     return clip_end(quote_markers(line), max_tokens).strip()
 
 
-def _newest(pieces: Sequence[Piece], max_tokens: int) -> list[Piece]:
+def _newest(pieces: Sequence[NarrativePiece], max_tokens: int) -> list[NarrativePiece]:
     """The newest pieces that fit together; of the newest as much as fits."""
     kept = list(pieces)
     while len(kept) > 1 and count_tokens(_joined(kept)) > max_tokens:
         kept.pop(0)
-    return [Piece(one.from_seq, one.through_seq, clip_end(one.text, max_tokens)) for one in kept]
+    return [NarrativePiece(one.from_seq, one.through_seq, clip_end(one.text, max_tokens)) for one in kept]
 
 
-def _joined(pieces: Sequence[Piece]) -> str:
+def _joined(pieces: Sequence[NarrativePiece]) -> str:
     return "\n".join(piece.text for piece in pieces)
 
 
-def _state(facts: Sequence[Fact], pieces: Sequence[Piece]) -> State:
+def _state(facts: Sequence[Fact], pieces: Sequence[NarrativePiece]) -> State:
     stored: list[JSON] = [
         {"from_seq": piece.from_seq, "through_seq": piece.through_seq, "text": piece.text} for piece in pieces
     ]

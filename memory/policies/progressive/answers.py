@@ -1,7 +1,7 @@
 """What a summarizer's answers to the policy `progressive` hold, and what is still to be asked of it.
 
-Important data and summary come in one answer or in two calls. What cannot be used is asked for once more; then the fold
-goes on without new data, but not without a summary. How the requests are worded is not known here.
+Important data and summary come in one answer or in two calls. What cannot be used is asked for once more; then the
+fold goes on without new data, but not without a summary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRIES = 2
 
 
 @dataclass(slots=True)
-class Found:
+class ParsedAnswers:
     """What the answers so far hold."""
 
     data: ImportantData | None = None
@@ -36,13 +36,13 @@ class Found:
     """Why the last answer cannot be used."""
 
 
-def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> Found:
+def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> ParsedAnswers:
     """Data and summary in one answer; after two unusable ones a plain summary.
 
     Prose instead of JSON is a summary if it comes twice and has `prose_words`. A word that is told as a link is one, or
     stands in `sources`.
     """
-    found = Found()
+    found = ParsedAnswers()
     for at, answer in enumerate(answers[:TRIES]):
         _take_both(found, answer, sources)
         if found.data is not None and found.summary:
@@ -56,9 +56,9 @@ def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> 
     return found
 
 
-def found_in_two(answers: Answers, sources: Sequence[str]) -> Found:
+def found_in_two(answers: Answers, sources: Sequence[str]) -> ParsedAnswers:
     """Data from a first call, which may fail, then a plain summary, each asked for at most twice."""
-    found = Found()
+    found = ParsedAnswers()
     for at in range(TRIES):
         if at == len(answers):
             found.wanted = "data"
@@ -72,7 +72,7 @@ def found_in_two(answers: Answers, sources: Sequence[str]) -> Found:
     return found
 
 
-def _summary(found: Found, answers: Answers, tries: int) -> None:
+def _summary(found: ParsedAnswers, answers: Answers, tries: int) -> None:
     for answer in answers:
         _take_summary(found, answer)
         if found.summary:
@@ -81,7 +81,7 @@ def _summary(found: Found, answers: Answers, tries: int) -> None:
         found.wanted = "summary"
 
 
-def _take_both(found: Found, answer: Completion | None, sources: Sequence[str]) -> None:
+def _take_both(found: ParsedAnswers, answer: Completion | None, sources: Sequence[str]) -> None:
     try:
         value = object_in(said(answer))
     except Refusal as refusal:
@@ -96,20 +96,20 @@ def _take_both(found: Found, answer: Completion | None, sources: Sequence[str]) 
         found.refusal = Refusal("wrong_shape")
 
 
-def _take_data(found: Found, answer: Completion, sources: Sequence[str]) -> None:
+def _take_data(found: ParsedAnswers, answer: Completion, sources: Sequence[str]) -> None:
     try:
         found.data = _data(object_in(said(answer)), sources)
     except Refusal as refusal:
         found.refusal = refusal
 
 
-def _take_prose(found: Found, answer: Completion | None, words: int) -> None:
+def _take_prose(found: ParsedAnswers, answer: Completion | None, words: int) -> None:
     """The answer as a summary, if it is no broken JSON and long enough not to be a mere remark."""
     if answer is not None and "{" not in answer.text and len(answer.text.split()) >= words:
         _take_summary(found, answer)
 
 
-def _take_summary(found: Found, answer: Completion | None) -> None:
+def _take_summary(found: ParsedAnswers, answer: Completion | None) -> None:
     try:
         text = quote_markers(said(answer))
     except Refusal as refusal:

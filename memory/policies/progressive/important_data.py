@@ -1,7 +1,6 @@
 """Important data in the seven kinds of seed 001: merged without duplicates, kept within their tokens, as JSON.
 
-Three kinds are pairs of a key and a value, four are lists. A value is a text or a list of texts, each of one line. How
-data are read from what a model or a store holds is not known here.
+Three kinds are pairs of a key and a value, four are lists. A value is a text or a list of texts, each of one line.
 """
 
 from __future__ import annotations

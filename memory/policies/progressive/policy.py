@@ -1,7 +1,7 @@
 """The policy `progressive` (seed 001): important data in seven kinds, and a narrative that grows with each fold.
 
-The data are merged and never told anew, so that what was extracted once does not fade; the narrative is written anew at
-each fold, longer every time up to its last target. Counters and values decide; when a fold runs is not known here.
+The data are merged and never told anew, so that what was extracted once does not fade; the narrative is written anew
+at each fold, longer every time up to its last target.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.progressive.answers import Found, Wanted, found_in_one, found_in_two
+from memory.policies.progressive.answers import ParsedAnswers, Wanted, found_in_one, found_in_two
 from memory.policies.progressive.important_data import ImportantData, merged, ordered, rendered, within
 from memory.policies.progressive.important_data_json import read
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
@@ -150,10 +150,10 @@ def folds_of(state: State) -> int:
     return known if state.summary else 0
 
 
-def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers) -> Found:
+def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers) -> ParsedAnswers:
     spoken = _spoken(turns)
     if not spoken:
-        return Found()
+        return ParsedAnswers()
     sources = [state.summary, *(side for turn in spoken for side in (turn.user, turn.assistant))]
     if _numbers(limits).calls == 2:
         return found_in_two(answers, sources)

@@ -1,7 +1,4 @@
-"""How a summarizer is asked for important data and summary, in one call or in two, and the shape of its answers.
-
-What is done with the answers is not known here.
-"""
+"""How a summarizer is asked for important data and summary, in one call or in two, and the shape of its answers."""
 
 from __future__ import annotations
 
