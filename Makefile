@@ -23,6 +23,7 @@ run: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow and not browser"
 
+test-all: export THOROUGH=1
 test-all: test test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
 
 test-slow: .venv/installed
