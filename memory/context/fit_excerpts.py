@@ -33,7 +33,7 @@ class Picking:
             if last is None or not self._is_beside(last.seq, quote.seq):
                 runs.append([quote])
             elif quote.seq == last.seq and quote.start == last.end:
-                runs[-1][-1] = last._replace(end=quote.end)
+                runs[-1][-1] = last._replace(end=quote.end, updated_in=last.updated_in or quote.updated_in)
             else:
                 runs[-1].append(quote)
         return tuple(map(tuple, runs))

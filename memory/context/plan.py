@@ -14,7 +14,7 @@ from memory.pins.section import ShownPin
 from memory.recall.excerpts import Quote
 from memory.recall.relevance import Recall
 
-RENDERER = 6
+RENDERER = 7
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
@@ -97,7 +97,7 @@ class Plan:
             "lines": [list(span) for span in self.lines],
             "verbatim": [list(shown) for shown in self.verbatim],
             **(
-                {"recalled": [[list(quote) for quote in quotes] for quotes in self.recalled]}
+                {"recalled": [[_stored(quote) for quote in quotes] for quotes in self.recalled]}
                 if self.recalled
                 else {}
             ),
@@ -136,3 +136,8 @@ class Plan:
             pins_left_out=data.get("pins_left_out", 0),
             disarms=data.get("disarms", False),
         )
+
+
+def _stored(quote: Quote) -> list[int | None]:
+    """Few excerpts are updated: most are stored without a place for it."""
+    return list(quote if quote.updated_in is not None else quote[:3])

@@ -24,6 +24,8 @@ AROUND = DAY + 9
 """At least what the day of one message costs, its number, who says it, and the lines between."""
 MORE = 8
 """The same of the signs around a piece of a message."""
+UPDATED = 8
+"""The same of the mark of what a later message updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> Exc
     """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
-    return Excerpt(tuple(quotes), tokens + AROUND if tokens else 0, there.on if there else "")
+    around = AROUND + UPDATED if any(quote.updated_in for quote in quotes) else AROUND
+    return Excerpt(tuple(quotes), tokens + around if tokens else 0, there.on if there else "")
 
 
 def _cost(quote: Quote, said: QuotedSource) -> int:
@@ -78,15 +81,21 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> s
 
     "" where nothing of them is left.
     """
-    shown = [
-        (said[seq], text)
-        for seq, group in groupby(quotes, key=lambda quote: quote.seq)
-        if seq in said and (text := _quoted(said[seq].text, list(group)))
+    groups = [
+        (seq, list(group)) for seq, group in groupby(quotes, key=lambda quote: quote.seq) if seq in said
     ]
+    shown = [(said[seq], group, text) for seq, group in groups if (text := _quoted(said[seq].text, group))]
     if not shown:
         return ""
-    sides = (f"[{one.seq}] {'User' if one.is_user else 'Assistant'}: {text}" for one, text in shown)
+    sides = (f"{_head(one, group)}: {text}" for one, group, text in shown)
     return "\n".join([f"[{shown[0][0].on}]", *sides])
+
+
+def _head(one: Said, quotes: Sequence[Quote]) -> str:
+    """The number of a message and who said it, and which later one updates it."""
+    updates = max((quote.updated_in or 0 for quote in quotes), default=0)
+    mark = f" (updated in [{updates}])" if updates else ""
+    return f"[{one.seq}] {'User' if one.is_user else 'Assistant'}{mark}"
 
 
 def _quoted(text: str, quotes: Sequence[Quote]) -> str:
@@ -112,3 +121,5 @@ class Quote(NamedTuple):
     seq: int
     start: int = 0
     end: int | None = None
+    updated_in: int | None = None
+    """The message that says it anew with another value, if one is known."""

@@ -32,6 +32,7 @@ from memory.recall.ranking import (
     looked_at,
     rank,
     unranked,
+    with_updates,
     worth_showing,
 )
 from memory.recall.relevance import Recall, decide, known_words
@@ -78,7 +79,7 @@ class Search:
         if not ranked:
             return Recalled()
         said = looked.said({one.message.seq for one in ranked})
-        return Recalled(tuple(excerpts(ranked, said)), said)
+        return Recalled(tuple(with_updates(excerpts(ranked, said), said)), said)
 
     def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], Looked]:
         """The passages that have the question's words, best first, and the messages that were looked at for it."""
