@@ -15,7 +15,7 @@ WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,pure llm lab/test_replay.py lab/test_playing.py test_quickstart.py test_sixth_policy.py)
 
-.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots bench lab recall evidence lock clean
+.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots docs bench lab recall evidence lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -76,6 +76,10 @@ audit: .venv/checks
 	$(BIN)/ruff check --select S --ignore S101 .
 	$(BIN)/python -m pytest tests/outside/test_supply_chain.py
 	$(BIN)/python -m tests.outside.audit
+
+# The pages of docs/ that are made from the code: docs/settings.md.
+docs: .venv/installed
+	$(BIN)/python -m chatmemory.config.page
 
 types: .venv/checks
 	$(BIN)/mypy chatmemory conversations memory tests benchmarks

@@ -1,4 +1,4 @@
-"""All settings of chatmemory, read from the environment once. The README's table says what each one means."""
+"""Django's settings, and ours as the environment has them: `chatmemory.config` declares those."""
 
 from __future__ import annotations
 
@@ -6,19 +6,31 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import env
-from chatmemory.llm.openai.stream_parser import Style, Terminal
+from chatmemory.config.kinds import database, fail, make_folder
+from chatmemory.config.memory import (
+    ChunkedSettings,
+    MemorySettings,
+    RecallSettings,
+    SummarizerSettings,
+)
+from chatmemory.config.service import (
+    DatabaseSettings,
+    LimitSettings,
+    ServerSettings,
+    UpstreamSettings,
+    WorkerSettings,
+)
+from chatmemory.config.setting import read_numbers
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import Deadlines, Variant
 from chatmemory.runtime.logging_config import logging_config
 from conversations.accounts.limits import Limits
-from memory.limits import RECALL_MODES, MemoryLimits, RecallMode
-from memory.policies import PER_POLICY, POLICIES
+from memory.limits import MemoryLimits
+from memory.policies import PER_POLICY
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = BASE_DIR / "var"
@@ -27,7 +39,7 @@ environ.Env.read_env(BASE_DIR / ".env")
 
 def _secret_key() -> str:
     """The configured key, or one of this checkout's own, made at first use and shared by its processes."""
-    if configured := env.text("DJANGO_SECRET_KEY"):
+    if configured := ServerSettings.DJANGO_SECRET_KEY.read():
         return configured
     path = VAR_DIR / "secret-key"
     VAR_DIR.mkdir(exist_ok=True)
@@ -44,10 +56,10 @@ def _secret_key() -> str:
 
 # --- Django ----------------------------------------------------------------------------------------------------------
 
-DEBUG = env.boolean("DJANGO_DEBUG", False)
+DEBUG = ServerSettings.DJANGO_DEBUG.read()
 SECRET_KEY = _secret_key()
-ALLOWED_HOSTS = env.text("DJANGO_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
-SECURE_SSL_REDIRECT = env.boolean("DJANGO_SECURE_SSL_REDIRECT", False)
+ALLOWED_HOSTS = ServerSettings.DJANGO_ALLOWED_HOSTS.read().split(",")
+SECURE_SSL_REDIRECT = ServerSettings.DJANGO_SECURE_SSL_REDIRECT.read()
 SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, and carry nothing
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
@@ -137,21 +149,18 @@ WHITENOISE_AUTOREFRESH = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGGING_CONFIG = "logging.config.dictConfig"
 LOGGING = logging_config(
-    style=env.choice("LOG_FORMAT", "auto", ("auto", "json", "console")),
-    level=env.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
+    style=ServerSettings.LOG_FORMAT.read(),
+    level=ServerSettings.LOG_LEVEL.read(),
 )
 
 # --- Database, queue ------------------------------------------------------------------------------------------
 
-DATABASE_URL = (
-    env.url("DATABASE_URL", ("sqlite", "postgres", "postgresql"))
-    or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
-)
-DATABASE_POOL_SIZE = env.integer("DATABASE_POOL_SIZE", 10, at_least=2, at_most=1000)
-_database = env.database("DATABASE_URL", DATABASE_URL)
+DATABASE_URL = DatabaseSettings.DATABASE_URL.read() or f"sqlite:///{VAR_DIR / 'chatmemory.sqlite3'}"
+DATABASE_POOL_SIZE = DatabaseSettings.DATABASE_POOL_SIZE.read()
+_database = database("DATABASE_URL", DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
 if IS_SQLITE:
-    env.make_folder("DATABASE_URL", Path(_database["NAME"]).parent)
+    make_folder("DATABASE_URL", Path(_database["NAME"]).parent)
     # WAL: readers never wait. IMMEDIATE: writers queue instead of failing. FULL: acknowledged is on the disk.
     # secure_delete: what is deleted is overwritten, not only let go of; forgotten text would else stay in the file.
     # The queue is not a fair one: among 16 that write without a pause, one may wait until the others are through
@@ -178,17 +187,17 @@ else:
 _database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our own executors keep what is worth keeping
 DATABASES = {"default": _database}
 
-REDIS_URL = env.url("REDIS_URL", ("redis", "rediss", "unix"))
+REDIS_URL = DatabaseSettings.REDIS_URL.read()
 # Never a shared one: Django's hold pickles that nobody signed, so who can write to it could run code in the worker.
 # Nothing of ours is cached; django-q2 keeps the statistics of its processes here.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
-Q_BROKER = env.choice("Q_BROKER", "orm", ("orm", "redis"))
+Q_BROKER = DatabaseSettings.Q_BROKER.read()
 if Q_BROKER == "redis" and not REDIS_URL:
     raise ImproperlyConfigured(
         "Q_BROKER is 'redis', but REDIS_URL is empty: name the Redis server to queue on."
     )
-Q_WORKERS = env.integer("Q_WORKERS", 2, at_least=1, at_most=64)
+Q_WORKERS = WorkerSettings.Q_WORKERS.read()
 Q_TIMEOUT = 120
 """Seconds after which the queue ends a task. Our own limits within each task are far below."""
 Q_CLUSTER = {
@@ -212,35 +221,35 @@ Q_CLUSTER = {
         else {"redis": REDIS_URL, "broker_class": "memory.worker.redis_broker.RedisBroker"}
     ),
 }
-WORKER_CANARY_SECONDS = env.seconds("WORKER_CANARY_SECONDS", 5, at_least=0.1)
-WORKER_PATIENCE_SECONDS = env.seconds("WORKER_PATIENCE_SECONDS", 30)
-WORKER_STOP_SECONDS = env.seconds("WORKER_STOP_SECONDS", 8, at_least=0)
+WORKER_CANARY_SECONDS = WorkerSettings.WORKER_CANARY_SECONDS.read()
+WORKER_PATIENCE_SECONDS = WorkerSettings.WORKER_PATIENCE_SECONDS.read()
+WORKER_STOP_SECONDS = WorkerSettings.WORKER_STOP_SECONDS.read()
 if WORKER_PATIENCE_SECONDS < 3 * WORKER_CANARY_SECONDS:
-    raise env.fail(
+    raise fail(
         "WORKER_PATIENCE_SECONDS", WORKER_PATIENCE_SECONDS, "at least three times WORKER_CANARY_SECONDS"
     )
 
 # --- API -------------------------------------------------------------------------------------------------------------
 
-REQUEST_MAX_BYTES = env.integer("REQUEST_MAX_BYTES", 2 * 1024 * 1024, at_least=1024)
-REQUEST_HEAD_MAX_BYTES = env.integer("REQUEST_HEAD_MAX_BYTES", 64 * 1024, at_least=4096, at_most=1024 * 1024)
-REQUEST_RECEIVE_SECONDS = env.seconds("REQUEST_RECEIVE_SECONDS", 20, at_least=0.5)
-MESSAGE_MAX_CHARS = env.integer("MESSAGE_MAX_CHARS", 200_000, at_least=1)
-INSTRUCTIONS_MAX_CHARS = env.integer("INSTRUCTIONS_MAX_CHARS", 20_000, at_least=0)
-METADATA_MAX_BYTES = env.integer("METADATA_MAX_BYTES", 16 * 1024, at_least=2)
+REQUEST_MAX_BYTES = LimitSettings.REQUEST_MAX_BYTES.read()
+REQUEST_HEAD_MAX_BYTES = LimitSettings.REQUEST_HEAD_MAX_BYTES.read()
+REQUEST_RECEIVE_SECONDS = LimitSettings.REQUEST_RECEIVE_SECONDS.read()
+MESSAGE_MAX_CHARS = LimitSettings.MESSAGE_MAX_CHARS.read()
+INSTRUCTIONS_MAX_CHARS = LimitSettings.INSTRUCTIONS_MAX_CHARS.read()
+METADATA_MAX_BYTES = LimitSettings.METADATA_MAX_BYTES.read()
 DATA_UPLOAD_MAX_MEMORY_SIZE = REQUEST_MAX_BYTES
-RATE_LIMITS = env.boolean("RATE_LIMITS", True)
+RATE_LIMITS = LimitSettings.RATE_LIMITS.read()
 LIMITS = Limits(
-    requests_per_minute=env.integer("LIMIT_REQUESTS_PER_MINUTE", 300),
-    tokens_per_day=env.integer("LIMIT_TOKENS_PER_DAY", 5_000_000),
-    streams=env.integer("LIMIT_STREAMS", 50),
-    readers=env.integer("LIMIT_READERS", 100),
-    resummarize_per_hour=env.integer("LIMIT_RESUMMARIZE_PER_HOUR", 20),
+    requests_per_minute=LimitSettings.LIMIT_REQUESTS_PER_MINUTE.read(),
+    tokens_per_day=LimitSettings.LIMIT_TOKENS_PER_DAY.read(),
+    streams=LimitSettings.LIMIT_STREAMS.read(),
+    readers=LimitSettings.LIMIT_READERS.read(),
+    resummarize_per_hour=LimitSettings.LIMIT_RESUMMARIZE_PER_HOUR.read(),
 )
-LIMIT_OUTPUT_TOKENS_RESERVED = env.integer("LIMIT_OUTPUT_TOKENS_RESERVED", 2000)
-LIMIT_EXPORT_SECONDS = env.integer("LIMIT_EXPORT_SECONDS", 60, at_most=86_400)
-LIMIT_SIGN_INS = env.integer("LIMIT_SIGN_INS", 10)
-PLAYGROUND = env.choice("PLAYGROUND", "staff", ("staff", "open", "off"))
+LIMIT_OUTPUT_TOKENS_RESERVED = LimitSettings.LIMIT_OUTPUT_TOKENS_RESERVED.read()
+LIMIT_EXPORT_SECONDS = LimitSettings.LIMIT_EXPORT_SECONDS.read()
+LIMIT_SIGN_INS = LimitSettings.LIMIT_SIGN_INS.read()
+PLAYGROUND = ServerSettings.PLAYGROUND.read()
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "chatmemory.api.http.TokenAuthentication",
@@ -274,84 +283,73 @@ SPECTACULAR_SETTINGS = {
 
 # --- Models ----------------------------------------------------------------------------------------------------------
 
-OPENAI_API_KEY = env.secret("OPENAI_API_KEY")
-OPENAI_BASE_URL = env.endpoint("OPENAI_BASE_URL")
-OPENAI_API_STYLE: Style = (
-    "chat" if env.choice("OPENAI_API_STYLE", "responses", ("responses", "chat")) == "chat" else "responses"
-)
-UPSTREAM_CONTROL_TOKENS = env.choice("UPSTREAM_CONTROL_TOKENS", "auto", ("auto", "disarm", "send"))
-OPENAI_TERMINAL: Terminal = (
-    "done" if env.choice("OPENAI_TERMINAL", "strict", ("strict", "done")) == "done" else "strict"
-)
-MODEL_VARIANTS = env.variants(
-    "MODEL_VARIANTS",
-    {"arco": {"model": "gpt-5-mini"}, "arco-pro": {"model": "gpt-5"}, "deep-dive": {"model": "gpt-5.1"}},
-)
-DEFAULT_MODEL_VARIANT = env.text("DEFAULT_MODEL_VARIANT", "arco")
+OPENAI_API_KEY = UpstreamSettings.OPENAI_API_KEY.read()
+OPENAI_BASE_URL = UpstreamSettings.OPENAI_BASE_URL.read()
+OPENAI_API_STYLE = UpstreamSettings.OPENAI_API_STYLE.read()
+UPSTREAM_CONTROL_TOKENS = UpstreamSettings.UPSTREAM_CONTROL_TOKENS.read()
+OPENAI_TERMINAL = UpstreamSettings.OPENAI_TERMINAL.read()
+MODEL_VARIANTS = UpstreamSettings.MODEL_VARIANTS.read()
+DEFAULT_MODEL_VARIANT = UpstreamSettings.DEFAULT_MODEL_VARIANT.read()
 if DEFAULT_MODEL_VARIANT not in MODEL_VARIANTS:
-    raise env.fail("DEFAULT_MODEL_VARIANT", DEFAULT_MODEL_VARIANT, f"one of {', '.join(MODEL_VARIANTS)}")
+    raise fail("DEFAULT_MODEL_VARIANT", DEFAULT_MODEL_VARIANT, f"one of {', '.join(MODEL_VARIANTS)}")
 
 REPLY_DEADLINES = Deadlines(
-    first_byte=env.seconds("REPLY_FIRST_BYTE_SECONDS", 30),
-    idle=env.seconds("REPLY_IDLE_SECONDS", 30),
-    total=env.seconds("REPLY_TOTAL_SECONDS", 300),
-    max_bytes=env.integer("REPLY_MAX_BYTES", 2 * 1024 * 1024, at_least=1),
+    first_byte=UpstreamSettings.REPLY_FIRST_BYTE_SECONDS.read(),
+    idle=UpstreamSettings.REPLY_IDLE_SECONDS.read(),
+    total=UpstreamSettings.REPLY_TOTAL_SECONDS.read(),
+    max_bytes=UpstreamSettings.REPLY_MAX_BYTES.read(),
 )
-REPLY_CHECKPOINT_SECONDS = env.seconds("REPLY_CHECKPOINT_SECONDS", 0.5)
-REPLY_LEASE_SECONDS = env.seconds("REPLY_LEASE_SECONDS", 15, at_least=1)
-REPLY_DRAIN_SECONDS = env.seconds("REPLY_DRAIN_SECONDS", 8, at_least=0)
+REPLY_CHECKPOINT_SECONDS = UpstreamSettings.REPLY_CHECKPOINT_SECONDS.read()
+REPLY_LEASE_SECONDS = UpstreamSettings.REPLY_LEASE_SECONDS.read()
+REPLY_DRAIN_SECONDS = UpstreamSettings.REPLY_DRAIN_SECONDS.read()
 if REPLY_LEASE_SECONDS < 4 * REPLY_CHECKPOINT_SECONDS:
-    raise env.fail("REPLY_LEASE_SECONDS", REPLY_LEASE_SECONDS, "at least four times REPLY_CHECKPOINT_SECONDS")
+    raise fail("REPLY_LEASE_SECONDS", REPLY_LEASE_SECONDS, "at least four times REPLY_CHECKPOINT_SECONDS")
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
-MEMORY_POLICY = env.choice("MEMORY_POLICY", "chunked", POLICIES)
+MEMORY_POLICY = MemorySettings.MEMORY_POLICY.read()
 MEMORY_LIMITS = MemoryLimits(
-    k_raw_turns=env.integer("MEMORY_K_RAW_TURNS", 3, at_least=1, at_most=50),
-    summary_cap=env.integer("MEMORY_SUMMARY_TOKEN_CAP", 500, at_least=50, at_most=100_000),
-    prompt_budget=env.integer("MEMORY_PROMPT_TOKEN_BUDGET", 3000, at_least=200),
-    budget_for="prompt"
-    if env.choice("MEMORY_BUDGET_FOR", "memory", ("memory", "prompt")) == "prompt"
-    else "memory",
-    threshold=env.integer("MEMORY_CHUNK_SUMMARIZE_THRESHOLD", 6000, at_least=200),
-    line_tokens=env.integer("MEMORY_LINE_TOKENS", 40, at_least=8, at_most=1000),
-    bite_tokens=env.integer("MEMORY_FOLD_BITE_TOKENS", 6000, at_least=500),
-    min_fold_tokens=env.integer("MEMORY_MIN_FOLD_TOKENS", 1000),
-    recall=cast(RecallMode, env.choice("MEMORY_RECALL", "auto", RECALL_MODES)),
-    recall_share=env.share("MEMORY_RECALL_SHARE", 0.2, at_most=0.9),
-    window_share=env.share("MEMORY_WINDOW_SHARE", 0.4),
-    sources_budget=env.integer("SOURCES_TOKEN_BUDGET", 4000),
-    turns_as="text"
-    if env.choice("MEMORY_TURNS_AS", "messages", ("messages", "text")) == "text"
-    else "messages",
-    enabled=env.boolean("MEMORY_ENABLED", True),
-    numbers={name: env.numbers(f"MEMORY_{name.upper()}_", kind) for name, kind in PER_POLICY.items()},
+    k_raw_turns=ChunkedSettings.MEMORY_K_RAW_TURNS.read(),
+    summary_cap=ChunkedSettings.MEMORY_SUMMARY_TOKEN_CAP.read(),
+    prompt_budget=MemorySettings.MEMORY_PROMPT_TOKEN_BUDGET.read(),
+    budget_for=MemorySettings.MEMORY_BUDGET_FOR.read(),
+    threshold=ChunkedSettings.MEMORY_CHUNK_SUMMARIZE_THRESHOLD.read(),
+    line_tokens=MemorySettings.MEMORY_LINE_TOKENS.read(),
+    bite_tokens=MemorySettings.MEMORY_FOLD_BITE_TOKENS.read(),
+    min_fold_tokens=MemorySettings.MEMORY_MIN_FOLD_TOKENS.read(),
+    recall=RecallSettings.MEMORY_RECALL.read(),
+    recall_share=RecallSettings.MEMORY_RECALL_SHARE.read(),
+    window_share=MemorySettings.MEMORY_WINDOW_SHARE.read(),
+    sources_budget=MemorySettings.SOURCES_TOKEN_BUDGET.read(),
+    turns_as=MemorySettings.MEMORY_TURNS_AS.read(),
+    enabled=MemorySettings.MEMORY_ENABLED.read(),
+    numbers={name: read_numbers(name, kind) for name, kind in PER_POLICY.items()},
 )
 if MEMORY_LIMITS.summary_cap >= MEMORY_LIMITS.prompt_budget:
-    raise env.fail(
+    raise fail(
         "MEMORY_SUMMARY_TOKEN_CAP",
         MEMORY_LIMITS.summary_cap,
         "smaller than MEMORY_PROMPT_TOKEN_BUDGET, which it is part of",
     )
-_summarizer = env.model("MEMORY_SUMMARIZER_MODEL", "gpt-5-nano")
+_summarizer = SummarizerSettings.MEMORY_SUMMARIZER_MODEL.read()
 SUMMARIZER = Variant(
     name="summarizer",
     model=_summarizer,
-    reasoning_effort=env.effort("MEMORY_SUMMARIZER_EFFORT"),
-    max_output_tokens=env.integer("MEMORY_SUMMARIZER_OUTPUT_TOKENS", 0, at_most=1_000_000) or None,
+    reasoning_effort=SummarizerSettings.MEMORY_SUMMARIZER_EFFORT.read(),
+    max_output_tokens=SummarizerSettings.MEMORY_SUMMARIZER_OUTPUT_TOKENS.read() or None,
     price=price_of(_summarizer),
 )
-SUMMARIZER_TOTAL_SECONDS = env.seconds("SUMMARIZER_TOTAL_SECONDS", 40)
-PROMPT_ID_SUMMARY_GLOBAL = env.text("PROMPT_ID_SUMMARY_GLOBAL")
-PROMPT_VERSION_SUMMARY_GLOBAL = env.text("PROMPT_VERSION_SUMMARY_GLOBAL")
-MEMORY_FOLD_SECONDS = env.seconds("MEMORY_FOLD_SECONDS", 45, at_most=70)
-MEMORY_FOLD_LEASE_SECONDS = env.seconds("MEMORY_FOLD_LEASE_SECONDS", 120)
-MEMORY_FOLD_ATTEMPTS = env.integer("MEMORY_FOLD_ATTEMPTS", 5, at_least=1)
-MEMORY_FOLD_BACKOFF_SECONDS = env.seconds("MEMORY_FOLD_BACKOFF_SECONDS", 10)
-MEMORY_MIN_RETAINED = env.share("MEMORY_MIN_RETAINED", 0.5)
-MEMORY_REBUILD_EVERY_FOLDS = env.integer("MEMORY_REBUILD_EVERY_FOLDS", 0, at_most=100_000)
-MEMORY_EMBEDDINGS_MODEL = env.model("MEMORY_EMBEDDINGS_MODEL")
-MEMORY_EMBEDDINGS_FOLDER = env.embeddings_folder("MEMORY_EMBEDDINGS_FOLDER")
-MEMORY_EMBEDDINGS_DIMENSIONS = env.integer("MEMORY_EMBEDDINGS_DIMENSIONS", 256, at_least=1, at_most=4096)
-MEMORY_EMBEDDINGS_SECONDS = env.seconds("MEMORY_EMBEDDINGS_SECONDS", 0.3, at_most=10)
-SWEEP_SECONDS = env.seconds("SWEEP_SECONDS", 60)
+SUMMARIZER_TOTAL_SECONDS = SummarizerSettings.SUMMARIZER_TOTAL_SECONDS.read()
+PROMPT_ID_SUMMARY_GLOBAL = SummarizerSettings.PROMPT_ID_SUMMARY_GLOBAL.read()
+PROMPT_VERSION_SUMMARY_GLOBAL = SummarizerSettings.PROMPT_VERSION_SUMMARY_GLOBAL.read()
+MEMORY_FOLD_SECONDS = MemorySettings.MEMORY_FOLD_SECONDS.read()
+MEMORY_FOLD_LEASE_SECONDS = MemorySettings.MEMORY_FOLD_LEASE_SECONDS.read()
+MEMORY_FOLD_ATTEMPTS = MemorySettings.MEMORY_FOLD_ATTEMPTS.read()
+MEMORY_FOLD_BACKOFF_SECONDS = MemorySettings.MEMORY_FOLD_BACKOFF_SECONDS.read()
+MEMORY_MIN_RETAINED = SummarizerSettings.MEMORY_MIN_RETAINED.read()
+MEMORY_REBUILD_EVERY_FOLDS = MemorySettings.MEMORY_REBUILD_EVERY_FOLDS.read()
+MEMORY_EMBEDDINGS_MODEL = RecallSettings.MEMORY_EMBEDDINGS_MODEL.read()
+MEMORY_EMBEDDINGS_FOLDER = RecallSettings.MEMORY_EMBEDDINGS_FOLDER.read()
+MEMORY_EMBEDDINGS_DIMENSIONS = RecallSettings.MEMORY_EMBEDDINGS_DIMENSIONS.read()
+MEMORY_EMBEDDINGS_SECONDS = RecallSettings.MEMORY_EMBEDDINGS_SECONDS.read()
+SWEEP_SECONDS = WorkerSettings.SWEEP_SECONDS.read()

@@ -32,7 +32,8 @@ conversations.api
 conversations.admin conversations.management
 memory.api memory.management memory.tasks
 memory.admin
-chatmemory.settings chatmemory.env chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.checks chatmemory.health
+chatmemory.config
+chatmemory.settings chatmemory.urls chatmemory.asgi chatmemory.apps chatmemory.checks chatmemory.health
 """
 """A package imports what stands on the lines above it, and itself. The last line wires all together, with the rest of
 the modules that stand in a package's own folder."""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.db.models import DecimalField, Model
 
-from chatmemory import env
+from chatmemory.config.kinds import MAX_MODEL_CHARS
+from chatmemory.config.variants import MAX_VARIANT_CHARS
 from chatmemory.llm.openai import responses
 from chatmemory.llm.protocol import MAX_COST_USD
 from conversations.models import ActiveReply, Message
@@ -30,13 +31,13 @@ def field(model: type[Model], name: str) -> Any:
         (Message, "model", responses.MAX_MODEL_CHARS),
         (SummaryRevision, "model", responses.MAX_MODEL_CHARS),
         (Message, "response_id", responses.MAX_ID_CHARS),
-        (Message, "model", env.MAX_MODEL_CHARS),
-        (ActiveReply, "model", env.MAX_MODEL_CHARS),
-        (SummaryRevision, "model", env.MAX_MODEL_CHARS),
-        (ChatEmbeddings, "model", env.MAX_MODEL_CHARS),
-        (Message, "model_variant", env.MAX_VARIANT_CHARS),
-        (ActiveReply, "model_variant", env.MAX_VARIANT_CHARS),
-        (UsageDay, "model_variant", env.MAX_VARIANT_CHARS),
+        (Message, "model", MAX_MODEL_CHARS),
+        (ActiveReply, "model", MAX_MODEL_CHARS),
+        (SummaryRevision, "model", MAX_MODEL_CHARS),
+        (ChatEmbeddings, "model", MAX_MODEL_CHARS),
+        (Message, "model_variant", MAX_VARIANT_CHARS),
+        (ActiveReply, "model_variant", MAX_VARIANT_CHARS),
+        (UsageDay, "model_variant", MAX_VARIANT_CHARS),
     ],
 )
 def test_texts_fit(model: type[Model], name: str, most: int) -> None:

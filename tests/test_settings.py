@@ -6,15 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import env
+from chatmemory.config.kinds import (
+    Boolean,
+    Choice,
+    Endpoint,
+    Fraction,
+    Integer,
+    Kind,
+    ModelName,
+    Seconds,
+    Secret,
+    Url,
+)
+from chatmemory.config.setting import Setting, settings_in
+from chatmemory.config.variants import VariantTable
 from chatmemory.llm.protocol import Price, Usage
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,99 +80,111 @@ def test_it_does_not_start(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "value"),
+    ("kind", "value"),
     [
-        (lambda name: env.integer(name, 1, at_least=1, at_most=5), "6"),
-        (lambda name: env.integer(name, 1), "1.5"),
-        (lambda name: env.integer(name, 1), "-1"),
-        (lambda name: env.seconds(name, 1), "soon"),
-        (lambda name: env.seconds(name, 1), "nan"),
-        (lambda name: env.seconds(name, 1), "inf"),
-        (lambda name: env.boolean(name, True), "maybe"),
-        (lambda name: env.choice(name, "a", ("a", "b")), "c"),
-        (lambda name: env.url(name, ("http",)), "ftp://x"),
-        (lambda name: env.variants(name, {}), "not json"),
-        (lambda name: env.variants(name, {}), "{}"),
-        (lambda name: env.variants(name, {}), '{"a": {}}'),
-        (lambda name: env.variants(name, {}), '{"a": {"model": "m", "colour": "red"}}'),
-        (lambda name: env.variants(name, {}), '{"a": {"model": "m", "reasoning_effort": "enormous"}}'),
-        (lambda name: env.variants(name, {}), '{"a": {"model": "m", "max_output_tokens": 0}}'),
-        (lambda name: env.variants(name, {}), '{"a": {"model": "m", "price": {"input": 1}}}'),
-        (
-            lambda name: env.variants(name, {}),
-            '{"a": {"model": "m", "price": {"input": -1, "cached": 0, "output": 0}}}',
-        ),
-        (
-            lambda name: env.variants(name, {}),
-            '{"a": {"model": "m", "price": {"input": 1e30, "cached": 0, "output": 0}}}',
-        ),
-        (lambda name: env.variants(name, {}), '{"": {"model": "m"}}'),
-        (lambda name: env.variants(name, {}), '{" ": {"model": "m"}}'),
-        (lambda name: env.variants(name, {}), '{"a\\u0000": {"model": "m"}}'),
-        (lambda name: env.variants(name, {}), json.dumps({"n" * 65: {"model": "m"}})),
-        (lambda name: env.variants(name, {}), json.dumps({"a": {"model": "m" * 129}})),
-        (lambda name: env.variants(name, {}), '{"a": {"model": " m"}}'),
-        (lambda name: env.variants(name, {}), '{"a": {"model": "m\\ud800"}}'),
-        (env.model, "m" * 129),
-        (env.model, "a\nb"),
-        (env.endpoint, "http://"),
-        (env.endpoint, "http:api.example/v1"),
-        (env.endpoint, "http:///v1"),
-        (env.endpoint, "http://:8080/v1"),
-        (env.endpoint, "http://a:b/v1"),
-        (env.endpoint, "http://a:99999/v1"),
-        (env.endpoint, "http://[::1/v1"),
-        (env.endpoint, "http://münchen.example/v1"),
-        (env.endpoint, "http://a b/v1"),
-        (env.secret, "sk-ü"),
-        (env.secret, "sk-a b"),
-        (env.secret, "sk-a\tb"),
+        (Integer(1, 5), "6"),
+        (Integer(), "1.5"),
+        (Integer(), "-1"),
+        (Seconds(), "soon"),
+        (Seconds(), "nan"),
+        (Seconds(), "inf"),
+        (Fraction(), "half"),
+        (Fraction(0.9), "0.91"),
+        (Boolean(), "maybe"),
+        (Choice(("a", "b")), "c"),
+        (Url(("http",)), "ftp://x"),
+        (ModelName(), "m" * 129),
+        (ModelName(), "a\nb"),
+        (Endpoint(), "http://"),
+        (Endpoint(), "http:api.example/v1"),
+        (Endpoint(), "http:///v1"),
+        (Endpoint(), "http://:8080/v1"),
+        (Endpoint(), "http://a:b/v1"),
+        (Endpoint(), "http://a:99999/v1"),
+        (Endpoint(), "http://[::1/v1"),
+        (Endpoint(), "http://münchen.example/v1"),
+        (Endpoint(), "http://a b/v1"),
+        (Secret(), "sk-ü"),
+        (Secret(), "sk-a b"),
+        (Secret(), "sk-a\tb"),
     ],
 )
-def test_a_bad_value_is_named(monkeypatch: Any, read: Callable[[str], Any], value: str) -> None:
-    monkeypatch.setenv("SOME_SETTING", value)
-    with pytest.raises(ImproperlyConfigured, match="SOME_SETTING"):
-        read("SOME_SETTING")
-
-
-@pytest.mark.parametrize("read", [env.secret, env.endpoint])
-def test_a_secret_in_a_bad_value_is_not_shown(monkeypatch: Any, read: Callable[[str], str]) -> None:
-    monkeypatch.setenv("SOME_SETTING", "http://root:sk-hünter2@")
-    with pytest.raises(ImproperlyConfigured) as failure:
-        read("SOME_SETTING")
-    assert "nter2" not in str(failure.value)
+def test_a_bad_value_is_named(kind: Kind[object], value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^SOME_SETTING "):
+        kind.parse("SOME_SETTING", value)
 
 
 @pytest.mark.parametrize(
-    "value", ["http://127.0.0.1:8080/v1", "https://[::1]:1/v1", "https://api.example", ""]
+    "value",
+    [
+        "not json",
+        "{}",
+        "[]",
+        '{"a": {}}',
+        '{"a": {"model": "m", "colour": "red"}}',
+        '{"a": {"model": "m", "reasoning_effort": "enormous"}}',
+        '{"a": {"model": "m", "max_output_tokens": 0}}',
+        '{"a": {"model": "m", "price": {"input": 1}}}',
+        '{"a": {"model": "m", "price": {"input": -1, "cached": 0, "output": 0}}}',
+        '{"a": {"model": "m", "price": {"input": 1e30, "cached": 0, "output": 0}}}',
+        '{"": {"model": "m"}}',
+        '{" ": {"model": "m"}}',
+        '{"a\\u0000": {"model": "m"}}',
+        json.dumps({"n" * 65: {"model": "m"}}),
+        json.dumps({"a": {"model": "m" * 129}}),
+        '{"a": {"model": " m"}}',
+        '{"a": {"model": "m\\ud800"}}',
+    ],
 )
-def test_a_good_endpoint_is_taken(monkeypatch: Any, value: str) -> None:
-    monkeypatch.setenv("SOME_SETTING", value)
-    assert env.endpoint("SOME_SETTING") == value
+def test_bad_variants_are_named(value: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=r"^SOME_SETTING"):
+        VariantTable().parse("SOME_SETTING", value)
 
 
-def test_a_password_in_a_bad_url_is_not_shown(monkeypatch: Any) -> None:
-    monkeypatch.setenv("SOME_SETTING", "mysql://root:hunter2@elsewhere")
+@pytest.mark.parametrize("kind", [Secret(), Endpoint()])
+def test_a_secret_in_a_bad_value_is_not_shown(kind: Kind[str]) -> None:
     with pytest.raises(ImproperlyConfigured) as failure:
-        env.url("SOME_SETTING", ("postgres",))
+        kind.parse("SOME_SETTING", "http://root:sk-hünter2@")
+    assert "nter2" not in str(failure.value)
+
+
+@pytest.mark.parametrize("value", ["http://127.0.0.1:8080/v1", "https://[::1]:1/v1", "https://api.example"])
+def test_a_good_endpoint_is_taken(value: str) -> None:
+    assert Endpoint().parse("SOME_SETTING", value) == value
+
+
+def test_a_password_in_a_bad_url_is_not_shown() -> None:
+    with pytest.raises(ImproperlyConfigured) as failure:
+        Url(("postgres",)).parse("SOME_SETTING", "mysql://root:hunter2@elsewhere")
     assert "hunter2" not in str(failure.value)
 
 
-def test_an_empty_value_means_the_default(monkeypatch: Any) -> None:
-    monkeypatch.setenv("SOME_SETTING", " ")
-    assert (
-        env.integer("SOME_SETTING", 7),
-        env.boolean("SOME_SETTING", True),
-        env.text("SOME_SETTING", "x"),
-    ) == (7, True, "x")
+class Declared:
+    """Settings of this test alone."""
+
+    SOME_NUMBER = Setting(7, Integer(), "A number.")
+    SOME_SWITCH = Setting(True, Boolean(), "A switch.")
+    SOME_MODEL = Setting("m", ModelName(), "A model.")
 
 
-def test_variants_are_read_with_their_price(monkeypatch: Any) -> None:
-    monkeypatch.setenv(
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_value_means_the_default(monkeypatch: pytest.MonkeyPatch, empty: str) -> None:
+    for setting in settings_in(Declared):
+        monkeypatch.setenv(setting.name, empty)
+    assert [setting.read() for setting in settings_in(Declared)] == [7, True, "m"]
+
+
+def test_blanks_around_a_value_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NUMBER", " 8 ")
+    monkeypatch.setenv("SOME_SWITCH", " OFF ")
+    assert (Declared.SOME_NUMBER.read(), Declared.SOME_SWITCH.read()) == (8, False)
+
+
+def test_variants_are_read_with_their_price() -> None:
+    variants = VariantTable().parse(
         "SOME_SETTING",
         '{"fast": {"model": "m", "price": {"input": 1, "cached": 0.1, "output": 8}}, "known": {"model": "gpt-5-mini"}}',
     )
-    variants = env.variants("SOME_SETTING", {})
     assert variants["fast"].price == Price(Decimal(1), Decimal("0.1"), Decimal(8))
     assert variants["known"].price is not None
     # 1,000 input tokens, 400 of them cached, and 100 output tokens.

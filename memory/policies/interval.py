@@ -62,9 +62,9 @@ _STOPS = (".", "!", "?", "…", "。", "！", "？", ":", ";", ",")
 class IntervalNumbers(Numbers):
     """Settings `MEMORY_INTERVAL_…` and options of a chat."""
 
-    every_turns: int = whole(4, at_least=1, at_most=100)
-    window_turns: int = whole(3, at_least=1, at_most=50)
-    token_cap: int = whole(500, at_least=50, at_most=100_000)
+    every_turns: int = whole(4, "Turns beyond the window that start a fold.", at_least=1, at_most=100)
+    window_turns: int = whole(3, "Newest turns that stay verbatim.", at_least=1, at_most=50)
+    token_cap: int = whole(500, "Longest paragraph, in tokens.", at_least=50, at_most=100_000)
 
 
 class Interval(Policy):

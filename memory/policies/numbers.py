@@ -53,24 +53,31 @@ class Bounds:
         return f"a whole number from {self.at_least} to {self.at_most}"
 
 
-def whole(default: int, *, at_least: int = 0, at_most: int = 10**9) -> Any:
-    """A field for a whole number."""
-    return field(default=default, metadata={"bounds": Bounds(int, at_least, at_most)})
+def whole(default: int, meaning: str, *, at_least: int = 0, at_most: int = 10**9) -> Any:
+    """A field for a whole number. `meaning` is for the page of settings."""
+    return field(default=default, metadata={"bounds": Bounds(int, at_least, at_most), "meaning": meaning})
 
 
-def switch(default: bool) -> Any:
+def switch(default: bool, meaning: str) -> Any:
     """A field that is on or off."""
-    return field(default=default, metadata={"bounds": Bounds(bool)})
+    return field(default=default, metadata={"bounds": Bounds(bool), "meaning": meaning})
 
 
-def word(default: str, *others: str) -> Any:
+def word(default: str, *others: str, meaning: str) -> Any:
     """A field that is one of some words."""
-    return field(default=default, metadata={"bounds": Bounds(str, words=(default, *others))})
+    return field(
+        default=default, metadata={"bounds": Bounds(str, words=(default, *others)), "meaning": meaning}
+    )
 
 
 def bounds_of(kind: type[Numbers]) -> dict[str, tuple[Any, Bounds]]:
     """The default and the bounds of each number, by its name."""
     return {one.name: (one.default, one.metadata["bounds"]) for one in fields(kind)}
+
+
+def meanings_of(kind: type[Numbers]) -> dict[str, str]:
+    """What each number means, by its name."""
+    return {one.name: one.metadata["meaning"] for one in fields(kind)}
 
 
 def numbers_in(limits: MemoryLimits, name: str, kind: type[N]) -> N:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory import env
+from chatmemory.config.kinds import MAX_MODEL_CHARS, SERVER_EMBEDDINGS, EmbeddingsFolder, is_name
 from chatmemory.llm import local_files
 from chatmemory.llm.local_files import LocalModelError, files_of
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra, as far as anybody looks."""
     monkeypatch.setattr(local_files, "PACKAGES", ("json",))
-    for other in env.SERVER_EMBEDDINGS:
+    for other in SERVER_EMBEDDINGS:
         monkeypatch.delenv(other, raising=False)
 
 
@@ -69,7 +69,7 @@ def test_another_model_has_another_name_and_the_same_keeps_it_wherever_it_lies(f
     (moved / "model.onnx").write_bytes(b"others")
     names.add(files_of(moved).name)
     assert len(names) == 4
-    assert all(env.is_name(name, env.MAX_MODEL_CHARS) for name in names)
+    assert all(is_name(name, MAX_MODEL_CHARS) for name in names)
 
 
 @pytest.mark.parametrize(
@@ -91,33 +91,27 @@ def test_a_bad_description_is_named(folder: Path) -> None:
         files_of(folder)
 
 
-def test_the_setting_takes_a_folder(folder: Path, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAME, "")
-    assert env.embeddings_folder(NAME) == ""
-    monkeypatch.setenv(NAME, str(folder))
-    assert env.embeddings_folder(NAME) == str(folder)
+def test_the_setting_takes_a_folder(folder: Path, installed: None) -> None:
+    assert EmbeddingsFolder().parse(NAME, str(folder)) == str(folder)
 
 
-@pytest.mark.parametrize("beside", env.SERVER_EMBEDDINGS)
+@pytest.mark.parametrize("beside", SERVER_EMBEDDINGS)
 def test_a_servers_model_is_not_named_beside_it(
     folder: Path, installed: None, monkeypatch: pytest.MonkeyPatch, beside: str
 ) -> None:
-    monkeypatch.setenv(NAME, str(folder))
     monkeypatch.setenv(beside, "384")
     with pytest.raises(ImproperlyConfigured, match=f"{NAME} is set, so {beside} must not be"):
-        env.embeddings_folder(NAME)
+        EmbeddingsFolder().parse(NAME, str(folder))
 
 
 def test_a_missing_extra_is_named(folder: Path, installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(NAME, str(folder))
     monkeypatch.setattr(local_files, "PACKAGES", ("json", "nowhere_to_be_had"))
     with pytest.raises(ImproperlyConfigured) as refused:
-        env.embeddings_folder(NAME)
+        EmbeddingsFolder().parse(NAME, str(folder))
     assert str(refused.value) == f"{NAME} needs nowhere_to_be_had: pip install '.[local-embeddings]'."
 
 
 @pytest.mark.parametrize("value", ["/nowhere", __file__, "a\0b"])
-def test_what_is_no_folder_is_named(installed: None, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
-    monkeypatch.setattr(env, "text", lambda name, default="": value if name == NAME else default)
+def test_what_is_no_folder_is_named(installed: None, value: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=f"^{NAME} names "):
-        env.embeddings_folder(NAME)
+        EmbeddingsFolder().parse(NAME, value)

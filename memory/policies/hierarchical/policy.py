@@ -96,20 +96,28 @@ SCHEMA = Schema(
 class HierarchicalNumbers(Numbers):
     """Settings `MEMORY_HIERARCHICAL_…` and options of a chat."""
 
-    trigger_messages: int = whole(20, at_least=2, at_most=300)
-    """More unfolded messages than this are due."""
-    recent_messages: int = whole(10, at_least=1, at_most=200)
-    """The newest, which stay verbatim."""
-    facts_tokens: int = whole(700, at_least=50, at_most=100_000)
-    """Of all facts as rendered."""
-    narrative_tokens: int = whole(500, at_least=20, at_most=100_000)
-    """Of the newest pieces together."""
-    piece_tokens: int = whole(120, at_least=20, at_most=10_000)
-    reread: bool = switch(False)
-    """Each fold reads all originals again. The calls of a long chat grow with the square of its length."""
-    lazy: bool = switch(False)
-    """A turn that begins while the chat is due waits for the fold, at most `lazy_seconds`."""
-    lazy_seconds: int = whole(5, at_least=1, at_most=30)
+    trigger_messages: int = whole(
+        20, "A chat with more unfolded messages than this is folded.", at_least=2, at_most=300
+    )
+    recent_messages: int = whole(10, "Newest messages that stay verbatim.", at_least=1, at_most=200)
+    facts_tokens: int = whole(700, "All facts together, in tokens.", at_least=50, at_most=100_000)
+    narrative_tokens: int = whole(
+        500, "The narrative, in tokens. The oldest pieces go when it is full.", at_least=20, at_most=100_000
+    )
+    piece_tokens: int = whole(
+        120, "The longest piece of the narrative, in tokens. Each fold adds one.", at_least=20, at_most=10_000
+    )
+    reread: bool = switch(
+        False,
+        "Each fold reads all original messages again. The cost of a chat then grows with the square of its length.",
+    )
+    lazy: bool = switch(
+        False,
+        "A turn that begins while its chat is due waits for the fold, at most `MEMORY_HIERARCHICAL_LAZY_SECONDS`.",
+    )
+    lazy_seconds: int = whole(
+        5, "The longest such wait. After it, the reply uses what there is.", at_least=1, at_most=30
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,27 @@ LAST_TARGET = 5
 class ProgressiveNumbers(Numbers):
     """Settings `MEMORY_PROGRESSIVE_…` and options of a chat."""
 
-    threshold: int = whole(3000, at_least=200, at_most=1_000_000)
-    window_tokens: int = whole(2500, at_most=1_000_000)
-    data_tokens: int = whole(600, at_least=50, at_most=100_000)
-    calls: int = whole(1, at_least=1, at_most=2)
+    threshold: int = whole(
+        3000,
+        "Instructions, data, summary and unfolded turns above this many tokens start a fold.",
+        at_least=200,
+        at_most=1_000_000,
+    )
+    window_tokens: int = whole(
+        2500,
+        "Newest turns that stay verbatim, in tokens. Fewer stay where the whole would exceed two thirds of the "
+        "threshold.",
+        at_most=1_000_000,
+    )
+    data_tokens: int = whole(
+        600, "All important data together, in tokens as the model reads them.", at_least=50, at_most=100_000
+    )
+    calls: int = whole(
+        1,
+        "`1`: one summarizer call returns data and summary. `2`: one call for each.",
+        at_least=1,
+        at_most=2,
+    )
 
 
 class Progressive(Policy):

@@ -1,0 +1,109 @@
+"""The page docs/settings.md, made from the declarations: `python -m chatmemory.config.page` writes it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chatmemory.config.memory import (
+    ChunkedSettings,
+    MemorySettings,
+    RecallSettings,
+    SummarizerSettings,
+)
+from chatmemory.config.service import (
+    DatabaseSettings,
+    LimitSettings,
+    ServerSettings,
+    UpstreamSettings,
+    WorkerSettings,
+)
+from chatmemory.config.setting import Setting, policy_settings, settings_in
+from memory.policies import POLICIES
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+
+OPENING = """\
+# Settings
+
+chatmemory reads its settings from the environment, or from a file `.env` beside `manage.py`. The environment wins. An
+empty value means the default. A bad value stops the start with a sentence that names the setting and the values that it
+allows.
+
+Most installations set fewer than ten of these; the [README](../README.md#settings) lists them. All durations are in
+seconds. Tokens are those of the encoding o200k_base.
+
+`make docs` writes this page from the declarations in `chatmemory/config/` and in the policies.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of the page."""
+
+    title: str
+    text: str
+    settings: tuple[Setting[Any], ...]
+
+
+def tables() -> Iterator[Table]:
+    """The tables, in the order of the page."""
+    yield _table("Server", ServerSettings)
+    yield _table("Database and queue", DatabaseSettings)
+    yield _table("Limits", LimitSettings)
+    yield _table("Model and upstream", UpstreamSettings)
+    yield _table("Memory", MemorySettings)
+    yield _table("Policy `chunked`", ChunkedSettings)
+    yield from _policies()
+    yield _table("Recall and embeddings", RecallSettings)
+    yield _table("Summarizer", SummarizerSettings)
+    yield _table("Worker", WorkerSettings)
+
+
+def render() -> str:
+    """The whole page."""
+    return "\n".join([OPENING, *map(_render_table, tables())])
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(render())
+
+
+def _table(title: str, area: type) -> Table:
+    return Table(title, inspect.getdoc(area) or "", tuple(settings_in(area)))
+
+
+def _policies() -> Iterator[Table]:
+    """The policies that have numbers of their own. A chat can choose each number for itself, as an option."""
+    for name, policy in POLICIES.items():
+        if own := policy_settings(name, policy.numbers):
+            options = ", ".join(f"`{option}`" for option in own)
+            text = f"[What the policy does](policies.md#{name}). A chat can override these by its options {options}."
+            yield Table(f"Policy `{name}`", text, tuple(own.values()))
+
+
+def _render_table(table: Table) -> str:
+    rows = "".join(_render_row(setting) for setting in table.settings)
+    head = "| setting | default | values | meaning |\n|---|---|---|---|\n"
+    return f"## {table.title}\n\n{table.text}\n\n{head}{rows}"
+
+
+def _render_row(setting: Setting[Any]) -> str:
+    cells = (f"`{setting.name}`", _default(setting), setting.kind.allowed, setting.meaning)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _default(setting: Setting[Any]) -> str:
+    if setting.shown_default:
+        return setting.shown_default
+    if isinstance(setting.default, bool):
+        return f"`{str(setting.default).lower()}`"
+    return "none" if setting.default in ("", None) else f"`{setting.default}`"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The settings of the service around memory: server, database, queue, limits, worker, and the model that answers."""
+
+from __future__ import annotations
+
+from chatmemory.config.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Endpoint,
+    Integer,
+    Seconds,
+    Secret,
+    Url,
+)
+from chatmemory.config.setting import Setting
+from chatmemory.config.variants import VariantTable
+from chatmemory.llm.openai.stream_parser import Style, Terminal
+from chatmemory.llm.prices import price_of
+from chatmemory.llm.protocol import Variant
+
+
+class ServerSettings:
+    """How the server identifies itself, what it serves, and what it logs."""
+
+    DJANGO_SECRET_KEY = Setting(
+        "",
+        AnyText(),
+        "Signs sessions and queued tasks. All machines need the same key.",
+        "generated once, kept in `var/secret-key`",
+    )
+    DJANGO_DEBUG = Setting(
+        False,
+        Boolean(),
+        "Django's debug mode. Never turn it on in production: its error pages show messages and settings.",
+    )
+    DJANGO_ALLOWED_HOSTS = Setting(
+        "localhost,127.0.0.1,[::1]", AnyText(), "Host names that the server answers, separated by commas."
+    )
+    DJANGO_SECURE_SSL_REDIRECT = Setting(
+        False,
+        Boolean(),
+        "Serves HTTPS only: redirect, HSTS, secure cookies. The server then trusts `X-Forwarded-Proto`.",
+    )
+    PLAYGROUND = Setting(
+        "staff",
+        Choice(("staff", "open", "off")),
+        "Who gets the page `/playground/`: `staff` after they sign in to the admin, `open` anybody (the page then asks "
+        "for a token), `off` nobody. `quickstart` opens it.",
+    )
+    LOG_LEVEL = Setting(
+        "INFO", Choice(("DEBUG", "INFO", "WARNING", "ERROR")), "The lowest level that is logged."
+    )
+    LOG_FORMAT = Setting(
+        "auto", Choice(("auto", "json", "console")), "`auto` is `console` on a terminal and `json` elsewhere."
+    )
+
+
+class DatabaseSettings:
+    """Where chats are stored, and how work for the worker is queued."""
+
+    DATABASE_URL = Setting(
+        "",
+        Url(("sqlite", "postgres", "postgresql")),
+        "The database: `sqlite:///…` or `postgres://…`.",
+        "SQLite under `var/`",
+    )
+    DATABASE_POOL_SIZE = Setting(
+        10, Integer(at_least=2, at_most=1000), "PostgreSQL connections that one process may hold."
+    )
+    REDIS_URL = Setting(
+        "",
+        Url(("redis", "rediss", "unix")),
+        "The Redis server for the queue. It is used only with `Q_BROKER=redis`.",
+    )
+    Q_BROKER = Setting(
+        "orm",
+        Choice(("orm", "redis")),
+        "`orm` queues a task in the transaction that stores the turn. `redis` is faster but can lose tasks; the sweep "
+        "queues them again. While Redis is away, chats go on and summaries wait.",
+    )
+
+
+class LimitSettings:
+    """How large a request may be, and how much one user may use. `0` switches a single `LIMIT_…` off."""
+
+    REQUEST_MAX_BYTES = Setting(
+        2 * 1024 * 1024, Integer(at_least=1024), "The largest request body. A larger one gets 413."
+    )
+    REQUEST_HEAD_MAX_BYTES = Setting(
+        64 * 1024,
+        Integer(at_least=4096, at_most=1024 * 1024),
+        "URL and headers together. Larger ones get 431; a URL of more than half of it gets 414.",
+    )
+    REQUEST_RECEIVE_SECONDS = Setting(
+        20,
+        Seconds(at_least=0.5),
+        "Time for the headers of a request to arrive, and the longest pause within its body. Then it gets 408.",
+    )
+    MESSAGE_MAX_CHARS = Setting(200_000, Integer(at_least=1), "The longest message, in code points.")
+    INSTRUCTIONS_MAX_CHARS = Setting(20_000, Integer(), "The longest instructions of a chat or a turn.")
+    METADATA_MAX_BYTES = Setting(
+        16 * 1024,
+        Integer(at_least=2),
+        "The largest `metadata` of a chat or a message, imported ones included, and the largest `options`, as JSON in "
+        "UTF-8.",
+    )
+    RATE_LIMITS = Setting(
+        True, Boolean(), "`off` disables every `LIMIT_…`, and the server counts nothing for them."
+    )
+    LIMIT_REQUESTS_PER_MINUTE = Setting(
+        300,
+        Integer(),
+        "Calls per user that ask a model. A minute begins with its first call. Over it: 429 `rate_limited`.",
+    )
+    LIMIT_TOKENS_PER_DAY = Setting(
+        5_000_000,
+        Integer(),
+        "Tokens per user in prompts and answers, per UTC day of the database's clock. Over it: 429 `quota_exceeded`. "
+        "Tokens of the summarizer do not count.",
+    )
+    LIMIT_STREAMS = Setting(50, Integer(), "Replies that are generated for one user at the same time.")
+    LIMIT_READERS = Setting(
+        100,
+        Integer(),
+        "Additional readers of one user's replies in one server process, beside the calls that started them. Over it: "
+        "429 `rate_limited`.",
+    )
+    LIMIT_RESUMMARIZE_PER_HOUR = Setting(
+        20,
+        Integer(),
+        "Rebuilds of memory that a user requests or causes: resummarize, another policy, a wider window, restore, "
+        "editing a folded message. An hour begins with its first rebuild. Over it: 429 `rate_limited`. Edits and "
+        "deletions always work; their rebuild waits.",
+    )
+    LIMIT_OUTPUT_TOKENS_RESERVED = Setting(
+        2000,
+        Integer(),
+        "Tokens reserved for a reply until its real length is known, where its variant has no `max_output_tokens`.",
+    )
+    LIMIT_EXPORT_SECONDS = Setting(
+        60,
+        Integer(at_most=86_400),
+        "Time between two exports of all data of a user. Earlier ones get 429 `rate_limited`.",
+    )
+    LIMIT_SIGN_INS = Setting(
+        10,
+        Integer(),
+        "Wrong passwords per minute for one name from one address. One address, or one name from all addresses, may "
+        "fail ten times as often. An IPv6 /64 network counts as one address.",
+    )
+
+
+class UpstreamSettings:
+    """Which model answers, and how long a reply may take.
+
+    Without a key and a base URL, the built-in offline model answers.
+    """
+
+    OPENAI_API_KEY = Setting("", Secret(), "The key for the model's server.")
+    OPENAI_BASE_URL = Setting(
+        "", Endpoint(), "Any server with OpenAI's API, such as vLLM, Ollama or LiteLLM.", "OpenAI"
+    )
+    OPENAI_API_STYLE: Setting[Style] = Setting(
+        "responses",
+        Choice(("responses", "chat")),
+        "The API of the model's server: `responses` (Responses) or `chat` (Chat Completions).",
+    )
+    OPENAI_TERMINAL: Setting[Terminal] = Setting(
+        "strict",
+        Choice(("strict", "done")),
+        "What completes a Chat Completions reply: `strict` only its `finish_reason`, `done` also `[DONE]`, for servers "
+        "that leave `finish_reason` null.",
+    )
+    UPSTREAM_CONTROL_TOKENS = Setting(
+        "auto",
+        Choice(("auto", "disarm", "send")),
+        "Control tokens of chat templates (`<|im_start|>`, `[INST]`, `</s>`) in messages, sources and summaries. "
+        "`disarm` puts a space into them, so that a self-hosted server reads them as text; `send` leaves them; `auto` "
+        "disarms unless the upstream is OpenAI.",
+    )
+    MODEL_VARIANTS = Setting(
+        {
+            name: Variant(name, model, price=price_of(model))
+            for name, model in (("arco", "gpt-5-mini"), ("arco-pro", "gpt-5"), ("deep-dive", "gpt-5.1"))
+        },
+        VariantTable(),
+        'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}}`.'
+        " Prices are USD per million tokens. A public name has at most 64 characters, a model's name 128.",
+        "`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
+    )
+    DEFAULT_MODEL_VARIANT = Setting("arco", AnyText(), "The variant that answers where a request names none.")
+    REPLY_FIRST_BYTE_SECONDS = Setting(
+        30,
+        Seconds(),
+        "Time until the model's first byte. Raise it for reasoning models that send nothing while they think.",
+    )
+    REPLY_IDLE_SECONDS = Setting(30, Seconds(), "The longest pause within a reply.")
+    REPLY_TOTAL_SECONDS = Setting(300, Seconds(), "The longest time for one reply.")
+    REPLY_MAX_BYTES = Setting(2 * 1024 * 1024, Integer(at_least=1), "The largest reply.")
+    REPLY_CHECKPOINT_SECONDS = Setting(0.5, Seconds(), "How often a partial reply is stored.")
+    REPLY_LEASE_SECONDS = Setting(
+        15,
+        Seconds(at_least=1),
+        "A reply counts as interrupted when its process has given no sign for this long. At least four times "
+        "`REPLY_CHECKPOINT_SECONDS`.",
+    )
+    REPLY_DRAIN_SECONDS = Setting(
+        8, Seconds(at_least=0), "Time for running replies to end when the server is told to stop."
+    )
+
+
+class WorkerSettings:
+    """How the worker runs, how the server notices when it does not, and how often it repairs what a crash left."""
+
+    Q_WORKERS = Setting(2, Integer(at_least=1, at_most=64), "Worker processes of one `manage.py worker`.")
+    WORKER_CANARY_SECONDS = Setting(
+        5, Seconds(at_least=0.1), "How often a watchdog sends its cluster a small task as a probe."
+    )
+    WORKER_PATIENCE_SECONDS = Setting(
+        30,
+        Seconds(),
+        "A cluster that has idle workers and answers no probe for this long is replaced, and `/readyz` reports it. At "
+        "least three times `WORKER_CANARY_SECONDS`.",
+    )
+    WORKER_STOP_SECONDS = Setting(
+        8,
+        Seconds(at_least=0),
+        "Time for running tasks to end when the worker is told to stop. Unfinished ones start again later.",
+    )
+    SWEEP_SECONDS = Setting(
+        60, Seconds(), "How often the worker looks for what a crash left behind, rounded up to whole minutes."
+    )
