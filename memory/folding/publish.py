@@ -216,22 +216,14 @@ def _recount(brief: ConversationBrief, result: Result) -> None:
 
 
 def _revision(brief: ConversationBrief, parent: int | None, result: Result) -> SummaryRevision:
-    return SummaryRevision(
-        chat_id=brief.chat_id,
-        version=brief.version,
-        parent=parent,
+    return SummaryRevision.of(
+        brief,
         kind=result.kind,
-        policy=result.policy,
-        degraded=result.degraded,
-        global_summary=brief.global_summary,
-        state=brief.state,
-        from_seq=result.from_seq,
-        through_seq=result.through_seq,
-        seen_seq=brief.seen_seq,
-        folded_tokens=brief.folded_tokens,
-        turns=result.folded.turns,
+        parent=parent,
         tokens_before=result.tokens_before,
-        tokens_after=brief.token_count,
+        degraded=result.degraded,
+        from_seq=result.from_seq,
+        turns=result.folded.turns,
         input_tokens=min(result.input_tokens, MAX_STORED_TOKENS),
         output_tokens=min(result.output_tokens, MAX_STORED_TOKENS),
         cost_usd=storable_cost(result.cost_usd),

@@ -167,6 +167,35 @@ class SummaryRevision(models.Model):
     def __str__(self) -> str:
         return f"revision {self.version}"
 
+    @classmethod
+    def of(
+        cls, brief: ConversationBrief, *, kind: str, parent: int | None, tokens_before: int, **fields: Any
+    ) -> SummaryRevision:
+        """What `brief` says now, as its newest revision, not saved. It folded nothing and cost nothing, unless `fields`
+        say otherwise."""
+        said: dict[str, Any] = {
+            "policy": brief.policy,
+            "degraded": brief.degraded,
+            "global_summary": brief.global_summary,
+            "state": brief.state,
+            "from_seq": brief.folded_through_seq + 1,
+            "through_seq": brief.folded_through_seq,
+            "seen_seq": brief.seen_seq,
+            "folded_tokens": brief.folded_tokens,
+            "turns": 0,
+            "tokens_after": brief.token_count,
+            "cost_usd": 0,
+        }
+        made = {
+            "version": brief.version,
+            "kind": kind,
+            "parent": parent,
+            "tokens_before": tokens_before,
+            **said,
+            **fields,
+        }
+        return cls(chat_id=brief.chat_id, **made)
+
 
 class CardOutcome(models.TextChoices):
     """What became of the memory card that a reply was asked for; "" where none was."""

@@ -71,6 +71,7 @@ def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[st
         from_seq=base.through_seq + 1,
         through_seq=base.through_seq,
         seen_seq=base.seen_seq,
+        folded_tokens=base.folded_tokens,
         turns=0,
         cost_usd=0,
     )

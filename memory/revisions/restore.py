@@ -131,23 +131,12 @@ def _revision(
     brief: ConversationBrief, restored: SummaryRevision, tokens_before: int, user: User | None
 ) -> SummaryRevision:
     """A revision that folded nothing and cost nothing; what it says was made as `restored` tells."""
-    return SummaryRevision(
-        chat_id=brief.chat_id,
-        version=brief.version,
-        parent=restored.version,
+    return SummaryRevision.of(
+        brief,
         kind=RevisionKind.RESTORE,
-        policy=restored.policy,
-        degraded=restored.degraded,
-        global_summary=restored.global_summary,
-        state=restored.state,
-        from_seq=restored.through_seq + 1,
-        through_seq=restored.through_seq,
-        seen_seq=restored.seen_seq,
-        folded_tokens=restored.folded_tokens,
-        turns=0,
+        parent=restored.version,
         tokens_before=tokens_before,
-        tokens_after=brief.token_count,
-        cost_usd=0,
+        degraded=restored.degraded,
         model=restored.model,
         prompt_hash=restored.prompt_hash,
         retained=restored.retained,

@@ -94,23 +94,11 @@ def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
 
 def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int) -> SummaryRevision:
     """The revision of the step back: it folds nothing, and cost nothing."""
-    return SummaryRevision(
-        chat_id=brief.chat_id,
-        version=brief.version,
-        parent=parent,
+    return SummaryRevision.of(
+        brief,
         kind=RevisionKind.RETRACT,
-        policy=brief.policy,
-        degraded=brief.degraded,
-        global_summary=brief.global_summary,
-        state=brief.state,
-        from_seq=brief.folded_through_seq + 1,
-        through_seq=brief.folded_through_seq,
-        seen_seq=brief.seen_seq,
-        folded_tokens=brief.folded_tokens,
-        turns=0,
+        parent=parent,
         tokens_before=tokens_before,
-        tokens_after=brief.token_count,
-        cost_usd=0,
         retained={"kept": [], "lost": [], "share": 1.0},
     )
 

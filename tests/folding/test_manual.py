@@ -11,6 +11,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations import editing, lifecycle
 from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
+from memory.counters import said_tokens
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
 from memory.policies.editing.fields import BadEdit
@@ -71,6 +72,17 @@ def test_folding_goes_on_from_it(model: KeepingModel) -> None:
     assert asked(model)[calls:] == [["T10", "T11", "T12"]]
     assert HERON in "".join(message.content for message in model.prompts[-1].messages)
     assert [row.parent for row in revisions(chat)] == [None, 1, 2, 3, 4]
+
+
+def test_what_was_said_stays_counted(model: KeepingModel) -> None:
+    """The tokens of what was folded are those of its parent: replies go on telling what memory saved."""
+    chat = folded_chat(model)
+    before = brief_of(chat)
+    assert before.folded_tokens
+    write(chat)
+    brief = brief_of(chat)
+    assert (brief.folded_tokens, revisions(chat)[-1].folded_tokens) == (before.folded_tokens,) * 2
+    assert said_tokens(brief) == said_tokens(before)
 
 
 def test_a_rebuild_replaces_it(model: KeepingModel) -> None:
