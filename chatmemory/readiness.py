@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from django.db import connection
@@ -50,43 +50,43 @@ PARTS: dict[str, Callable[[], str | None]] = {
 """By name, what gives its problem, and raises or hangs where it does not answer."""
 
 
-async def problems() -> Problems:
-    """The parts that are not ready. Takes `PATIENCE` at most."""
-    probe = _probe()
-    try:
-        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(probe.ask())), PATIENCE)
-    except TimeoutError:
-        logger.warning("not ready", extra={"error": "timeout"})
-        return _silent()
+class Readiness:
+    """The parts, asked one after the other in a thread, while others look at how far that has come.
+
+    What they look at is a tuple that is replaced and never changed, so that no look sees it half done.
+    """
+
+    def __init__(self, parts: Mapping[str, Callable[[], str | None]]) -> None:
+        self._parts = parts
+        self._unanswered: tuple[str, ...] = ()
+        self._probe = OneAtATime(self._ask_all, "readiness")
+
+    async def problems(self) -> Problems:
+        """The parts that are not ready. Takes `PATIENCE` at most."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._probe.ask())), PATIENCE)
+        except TimeoutError:
+            logger.warning("not ready", extra={"error": "timeout"})
+            return _silent(self._unanswered)
+
+    def _ask_all(self) -> Problems:
+        found: Problems = {}
+        self._unanswered = tuple(self._parts)
+        while self._unanswered and "database" not in found:
+            part = self._unanswered[0]
+            problem = _ask(self._parts[part])
+            self._unanswered = self._unanswered[1:]
+            if problem and part == MIGRATIONS and problem != SILENT:
+                return {part: problem}  # it explains what the others would say
+            if problem:
+                found["database" if part == MIGRATIONS else part] = problem
+        # Without a database there is no telling of a worker, and mostly no queue.
+        return found | _silent(self._unanswered)
 
 
-_unanswered: list[str] = []
-"""Parts that the probe under way has not come through yet."""
-
-
-@cache
-def _probe() -> OneAtATime[Problems]:
-    return OneAtATime(_ask_all, "readiness")
-
-
-def _ask_all() -> Problems:
-    found: Problems = {}
-    _unanswered[:] = PARTS
-    while _unanswered and "database" not in found:
-        part = _unanswered[0]
-        problem = _ask(PARTS[part])
-        del _unanswered[0]
-        if problem and part == MIGRATIONS and problem != SILENT:
-            return {part: problem}  # it explains what the others would say
-        if problem:
-            found["database" if part == MIGRATIONS else part] = problem
-    # Without a database there is no telling of a worker, and mostly no queue.
-    return found | _silent()
-
-
-def _silent() -> Problems:
+def _silent(unanswered: Sequence[str]) -> Problems:
     """The parts that have not answered. Migrations are never silent themselves, but the database that has them."""
-    return {part: SILENT for part in _unanswered if part != MIGRATIONS}
+    return {part: SILENT for part in unanswered if part != MIGRATIONS}
 
 
 def _ask(part: Callable[[], str | None]) -> str | None:
@@ -95,3 +95,13 @@ def _ask(part: Callable[[], str | None]) -> str | None:
     except AWAY as exc:
         logger.warning("not ready", extra={"error": type(exc).__name__})
         return SILENT
+
+
+@cache
+def _readiness() -> Readiness:
+    return Readiness(PARTS)
+
+
+async def problems() -> Problems:
+    """The parts of this server that are not ready. Takes `PATIENCE` at most."""
+    return await _readiness().problems()

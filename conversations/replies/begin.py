@@ -205,7 +205,7 @@ def require_idle(chat: Chat) -> None:
     active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return
-    if not ActiveReply.objects.filter(finish.EXPIRED, pk=active.pk).exists():
+    if not ActiveReply.objects.filter(finish.expired(), pk=active.pk).exists():
         raise ChatBusy("A reply is being written in this chat.", retry_after=1)
     finish.finish_abandoned(active)
     chat.refresh_from_db(fields=["last_seq"])

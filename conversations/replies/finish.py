@@ -38,11 +38,6 @@ logger = logging.getLogger(__name__)
 TOO_FAR = timedelta(hours=1)
 """A lease that ends later than this beyond its length was taken before the clock was set back: nobody holds it."""
 
-EXPIRED = ExpressionWrapper(
-    Q(lease_expires_at__lt=Now())
-    | Q(lease_expires_at__gt=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR),
-    output_field=BooleanField(),
-)
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 
 
@@ -114,6 +109,14 @@ class Ending:
         return Ending(Status.FAILED, replace(reply, error=reply.error or NOTHING_SAID))
 
 
+def expired() -> ExpressionWrapper[Any]:
+    """Replies whose process is gone: their lease has ended."""
+    latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR
+    return ExpressionWrapper(
+        Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
+    )
+
+
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
     """Write the reply as it ended. None if it was finished by somebody else, or its chat is gone.
 
@@ -166,7 +169,7 @@ def finish_expired() -> int:
     One that cannot be finished is logged and does not keep the others from it.
     """
     finished = 0
-    for chat_id in list(ActiveReply.objects.filter(EXPIRED).values_list("pk", flat=True)[:1000]):
+    for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
         try:
             finished += _finish_expired_in(chat_id)
         except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply is that reply's alone
@@ -176,7 +179,7 @@ def finish_expired() -> int:
 
 def _finish_expired_in(chat_id: UUID) -> bool:
     with transaction.atomic():
-        active = _locked_active(chat_id, ActiveReply.objects.filter(EXPIRED))
+        active = _locked_active(chat_id, ActiveReply.objects.filter(expired()))
         return active is not None and finish_abandoned(active) is not None
 
 

@@ -56,7 +56,7 @@ def others_wait(chat_id: UUID) -> bool:
 def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
     """The chats whose demanded work is to be queued, one a user: for the sweep, which knows what is really `queued`."""
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
-    at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.HELD)
+    at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.in_hand())
     taken = set(at_it.values_list("chat__owner", flat=True))
     chosen = list[UUID]()
     rows = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False).order_by("on_demand_at")
@@ -81,4 +81,4 @@ def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
 def _busy(owner_id: int) -> QuerySet[ConversationBrief]:
     """Chats of a user whose demanded work is in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(chat__owner=owner_id, on_demand_at__isnull=False)
-    return demanded.filter(queue.RECENT | lease.HELD)
+    return demanded.filter(queue.RECENT | lease.in_hand())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from django.conf import settings
@@ -32,36 +32,49 @@ TOO_FAR = timedelta(hours=1)
 """What lies that far beyond a lease's or a wait's length was written before the clock was set back, and counts no more.
 """
 
-LONGEST = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
-LONGEST_WAIT = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
 LONGEST_DELAY = timedelta(days=1)
-FREE = (
-    Q(lease_owner="")
-    | Q(lease_expires_at=None)
-    | Q(lease_expires_at__lt=Now())
-    | Q(lease_expires_at__gt=Now() + LONGEST + TOO_FAR)
-)
-HELD = Q(lease_expires_at__gte=Now(), lease_expires_at__lte=Now() + LONGEST + TOO_FAR) & ~Q(lease_owner="")
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory is to be worked on, now or when their next attempt has come."""
-COME = (
-    Q(next_attempt_at=None)
-    | Q(next_attempt_at__lte=Now())
-    | Q(next_attempt_at__gt=Now() + LONGEST_WAIT + TOO_FAR)
-)
-
-
 ALLOWED = (
     Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
 )
 
 
+def free() -> Q:
+    """Briefs that nobody works on."""
+    return (
+        Q(lease_owner="")
+        | Q(lease_expires_at=None)
+        | Q(lease_expires_at__lt=Now())
+        | Q(lease_expires_at__gt=_latest_expiry())
+    )
+
+
+def in_hand() -> Q:
+    """Briefs that somebody works on."""
+    return Q(lease_expires_at__gte=Now(), lease_expires_at__lte=_latest_expiry()) & ~Q(lease_owner="")
+
+
+def may_try() -> Q:
+    """Briefs whose next attempt has come."""
+    longest = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
+    return (
+        Q(next_attempt_at=None)
+        | Q(next_attempt_at__lte=Now())
+        | Q(next_attempt_at__gt=Now() + longest + TOO_FAR)
+    )
+
+
+def _latest_expiry() -> Any:
+    return Now() + timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS) + TOO_FAR
+
+
 def take(chat_id: UUID) -> str | None:
     """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None: no work, or it is held."""
     owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
-    free = ConversationBrief.objects.filter(FREE, WANTED, chat_id=chat_id)
-    return owner if free.update(lease_owner=owner, lease_expires_at=_expiry()) else None
+    wanted = ConversationBrief.objects.filter(free(), WANTED, chat_id=chat_id)
+    return owner if wanted.update(lease_owner=owner, lease_expires_at=_expiry()) else None
 
 
 def held(chat_id: UUID, owner: str) -> QuerySet[ConversationBrief]:
@@ -101,7 +114,7 @@ def ready() -> QuerySet[ConversationBrief]:
     Where the upstream was given up, what is due does not wait for it.
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
-    return ConversationBrief.objects.filter(FREE, ALLOWED, WANTED & COME | FLAGGED & given_up)
+    return ConversationBrief.objects.filter(free(), ALLOWED, WANTED & may_try() | FLAGGED & given_up)
 
 
 def _expiry() -> object:

@@ -33,30 +33,46 @@ _MESSAGES = Message._meta.db_table
 _STATUSES = ", ".join(f"'{status}'" for status in SPOKEN)
 _LIVE = f"status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 _SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
-_ID_AND_DAY, _AMONG = {
-    "postgresql": ("id::text, (created_at AT TIME ZONE 'UTC')::date::text", "= ANY(%s)"),
-    "sqlite": ("id, substr(created_at, 1, 10)", "IN (SELECT value FROM json_each(%s))"),
-}[connection.vendor]
-_FROM = f"{_ID_AND_DAY} FROM {_MESSAGES} WHERE chat_id = %s AND seq {_AMONG}"
-_LOOK = f"SELECT seq, role, token_count, terms, {_SHORT}, {_FROM} AND {_LIVE} ORDER BY seq"
-_WHOLE = f"SELECT seq, role, token_count, NULL, content, {_FROM} ORDER BY seq"
-"""SQL of our own, with one parameter however many seqs: as querysets they took two thirds longer."""
-_SIZES = f"SELECT seq, role, token_count FROM {_MESSAGES} WHERE chat_id = %s AND seq {_AMONG} AND {_LIVE}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sql:
+    """Selects of our own, with one parameter however many seqs: as querysets they took two thirds longer."""
+
+    look: str
+    whole: str
+    sizes: str
+
+    @classmethod
+    def of(cls, id_and_day: str, among: str) -> _Sql:
+        source = f"FROM {_MESSAGES} WHERE chat_id = %s AND seq {among}"
+        return cls(
+            look=f"SELECT seq, role, token_count, terms, {_SHORT}, {id_and_day} {source} AND {_LIVE} ORDER BY seq",
+            whole=f"SELECT seq, role, token_count, NULL, content, {id_and_day} {source} ORDER BY seq",
+            sizes=f"SELECT seq, role, token_count {source} AND {_LIVE}",
+        )
+
+
+_SQLITE = _Sql.of("id, substr(created_at, 1, 10)", "IN (SELECT value FROM json_each(%s))")
+_PLAIN = _Sql.of("id::text, (created_at AT TIME ZONE 'UTC')::date::text", "= ANY(%s)")
 LOOK = Function(
     "memory_recall_look",
     "uuid, integer[]",
     "TABLE (place integer, speaker varchar, tokens integer, has text, says text, key text, day text)",
-    _LOOK.replace("%s", "$1", 1).replace("%s", "$2"),
+    _PLAIN.look.replace("%s", "$1", 1).replace("%s", "$2"),
 )
 SIZES = Function(
     "memory_recall_sizes",
     "uuid, integer[]",
     "TABLE (place integer, speaker varchar, tokens integer)",
-    _SIZES.replace("%s", "$1", 1).replace("%s", "$2"),
+    _PLAIN.sizes.replace("%s", "$1", 1).replace("%s", "$2"),
 )
-if connection.vendor == "postgresql":
-    _LOOK = f"SELECT * FROM {LOOK.name}(%s, %s)"
-    _SIZES = f"SELECT * FROM {SIZES.name}(%s, %s)"
+_POSTGRESQL = _Sql(f"SELECT * FROM {LOOK.name}(%s, %s)", _PLAIN.whole, f"SELECT * FROM {SIZES.name}(%s, %s)")
+
+
+def _sql() -> _Sql:
+    return _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE
+
 
 _Row = tuple[int, str, int, str | None, str | None, str, str]
 """Its seq, role, tokens, terms, text (None: a long one), id and day (UTC)."""
@@ -90,17 +106,17 @@ class Looked:
 def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
     """Who said the live ones of these messages, and how long they are, by seq."""
     user = Role.USER.value
-    return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_SIZES, chat_id, seqs)}
+    return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_sql().sizes, chat_id, seqs)}
 
 
 def look(chat_id: UUID, seqs: Iterable[int]) -> Looked:
     """The live ones of these messages. Others are passed over, as if they were not there."""
-    return Looked(chat_id, {row[0]: row for row in _select(_LOOK, chat_id, seqs)})
+    return Looked(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
 
 
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, QuotedSource]:
     """What these messages say, by seq. A superseded one as well: a prompt of then is shown as it was."""
-    return {row[0]: _said(row) for row in _select(_WHOLE, chat_id, seqs)}
+    return {row[0]: _said(row) for row in _select(_sql().whole, chat_id, seqs)}
 
 
 def _said(row: _Row) -> QuotedSource:

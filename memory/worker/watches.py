@@ -24,19 +24,22 @@ from memory.worker.liveness import Facts
 
 logger = logging.getLogger(__name__)
 
-BUSY_MOST = timedelta(seconds=settings.Q_TIMEOUT + 5)
-"""The queue ends a task itself before it has taken so long."""
 KEEP = timedelta(days=1)
 """After this long without a sign of its watchdog, a watch is removed."""
 
 NEVER = "No worker has answered yet: start one with `manage.py worker`."
 
 
+def longest_task() -> timedelta:
+    """The queue ends a task itself before it has taken so long."""
+    return timedelta(seconds=settings.Q_TIMEOUT + 5)
+
+
 def look(watch: str, is_running: Callable[[int], bool]) -> Facts:
     """What there is to know of the cluster of `watch`, which is made if need be. Tidies up after dead processes."""
     row, _ = Watch.objects.get_or_create(pk=watch)
     _forget_dead(watch, is_running)
-    busy = WorkerProcess.objects.filter(watch=watch, busy_since__gte=Now() - BUSY_MOST).count()
+    busy = WorkerProcess.objects.filter(watch=watch, busy_since__gte=Now() - longest_task()).count()
     return Facts(row.done, row.acknowledged, all_busy=busy >= settings.Q_WORKERS)
 
 
