@@ -91,7 +91,7 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> s
     return "\n".join([f"[{shown[0][0].on}]", *sides])
 
 
-def _head(one: Said, quotes: Sequence[Quote]) -> str:
+def _head(one: QuotedSource, quotes: Sequence[Quote]) -> str:
     """The number of a message and who said it, and which later one updates it."""
     updates = max((quote.updated_in or 0 for quote in quotes), default=0)
     mark = f" (updated in [{updates}])" if updates else ""
