@@ -27,9 +27,9 @@ from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
 from memory.policies.card.policy import tool_of
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, QuotedSource
+from memory.recall.excerpts import Excerpt, RecalledMessage
 
-NOTHING_SAID: Mapping[int, QuotedSource] = MappingProxyType({})
+NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def assemble(
     excerpts: Sequence[Excerpt] = (),
     recall_tokens: int | None = None,
     lean: bool = False,
-    said: Mapping[int, QuotedSource] = NOTHING_SAID,
+    said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: PinSection = NO_PINS,
 ) -> Context:
     """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
@@ -147,7 +147,7 @@ def rebuild(
     state: Sequence[StateSection],
     turns: Sequence[Turn],
     asked: PromptRequest,
-    said: Mapping[int, QuotedSource] = NOTHING_SAID,
+    said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
     """The context that `plan` was stored for, from the texts it names.

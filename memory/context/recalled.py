@@ -17,7 +17,7 @@ from memory.models import ConversationBrief
 from memory.policies import StateSection
 from memory.recall import index
 from memory.recall.analysis.terms import terms
-from memory.recall.excerpts import QuotedSource
+from memory.recall.excerpts import RecalledMessage
 from memory.recall.ranking import Near
 from memory.recall.relevance import Recall, is_lean, room_for
 from memory.recall.retrieve import Recalled, Search
@@ -75,6 +75,6 @@ def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
     return chain.from_iterable(range(turn.from_seq, turn.through_seq + 1) for turn in turns)
 
 
-def quoted(chat_id: UUID, plan: Plan) -> dict[int, QuotedSource]:
+def quoted(chat_id: UUID, plan: Plan) -> dict[int, RecalledMessage]:
     """The messages that a stored plan quotes, as they stand now, by seq."""
     return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])

@@ -19,7 +19,7 @@ from memory.history.costs import line_text
 from memory.history.turns import Turn
 from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import QuotedSource, render_excerpts
+from memory.recall.excerpts import RecalledMessage, render_excerpts
 
 Count = Callable[[str], int]
 
@@ -48,7 +48,7 @@ def render_memory(
     plan: Plan,
     state: Sequence[StateSection],
     turns: Sequence[Turn],
-    said: Mapping[int, QuotedSource],
+    said: Mapping[int, RecalledMessage],
     count: Count,
     pinned: Mapping[str, str] | None = None,
 ) -> list[Rendered]:
@@ -136,7 +136,7 @@ def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]], count: Count) -> Re
     return _rendered("window", messages, count, ids, clipped=clipped)
 
 
-def _recalled(plan: Plan, said: Mapping[int, QuotedSource], count: Count) -> Rendered | None:
+def _recalled(plan: Plan, said: Mapping[int, RecalledMessage], count: Count) -> Rendered | None:
     if not plan.recalled:
         return None
     quotes = [quote for quotes in plan.recalled for quote in quotes if quote.seq in said]

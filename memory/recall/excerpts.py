@@ -29,7 +29,7 @@ UPDATED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class QuotedSource:
+class RecalledMessage:
     """A message that is quoted, as it stands."""
 
     id: UUID
@@ -56,7 +56,7 @@ class Excerpt:
         return self.quotes[0].seq
 
 
-def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> Excerpt:
+def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> Excerpt:
     """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
@@ -64,19 +64,19 @@ def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> Exc
     return Excerpt(tuple(quotes), tokens + around if tokens else 0, there.on if there else "")
 
 
-def _cost(quote: Quote, said: QuotedSource) -> int:
+def _cost(quote: Quote, said: RecalledMessage) -> int:
     if quote.end is None:
         return said.tokens
     return count_tokens(said.text[quote.start : quote.end]) + MORE
 
 
-def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, QuotedSource]) -> str:
+def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, RecalledMessage]) -> str:
     """The message that carries the excerpts, or "" if there is nothing to show."""
     blocks = [block for quotes in recalled if (block := excerpt_text(quotes, said))]
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 
 
-def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> str:
+def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> str:
     """Messages that follow each other as they are shown: when they were said, then each with its number and speaker.
 
     "" where nothing of them is left.
@@ -91,7 +91,7 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, QuotedSource]) -> s
     return "\n".join([f"[{shown[0][0].on}]", *sides])
 
 
-def _head(one: QuotedSource, quotes: Sequence[Quote]) -> str:
+def _head(one: RecalledMessage, quotes: Sequence[Quote]) -> str:
     """The number of a message and who said it, and which later one updates it."""
     updates = max((quote.updated_in or 0 for quote in quotes), default=0)
     mark = f" (updated in [{updates}])" if updates else ""

@@ -22,7 +22,7 @@ from django.db import connection
 
 from chatmemory.database.pg_functions import Function
 from conversations.models import SPOKEN, Message, Role
-from memory.recall.excerpts import QuotedSource
+from memory.recall.excerpts import RecalledMessage
 from memory.recall.ranking import Indexed, Size
 from memory.recall.schema import BLOCK_BITS, CHATS, FTS, KEY_CHARS, MESSAGES, PG_LIVE, PG_TERMS, SEQ_BITS
 
@@ -93,7 +93,7 @@ class Looked:
             for seq, role, tokens, terms, *_ in self.rows.values()
         }
 
-    def said(self, seqs: Collection[int]) -> dict[int, QuotedSource]:
+    def said(self, seqs: Collection[int]) -> dict[int, RecalledMessage]:
         """What these of them say. Asks for the long ones."""
         short = {seq: _said(row) for seq in seqs if (row := self.rows[seq])[4] is not None}
         return short | quoted(self.chat_id, [seq for seq in seqs if seq not in short])
@@ -114,14 +114,14 @@ def look(chat_id: UUID, seqs: Iterable[int]) -> Looked:
     return Looked(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
 
 
-def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, QuotedSource]:
+def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
     """What these messages say, by seq. A superseded one as well: a prompt of then is shown as it was."""
     return {row[0]: _said(row) for row in _select(_sql().whole, chat_id, seqs)}
 
 
-def _said(row: _Row) -> QuotedSource:
+def _said(row: _Row) -> RecalledMessage:
     seq, role, tokens, _, text, key, day = row
-    return QuotedSource(UUID(key), seq, role == Role.USER, day, text or "", tokens)
+    return RecalledMessage(UUID(key), seq, role == Role.USER, day, text or "", tokens)
 
 
 def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from memory.recall.analysis import updates
 from memory.recall.analysis.terms import passages
 from memory.recall.candidates import AGAIN, NEAR, Finds
-from memory.recall.excerpts import AROUND, Excerpt, Quote, QuotedSource, excerpt_of
+from memory.recall.excerpts import AROUND, Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25
@@ -298,7 +298,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     return list(shown.values())
 
 
-def excerpts(ranked: Iterable[Ranked], said: Mapping[int, QuotedSource]) -> list[Excerpt]:
+def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
     """What would be shown of each passage, in the same order; those of which nothing is there are left out."""
     spans: dict[int, list[tuple[int, int]]] = {}
     made: list[Excerpt] = []
@@ -320,7 +320,7 @@ MOST_CHANGES, MOST_VALUES = 20, 100
 """Values of the user's that are held against each other, those of the best excerpts. More is a table."""
 
 
-def with_updates(found: Sequence[Excerpt], said: Mapping[int, QuotedSource]) -> list[Excerpt]:
+def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
     """`found`, best first: what a later one updates is marked, and comes after that, so that none is shown without."""
     updated = _updated(found, said)
     if not updated:
@@ -329,7 +329,7 @@ def with_updates(found: Sequence[Excerpt], said: Mapping[int, QuotedSource]) -> 
     return [_marked(found[at], found[updated[at]].seq, said) if at in updated else found[at] for at in order]
 
 
-def _updated(found: Sequence[Excerpt], said: Mapping[int, QuotedSource]) -> dict[int, int]:
+def _updated(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> dict[int, int]:
     """By place in `found`: the place of the newest that updates it."""
     texts = {at: _text(one, said) for at, one in enumerate(found) if said[one.seq].is_user}
     hinting = {at: updates.read(text) for at, text in texts.items() if updates.may_update(text)}
@@ -350,9 +350,9 @@ def _updated(found: Sequence[Excerpt], said: Mapping[int, QuotedSource]) -> dict
     return newest
 
 
-def _text(one: Excerpt, said: Mapping[int, QuotedSource]) -> str:
+def _text(one: Excerpt, said: Mapping[int, RecalledMessage]) -> str:
     return "\n".join(said[one.seq].text[quote.start : quote.end] for quote in one.quotes)
 
 
-def _marked(one: Excerpt, by_seq: int, said: Mapping[int, QuotedSource]) -> Excerpt:
+def _marked(one: Excerpt, by_seq: int, said: Mapping[int, RecalledMessage]) -> Excerpt:
     return excerpt_of([quote._replace(updated_in=by_seq) for quote in one.quotes], said)

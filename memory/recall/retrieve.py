@@ -16,7 +16,7 @@ from uuid import UUID
 from conversations.models import Chat
 from memory.limits import RecallMode
 from memory.recall.candidates import Finds, places, said_together, weigh, with_places
-from memory.recall.excerpts import Excerpt, QuotedSource
+from memory.recall.excerpts import Excerpt, RecalledMessage
 from memory.recall.index import MOST_TOGETHER, Looked, look, most_of, postings, sizes
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
@@ -46,7 +46,7 @@ class Recalled:
     """Excerpts that fit the question, best first, and the messages that they quote, by seq."""
 
     excerpts: tuple[Excerpt, ...] = ()
-    said: dict[int, QuotedSource] = field(default_factory=dict)
+    said: dict[int, RecalledMessage] = field(default_factory=dict)
 
 
 class Search:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from chatmemory.text.tokens import count_tokens
 from memory.recall.analysis.terms import stored_terms
 from memory.recall.candidates import places, said_together, weigh, with_places
-from memory.recall.excerpts import QuotedSource
+from memory.recall.excerpts import RecalledMessage
 from memory.recall.query import MOST_TERMS, read_question
 from memory.recall.ranking import (
     WIDER,
@@ -31,7 +31,7 @@ class Told:
     """A chat as the index holds it, asked without a database."""
 
     def __init__(self, *texts: str) -> None:
-        self.said: dict[int, QuotedSource] = said_of(texts)
+        self.said: dict[int, RecalledMessage] = said_of(texts)
         self.messages = {
             seq: Indexed(
                 seq, one.is_user, count_tokens(one.text), tuple(stored_terms(one.text, 1).split("\n"))

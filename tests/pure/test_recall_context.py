@@ -15,7 +15,7 @@ from memory.context.planner import choose
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
-from memory.recall.excerpts import Excerpt, Quote, QuotedSource, excerpt_of, render_excerpts
+from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, render_excerpts
 from tests.pure.memory_makers import (
     all_limits,
     chats,
@@ -39,7 +39,7 @@ def moved(turns: list[Turn], by: int) -> list[Turn]:
 
 def context_with(
     excerpts: list[Excerpt],
-    said: dict[int, QuotedSource],
+    said: dict[int, RecalledMessage],
     turns: list[Turn],
     limits: MemoryLimits = LIMITS,
     state: tuple[StateSection, ...] = (),
@@ -118,7 +118,7 @@ def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is
 @settings(deadline=None, max_examples=150)
 @given(recalled(), chats(), states, all_limits, asked_for, st.integers(0, 12))
 def test_any_text_fits_any_budget_and_comes_once(
-    found: tuple[list[Excerpt], dict[int, QuotedSource]],
+    found: tuple[list[Excerpt], dict[int, RecalledMessage]],
     turns: list[Turn],
     state: list[StateSection],
     limits: MemoryLimits,
@@ -140,7 +140,7 @@ def test_any_text_fits_any_budget_and_comes_once(
 
 
 @given(recalled())
-def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, QuotedSource]]) -> None:
+def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, RecalledMessage]]) -> None:
     excerpts, said = found
     text = render_excerpts([excerpt.quotes for excerpt in excerpts], said)
     sides = {quote.seq for excerpt in excerpts for quote in excerpt.quotes}

@@ -10,7 +10,7 @@ from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
 from memory.context.fit_excerpts import Picking
 from memory.context.plan import Plan
-from memory.recall.excerpts import Excerpt, Quote, QuotedSource, excerpt_of, excerpt_text
+from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, excerpt_text
 from memory.recall.ranking import with_updates
 from tests.pure.recall_makers import said_of
 
@@ -76,12 +76,12 @@ NO_UPDATES = [
 ]
 
 
-def chat_of(*texts: str) -> dict[int, QuotedSource]:
+def chat_of(*texts: str) -> dict[int, RecalledMessage]:
     """Messages of the user alone."""
     return {seq: replace(one, is_user=True) for seq, one in said_of(texts).items()}
 
 
-def excerpts_of(said: dict[int, QuotedSource], *seqs: int) -> list[Excerpt]:
+def excerpts_of(said: dict[int, RecalledMessage], *seqs: int) -> list[Excerpt]:
     return [excerpt_of([Quote(seq)], said) for seq in seqs]
 
 
