@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.ports import free_port
+
 BOUNDED = "chatmemory.http_protocol:HttpProtocol"
 """The HTTP protocol of README's command."""
 START_SECONDS = 30.0
@@ -29,7 +31,7 @@ class Running:
 @contextmanager
 def fake_upstream(behaviour: str) -> Iterator[Running]:
     """The fake OpenAI server of the tests, streaming as `behaviour` says."""
-    port = _free_port()
+    port = free_port()
     with _process(
         [sys.executable, "-m", "tests.fakes.upstream", "--port", str(port), "--stream", behaviour], port
     ) as fake:
@@ -39,7 +41,7 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
 @contextmanager
 def pacemaker() -> Iterator[Running]:
     """The upstream of `benchmarks.pacemaker`."""
-    port = _free_port()
+    port = free_port()
     with _process([sys.executable, "-m", "benchmarks.pacemaker", "--port", str(port)], port) as upstream:
         yield upstream
 
@@ -50,7 +52,7 @@ def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Runnin
 
     `http` is what uvicorn's option of that name says.
     """
-    port = _free_port()
+    port = free_port()
     settings = {
         "OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1",
         "OPENAI_API_KEY": "sk-benchmark",
@@ -108,8 +110,3 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         else:
             return
     raise RuntimeError("a process of the benchmark did not answer in time")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])

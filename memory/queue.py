@@ -131,14 +131,18 @@ def _enqueue(put: Callable[[], object], undo: Callable[[], object] = lambda: Non
     if settings.Q_BROKER == "redis":
         executors.after_commit(partial(_put_or_leave, put, undo))
     else:
-        put()
-        fault_points.point("queue.enqueued")
+        _put(put)
+
+
+def _put(put: Callable[[], object]) -> None:
+    put()
+    fault_points.point("queue.enqueued")
 
 
 def _put_or_leave(put: Callable[[], object], undo: Callable[[], object]) -> None:
     """Queue a task, or leave its work to the sweep while the queue is away."""
     try:
-        put()
+        _put(put)
     except AWAY as exc:
         undo()
         logger.warning("task not queued, its work waits for the sweep", extra={"error": type(exc).__name__})

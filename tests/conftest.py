@@ -109,7 +109,7 @@ def alice(user_client: Callable[[str], Client]) -> Client:
     return user_client("alice")
 
 
-def wait_for(condition: Callable[[], Any], *, timeout: float = 10.0) -> Any:
+def wait_for(condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
     """Wait for a state, never for a time: the first true value of `condition`."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:

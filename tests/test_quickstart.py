@@ -26,6 +26,7 @@ from conversations.models import Chat
 from memory.models import ConversationBrief
 from tests.conftest import wait_for
 from tests.live import joined, parse_events
+from tests.ports import free_port
 
 # What is prepared
 
@@ -105,8 +106,7 @@ class Run:
 
     def __init__(self, home: Path) -> None:
         self.database = f"sqlite:///{home / 'first.sqlite3'}"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "DATABASE_"))
         }

@@ -35,7 +35,7 @@ POINTS = (
     "finish.stored",  # in the transaction: the final message is written, the ActiveReply gone
     "finish.committed",
     "cancel.requested",  # the flag is set, nobody has looked at it
-    "queue.enqueued",  # a task is on the queue, its transaction open
+    "queue.enqueued",  # a task is on the queue; on the ORM broker, its transaction is open
     "fold.leased",
     "fold.loaded",  # the bite is chosen
     "fold.counted",  # the attempt is written down, the summarizer was not asked

@@ -69,6 +69,10 @@ class LivenessCheck:
             self._life = now
         self._is_waiting, self._sent_at = True, now
 
+    def not_sent(self, now: float) -> None:
+        """A canary could not be sent, because the queue is away: the cluster had nothing to answer."""
+        self._life = now
+
     def look(self, now: float, facts: Facts) -> LivenessStep:
         """Take in the facts of this moment and decide."""
         self._take_in(now, facts)

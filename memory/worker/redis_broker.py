@@ -83,6 +83,7 @@ class RedisBroker(CanariesFirst, GuardedRedis):  # type: ignore[misc]  # django-
 
     def dequeue(self) -> Any:
         """Waits for Redis: an error would end the process that takes tasks, again and again."""
+        _breaker.rest_seconds = POLL_SECONDS  # who takes tasks has nothing else to do than to ask again
         try:
             return super().dequeue()
         except QueueAway:

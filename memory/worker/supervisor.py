@@ -106,13 +106,20 @@ class Watchdog:
             vigil = self._vigil = LivenessCheck(self._patience, time.monotonic(), facts)
         step = vigil.look(time.monotonic(), facts)
         if step is LivenessStep.SEND:
-            self._number += 1
-            watches.send(self.name, self._number)
-            vigil.sent(time.monotonic())
+            self._send(vigil)
             self._sweep_if_late()
         elif step is LivenessStep.VOUCH:
             watches.vouch(self.name)
         return vigil, step
+
+    def _send(self, vigil: LivenessCheck) -> None:
+        self._number += 1
+        try:
+            watches.send(self.name, self._number)
+        except AWAY:
+            vigil.not_sent(time.monotonic())
+            raise
+        vigil.sent(time.monotonic())
 
     def _sweep_if_late(self) -> None:
         if time.monotonic() - self._swept_at > settings.SWEEP_SECONDS + START_SECONDS:

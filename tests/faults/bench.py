@@ -7,7 +7,6 @@ deals the blows and looks after the processes; what users do is `people`'s busin
 from __future__ import annotations
 
 import json
-import socket
 import sys
 import threading
 import time
@@ -25,6 +24,7 @@ from tests.fakes.upstream import FakeUpstream
 from tests.faults.inside import Away, Inside
 from tests.faults.journal import Journal
 from tests.faults.people import Person
+from tests.ports import free_port
 from tests.processes.family import descendants_of, is_alive
 from tests.processes.harness import ROOT, SERVER, START_SECONDS, Product, wait_for
 
@@ -83,7 +83,7 @@ class Bench(Product):
         """Start everything and wait until it is ready."""
         self.inside = Inside(self._environment({}), self.folder / "inside.log")
         for name in SERVERS:
-            self.ports[name] = _free_port()
+            self.ports[name] = free_port()
             options = ["--no-access-log", "--port", str(self.ports[name])]
             self._put(name, ["-m", *SERVER, *options])
         self._put(WORKER, ["manage.py", "worker"])
@@ -260,8 +260,3 @@ def _kill(child: Child) -> None:
     below = descendants_of(child.process.pid)
     child.kill_all()
     wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])

@@ -10,7 +10,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 import psycopg
+
+from tests.ports import free_port
 
 How = Literal["immediate", "fast"]
 SIGNALS = {"immediate": signal.SIGQUIT, "fast": signal.SIGINT}
@@ -60,7 +61,7 @@ class PrivatePostgres:
     def __init__(self, folder: Path) -> None:
         self._bin, self._folder, self._user = bindir(), folder, unprivileged_user()
         self._data = folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"postgres://postgres@127.0.0.1:{self.port}/postgres"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -131,8 +132,3 @@ def unprivileged_user() -> str | None:
     if not found:
         raise NoPostgres("There is no unprivileged user to run PostgreSQL as.")
     return found[0]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])

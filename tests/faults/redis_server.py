@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,8 @@ from pathlib import Path
 
 from redis import Redis
 from redis.exceptions import RedisError
+
+from tests.ports import free_port
 
 START_SECONDS = 20.0
 
@@ -30,8 +31,7 @@ class PrivateRedis:
         program = shutil.which("redis-server")
         if program is None:
             raise NoRedis("redis-server is not on this machine.")
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self.port = int(found.getsockname()[1])
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self._command = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         self._command += ["--dir", str(folder)]

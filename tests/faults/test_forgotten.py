@@ -53,9 +53,9 @@ def canary() -> str:
     return f"CN-{secrets.randbelow(10**18):018}"
 
 
-def dump() -> bytes:
+def dump(redis_url: str = REDIS) -> bytes:
     """All that the database and Redis hold, as somebody who takes their files would have it."""
-    redis = redis_values() if REDIS else b""
+    redis = redis_values(redis_url) if redis_url else b""
     if connection.vendor == "sqlite":
         found = Path(str(connection.settings_dict["NAME"]))
         return redis + b"".join(bytes_of(path) for path in found.parent.glob(f"{found.name}*"))
@@ -63,9 +63,9 @@ def dump() -> bytes:
     return redis + done.stdout
 
 
-def redis_values() -> bytes:
+def redis_values(url: str) -> bytes:
     """All values in Redis as they are: its own dump would compress them."""
-    with Redis.from_url(REDIS) as server:
+    with Redis.from_url(url) as server:
         read: dict[bytes, Callable[[bytes], object]] = {
             b"string": server.get,
             b"list": lambda key: server.lrange(key, 0, -1),
@@ -78,7 +78,10 @@ def redis_values() -> bytes:
 
 def traces(product: Product, *words: str) -> list[str]:
     """Where any of the words still is, however it is written."""
-    places = {"the dump": dump().lower(), "the logs": product.log_text().lower().encode()}
+    places = {
+        "the dump": dump(product.env.get("REDIS_URL", REDIS)).lower(),
+        "the logs": product.log_text().lower().encode(),
+    }
     return [
         f"{word} in {name}"
         for name, text in places.items()

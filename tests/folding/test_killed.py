@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 from django.utils import timezone
-from django_q.models import OrmQ
 
 from conversations.models import Chat
 from memory.folding.rebuild import told
@@ -26,6 +25,7 @@ from memory.worker.sweep import sweep
 from tests.factories import add_turns, brief_of, make_chat
 from tests.fakes.behaviours import Behaviour, lorem
 from tests.fakes.upstream import FakeUpstream
+from tests.faults import queued
 from tests.folding.folds import assert_sound, chat_of, revisions, run
 from tests.invariants import check_all
 from tests.processes.prompts import code, codes
@@ -75,7 +75,7 @@ def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(upstream: FakeU
     assert run(chat).outcome == "idle"
     past = timezone.now() - timedelta(seconds=5)
     ConversationBrief.objects.filter(chat=chat).update(lease_expires_at=past, next_attempt_at=past)
-    OrmQ.objects.all().delete()
+    queued.empty()
     assert sweep().chats_enqueued == 1
     assert run(chat).outcome == "done"
     assert_sound(chat)

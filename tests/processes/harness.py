@@ -12,7 +12,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from chatmemory.runtime import processes
 from chatmemory.runtime.processes import Child
 from tests.fakes.upstream import FakeUpstream
 from tests.live import Client
+from tests.ports import free_port
 from tests.processes.family import descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,11 +59,11 @@ _STANDARD = {
 }
 NOT_READY = "Service Unavailable: /readyz"
 """What is logged where a server says that it is not ready: often enough while it starts."""
-START_SECONDS = 30.0
+START_SECONDS = 180.0
 POLL_SECONDS = 0.01
 
 
-def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 90.0) -> Any:
     """The first true value of `condition`. Raises `AssertionError` with `what` when it does not come."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
@@ -102,7 +102,7 @@ class Product:
 
     def server(self, *options: str, **env: str) -> Child:
         """Start a server and wait until it is ready. `url` is where the newest one answers."""
-        port = _free_port()
+        port = free_port()
         command = [*SERVER, "--port", str(port), "--no-access-log"]
         child = self._start("server", [sys.executable, "-m", *command, *options], env, patience=20)
         self.urls[child.name] = f"http://127.0.0.1:{port}"
@@ -236,9 +236,3 @@ def scratch(folder: Path, postgres_url: str = "") -> Iterator[str]:
 
 def _admin_url(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(scheme="postgresql", path="/postgres", query=""))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port

@@ -130,3 +130,18 @@ def test_one_that_dies_at_once_again_and_again_is_started_ever_more_rarely() -> 
     pauses = [pause_before_start(failures) for failures in range(9)]
     assert pauses == [0, 1, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
     assert pause_before_start(10**6) == LONGEST_PAUSE
+
+
+def test_while_no_canary_can_be_sent_the_cluster_is_left_alone() -> None:
+    """Its queue is away: it has nothing to answer. Once it can be asked again, its patience begins anew."""
+    cluster = Cluster()
+    cluster.live(30)
+    cluster.seconds_until(LivenessStep.SEND)  # is lost with the queue
+    for _ in range(10 * int(PATIENCE.answer)):
+        cluster.now += 1
+        step = cluster.vigil.look(cluster.now, cluster.facts)
+        assert step in (LivenessStep.WAIT, LivenessStep.SEND)
+        if step is LivenessStep.SEND:
+            cluster.vigil.not_sent(cluster.now)
+    assert cluster.seconds_until(LivenessStep.SEND) == 1
+    assert cluster.seconds_until(LivenessStep.REPLACE) >= PATIENCE.answer - 1
