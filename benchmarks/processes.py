@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.ports import free_port
 
 BOUNDED = "chatmemory.http_protocol:HttpProtocol"
-"""The HTTP protocol of README's command."""
+"""The HTTP protocol of the command in docs/deploy.md."""
 START_SECONDS = 30.0
 TICK = 0.05
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import re
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.core.management import call_command, get_commands, load_command_class
 
 from chatmemory.config import page
 from chatmemory.config.setting import Setting
@@ -14,8 +19,64 @@ from memory.policies import PER_POLICY
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 SETTINGS = (ROOT / "chatmemory" / "settings.py").read_text()
+MAKEFILE = (ROOT / "Makefile").read_text()
 POLICY_DOCS = (ROOT / "docs" / "policies.md").read_text()
+API_DOCS = (ROOT / "docs" / "api.md").read_text()
 DECLARED = [setting for table in page.tables() for setting in table.settings]
+
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]*)\)")
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+MAKE = re.compile(r"^`?(?:[A-Z_]+=\S+ )*make ([a-z-]+)", re.MULTILINE)
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+ROW = re.compile(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", re.MULTILINE)
+FIGURE = re.compile(r"\d[\d,.]*\d|\d")
+OPERATION = re.compile(r"(?:`([A-Z]+)` · )?`([A-Z]+) (/[^\s`?]*)")
+NAMED_SETTING = re.compile(
+    r"\b(?:DATABASE|DJANGO|LIMIT|MEMORY|OPENAI|REPLY|REQUEST|SOURCES|SUMMARIZER|WORKER)_[A-Z_]*[A-Z]\b(?!_)"
+)
+
+
+def text_of(document: str) -> str:
+    return (ROOT / document).read_text()
+
+
+def code_in(document: str) -> str:
+    """What stands in backticks."""
+    return "\n".join(CODE.findall(text_of(document)))
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """The headings of a page, as GitHub makes anchors of them."""
+    titles = (re.sub(r"[^\w\s-]", "", title.lower()) for title in HEADING.findall(path.read_text()))
+    return {title.strip().replace(" ", "-") for title in titles}
+
+
+@cache
+def operations() -> set[tuple[str, str]]:
+    """Method and path of everything that the API has, whatever the parameters are called."""
+    written = io.StringIO()
+    call_command("spectacular", "--format", "openapi-json", stdout=written)
+    paths: dict[str, dict[str, Any]] = json.loads(written.getvalue())["paths"]
+    return {(method.upper(), without_names(path)) for path, item in paths.items() for method in item}
+
+
+def without_names(path: str) -> str:
+    return re.sub(r"\{\w+\}", "{}", path)
+
+
+def documented(text: str) -> set[tuple[str, str]]:
+    """The calls that a text shows as `GET /v1/…`, or `GET` · `POST /v1/…`."""
+    return {
+        (method, without_names(path))
+        for first, second, path in OPERATION.findall(text)
+        for method in (first, second)
+        if method
+    }
+
+
+# Settings
 
 
 def test_the_page_of_settings_is_what_the_code_declares() -> None:
@@ -36,22 +97,96 @@ def test_a_setting_has_a_meaning_and_is_read(setting: Setting[object]) -> None:
 
 
 def test_readme_shows_settings_with_the_defaults_of_the_page() -> None:
-    row = re.compile(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", re.MULTILINE)
-    shown = row.findall(README)
+    shown = ROW.findall(README)
     assert len(shown) == 10
-    assert set(shown) <= set(row.findall(page.render()))
+    assert set(shown) <= set(ROW.findall(page.render()))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_setting_that_is_named_exists(document: str) -> None:
+    named = set(NAMED_SETTING.findall(text_of(document)))
+    assert named <= {setting.name for setting in DECLARED} | set(
+        re.findall(r"^[A-Z_]+", SETTINGS, re.MULTILINE)
+    )
+
+
+# Commands, targets, calls
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_that_is_shown_exists(document: str) -> None:
+    assert set(re.findall(r"manage\.py (\w+)", text_of(document))) <= set(get_commands())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_make_target_that_is_shown_exists(document: str) -> None:
+    shown = set(MAKE.findall(code_in(document)))
+    assert shown <= set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+def test_the_page_of_commands_has_all_of_ours_with_options_that_they_take() -> None:
+    rows = re.findall(r"^\| `manage\.py (\w+)(.*)$", text_of("docs/commands.md"), re.MULTILINE)
+    ours = {name for name, app in get_commands().items() if app in ("conversations", "memory")}
+    assert {name for name, _ in rows} == {*ours, "migrate"}
+    for name, row in rows:
+        command = load_command_class(get_commands()[name], name)
+        taken = command.create_parser("manage.py", name).format_help()
+        assert set(re.findall(r"--[a-z-]+", row)) <= set(re.findall(r"--[a-z-]+", taken)), name
+
+
+def test_the_page_of_the_api_has_every_call() -> None:
+    assert len(operations()) > 40
+    assert documented(API_DOCS) == operations()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_call_that_is_shown_exists(document: str) -> None:
+    assert {one for one in documented(text_of(document)) if one[1].startswith("/v1/")} <= operations()
+
+
+# Links and figures
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_its_links_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    for target in LINK.findall(path.read_text()):
+        file, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        found = (path.parent / file) if file else path
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+def test_the_index_names_every_page() -> None:
+    named = set(LINK.findall(text_of("docs/README.md")))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= named
+
+
+def test_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+def promises() -> list[str]:
+    """The items under the heading, each in one line."""
+    _, _, rest = README.partition("## What it promises\n")
+    return [" ".join(item.split()) for item in rest.partition("\n## ")[0].split("\n- ")[1:]]
+
+
+def test_readme_makes_promises() -> None:
+    assert len(promises()) == 5
+
+
+@pytest.mark.parametrize("promise", promises(), ids=lambda promise: promise.split("**")[1])
+def test_what_readme_promises_with_a_figure_is_in_the_page_it_links_to(promise: str) -> None:
+    pages = [text_of(target.partition("#")[0]) for target in LINK.findall(promise)]
+    assert pages
+    known = set(FIGURE.findall("\n".join(pages)))
+    assert set(FIGURE.findall(LINK.sub("", promise))) <= known
 
 
 @pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", POLICY_DOCS))))
 def test_every_test_that_is_named_exists(named: str) -> None:
     path, _, name = named.partition("::")
     assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", "docs/decisions.md", "docs/policies.md"]
-)
-def test_its_links_lead_somewhere(document: str) -> None:
-    path = ROOT / document
-    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
-        assert (path.parent / target).exists(), target

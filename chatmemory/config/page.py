@@ -41,7 +41,7 @@ seconds. Tokens are those of the encoding o200k_base.
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SettingsTable:
     """One table of the page."""
 
     title: str
@@ -49,7 +49,7 @@ class Table:
     settings: tuple[Setting[Any], ...]
 
 
-def tables() -> Iterator[Table]:
+def tables() -> Iterator[SettingsTable]:
     """The tables, in the order of the page."""
     yield _table("Server", ServerSettings)
     yield _table("Database and queue", DatabaseSettings)
@@ -73,20 +73,20 @@ def main() -> None:
     PAGE.write_text(render())
 
 
-def _table(title: str, area: type) -> Table:
-    return Table(title, inspect.getdoc(area) or "", tuple(settings_in(area)))
+def _table(title: str, area: type) -> SettingsTable:
+    return SettingsTable(title, inspect.getdoc(area) or "", tuple(settings_in(area)))
 
 
-def _policies() -> Iterator[Table]:
+def _policies() -> Iterator[SettingsTable]:
     """The policies that have numbers of their own. A chat can choose each number for itself, as an option."""
     for name, policy in POLICIES.items():
         if own := policy_settings(name, policy.numbers):
             options = ", ".join(f"`{option}`" for option in own)
             text = f"[What the policy does](policies.md#{name}). A chat can override these by its options {options}."
-            yield Table(f"Policy `{name}`", text, tuple(own.values()))
+            yield SettingsTable(f"Policy `{name}`", text, tuple(own.values()))
 
 
-def _render_table(table: Table) -> str:
+def _render_table(table: SettingsTable) -> str:
     rows = "".join(_render_row(setting) for setting in table.settings)
     head = "| setting | default | values | meaning |\n|---|---|---|---|\n"
     return f"## {table.title}\n\n{table.text}\n\n{head}{rows}"

@@ -82,7 +82,7 @@ def test_forms_and_scripts_of_the_login_page_fit_its_policy(live: LiveServer) ->
 
 
 def production(**variables: str) -> dict[str, str]:
-    """The environment that the README names, and what a test process needs besides."""
+    """The environment that docs/deploy.md names, and what a test process needs besides."""
     needed = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "DATABASE_URL")}
     documented = {
         "DJANGO_SECRET_KEY": "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",

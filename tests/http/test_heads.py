@@ -278,5 +278,5 @@ def test_an_answer_that_takes_longer_is_not_cut_off(
 # What starts the server
 
 
-def test_readme_starts_the_server_with_these_bounds() -> None:
-    assert f"python -m {' '.join(SERVER)} --port" in (ROOT / "README.md").read_text()
+def test_the_documents_start_the_server_with_these_bounds() -> None:
+    assert f"python -m {' '.join(SERVER)} --port" in (ROOT / "docs" / "deploy.md").read_text()

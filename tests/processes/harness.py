@@ -39,7 +39,7 @@ from tests.processes.family import descendants_of, is_alive
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
 SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol"]
-"""The server as README starts it, but for its options."""
+"""The server as docs/deploy.md starts it, but for its options."""
 """The key that the processes use for the fake upstream: it must never be found in a log."""
 
 _OURS = re.compile(
