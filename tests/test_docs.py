@@ -31,6 +31,7 @@ MAKE = re.compile(r"^`?(?:[A-Z_]+=\S+ )*make ([a-z-]+)", re.MULTILINE)
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ROW = re.compile(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", re.MULTILINE)
 FIGURE = re.compile(r"\d[\d,.]*\d|\d")
+MODULE = re.compile(r"(?<![\w/.])((?:benchmarks|chatmemory|conversations|memory|templates|tests)/[\w/.]+)")
 OPERATION = re.compile(r"(?:`([A-Z]+)` · )?`([A-Z]+) (/[^\s`?]*)")
 NAMED_SETTING = re.compile(
     r"\b(?:DATABASE|DJANGO|LIMIT|MEMORY|OPENAI|REPLY|REQUEST|SOURCES|SUMMARIZER|WORKER)_[A-Z_]*[A-Z]\b(?!_)"
@@ -142,6 +143,23 @@ def test_the_page_of_the_api_has_every_call() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_call_that_is_shown_exists(document: str) -> None:
     assert {one for one in documented(text_of(document)) if one[1].startswith("/v1/")} <= operations()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_module_that_is_shown_exists(document: str) -> None:
+    """`memory/recall/index.py`, `memory/recall/index`, `memory/recall/` or `memory/recall/index.look_up`."""
+    shown = set(MODULE.findall("\n".join(re.findall(r"`[^`\n]+`", text_of(document)))))
+    made_in_the_example = {"memory/policies/minutes.py"}
+    assert [name for name in shown - made_in_the_example if not is_in_the_tree(name)] == []
+
+
+def is_in_the_tree(name: str) -> bool:
+    path = ROOT / name.rstrip("/")
+    if path.exists() or path.with_name(f"{path.name}.py").exists():
+        return True
+    home, _, definition = path.name.rpartition(".")
+    homes = (path.with_name(f"{home}.py"), path.with_name(home) / "__init__.py")
+    return any(one.exists() and re.search(rf"\b{definition}\b", one.read_text()) for one in homes)
 
 
 # Links and figures
