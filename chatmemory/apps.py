@@ -29,7 +29,7 @@ class ChatmemoryConfig(AppConfig):
         fork_safety.install()
         checks.install()
         admin.site.site_header = admin.site.site_title = "chatmemory"
-        admin.site.index_title = "What was said, and what is remembered"
+        admin.site.index_title = "Chats and memory"
         for label in UNWANTED:
             try:
                 admin.site.unregister(apps.get_model(label))

@@ -19,8 +19,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from memory.explain.reasons import SECTION_NAMES
 from memory.limits import MemoryLimits
-from memory.policies import POLICIES
+from memory.policies import POLICIES, Policy
 from memory.policies.options import usual
 
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
@@ -30,13 +31,6 @@ MODULES = [
     if path.name != "theme.js"
 ]
 """All of them at once: the browser needs not read one to learn of the next."""
-WAYS = {
-    "chunked": ("One summary", "Older turns are folded into one summary, in chunks."),
-    "progressive": ("Data and a narrative", "Important data is kept apart from a narrative that grows."),
-    "card": ("Notes from each reply", "Each reply brings its own short notes. Nothing is summarized."),
-    "hierarchical": ("Facts and a narrative", "Facts are kept by key, with a short narrative beside them."),
-    "interval": ("A paragraph every few turns", "Every few turns, one paragraph is written anew."),
-}
 
 
 class Way(NamedTuple):
@@ -62,6 +56,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         "modules": MODULES,
         "ways": ways(),
         "default_policy": settings.MEMORY_POLICY,
+        "section_names": json.dumps(SECTION_NAMES),
     }
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"
@@ -71,7 +66,13 @@ def playground(request: HttpRequest) -> HttpResponse:
 def ways() -> list[Way]:
     """All policies, the default first, as people read them."""
     names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
-    return [Way(name, *WAYS.get(name, (name.capitalize(), "")), _numbers(name)) for name in names]
+    return [_way(POLICIES[name]) for name in names]
+
+
+def _way(policy: Policy) -> Way:
+    return Way(
+        policy.name, policy.label or policy.name.capitalize(), policy.description, _numbers(policy.name)
+    )
 
 
 def _numbers(policy: str) -> str:

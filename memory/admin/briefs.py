@@ -65,11 +65,11 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     def summary(self, brief: ConversationBrief) -> int:
         return brief.token_count
 
-    @admin.display(description="folded to")
+    @admin.display(description="covers messages to")
     def folded(self, brief: ConversationBrief) -> int:
         return brief.folded_through_seq
 
-    @admin.display(description="turns / tokens not folded")
+    @admin.display(description="unsummarized turns / tokens")
     def unfolded(self, brief: ConversationBrief) -> str:
         return f"{brief.unfolded_turns} / {brief.unfolded_tokens:,}"
 
@@ -77,7 +77,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
         rows: QuerySet[ConversationBrief] = super().get_queryset(request)
         return rows.annotate(error_code=KT("last_error__code"))  # an error may quote: its code alone
 
-    @admin.display(description="state of it")
+    @admin.display(description="status")
     def health(self, brief: ConversationBrief) -> SafeString:
         return health_of(brief)
 
@@ -169,13 +169,13 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             "Memory",
             [
                 *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", brief.policy)),
-                ("Tokens of it", brief.token_count),
-                ("Folded", folded if brief.folded_through_seq else "nothing yet"),
+                ("Size in tokens", brief.token_count),
+                ("Covers", folded if brief.folded_through_seq else "nothing yet"),
                 ("Degraded", "yes: made by the built-in summarizer" if brief.degraded else "no"),
             ],
         ),
         (
-            "Not folded yet",
+            "Not summarized yet",
             [
                 *(("Turns", brief.unfolded_turns), ("Tokens", brief.unfolded_tokens)),
                 ("Tokens as lines", brief.unfolded_line_tokens),
@@ -184,7 +184,7 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
             ],
         ),
         (
-            "Work on it",
+            "Processing",
             [
                 ("Version, in use, epoch", f"{brief.version}, {brief.head}, {brief.epoch}"),
                 *(("Failed attempts", brief.attempts), ("Last error", code_of(brief.last_error))),

@@ -90,7 +90,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
         brief = brief_of(chat)
         return f"{brief.unfolded_tokens:,}" if brief else "0"
 
-    @admin.display(description="state of it")
+    @admin.display(description="status")
     def health(self, chat: Chat) -> SafeString:
         return health_of(brief_of(chat))
 

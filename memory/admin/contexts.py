@@ -71,7 +71,7 @@ class RecordAdmin(OfChatAdmin):
             folded_through=revision.through_seq if revision else 0,
         )
         context = {
-            "title": f"What the model saw for message {reply.seq}",
+            "title": f"Prompt sent for message {reply.seq}",
             "subtitle": None,
             "record": row,
             "sections": [replace(section, text="") for section in sections],
@@ -123,8 +123,8 @@ def _facts(
 ) -> list[tuple[str, list[tuple[str, Any]]]]:
     return [
         ("The reply", _of_reply(record, revision)),
-        ("The memory in it", _of_memory(record)),
-        ("The model's bill", _bill(record.reply, with_cost=with_cost)),
+        ("Memory used", _of_memory(record)),
+        ("Usage", _bill(record.reply, with_cost=with_cost)),
     ]
 
 
@@ -142,9 +142,9 @@ def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[t
 def _of_memory(record: ContextRecord) -> list[tuple[str, Any]]:
     return [
         ("Memory", f"{record.tokens:,} of {record.budget:,} tokens"),
-        ("Turns without text or line", record.unrepresented),
-        ("Of the newest, not word for word", record.dropped),
-        ("Things cut", record.clipped),
+        ("Turns left out", record.unrepresented),
+        ("Recent turns shortened", record.dropped),
+        ("Truncated items", record.clipped),
         ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
     ]
 
@@ -153,11 +153,11 @@ def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
     """What the upstream counted. Its tokens are not ours: another model counts another way."""
     said = [("Model", f"{reply.model or '–'}, as {reply.model_variant or '–'}")]
     if reply.input_tokens is None:
-        said.append(("Tokens", "not told by the model"))
+        said.append(("Tokens", "not reported by the model"))
     else:
         said += [
             ("Tokens in", f"{reply.input_tokens:,}"),
-            ("Of them from its cache", _cached(reply.cached_tokens or 0, reply.input_tokens)),
+            ("Cached tokens", _cached(reply.cached_tokens or 0, reply.input_tokens)),
             ("Tokens out", f"{reply.output_tokens or 0:,}"),
         ]
     if with_cost:

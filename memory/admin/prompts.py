@@ -87,7 +87,7 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
     chosen = _chosen(form, in_use)
     page = {
         **chats.admin_site.each_context(request),
-        "title": "What the model would see now",
+        "title": "Preview of the next prompt",
         "opts": chats.opts,
         "media": chats.media,
         "chat": chat,

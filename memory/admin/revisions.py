@@ -141,7 +141,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
     def span(self, revision: SummaryRevision) -> str:
         return f"{revision.from_seq}–{revision.through_seq}"
 
-    @admin.display(description="state of it")
+    @admin.display(description="status")
     def state_of_it(self, revision: SummaryRevision) -> SafeString | str:
         faults = ("degraded" * revision.degraded, "found wanting" * revision.is_wanting)
         return chip("bad", ", ".join(filter(None, faults))) if any(faults) else "–"

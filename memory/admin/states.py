@@ -68,12 +68,12 @@ class BriefState:
 
 
 STATES = {
-    "due": BriefState("Due to be folded", Q(due=True)),
-    "parked": BriefState("Waiting for their next attempt", Q(next_attempt_at__gt=Now())),
+    "due": BriefState("Update due", Q(due=True)),
+    "parked": BriefState("Retry scheduled", Q(next_attempt_at__gt=Now())),
     "failing": BriefState("Failing", Q(attempts__gt=0), is_trouble=True),
     "degraded": BriefState("Made by the built-in summarizer", Q(degraded=True), is_trouble=True),
-    "update": BriefState("Asked to be summarized", Q(requested=Requested.UPDATE)),
-    "rebuild": BriefState("Being rebuilt, or asked to be", Q(requested=Requested.REBUILD)),
+    "update": BriefState("Update requested", Q(requested=Requested.UPDATE)),
+    "rebuild": BriefState("Rebuilding or queued", Q(requested=Requested.REBUILD)),
 }
 """By the name that links use."""
 

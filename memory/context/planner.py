@@ -376,7 +376,7 @@ class _PlanChoice:
 
 
 def _says_less_than_its_line(shown: Shown) -> bool:
-    """Whether so little is left of what the user said that a line tells the turn better."""
+    """Whether so little is left of the user's message that a line tells the turn better."""
     return shown.user_clip is not None and shown.user_clip < MIN_NEWEST
 
 

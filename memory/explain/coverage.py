@@ -69,10 +69,10 @@ class Coverage:
     def parts(self) -> list[CoveragePart]:
         """The four parts in order of the chat, oldest first, as they follow each other on a bar."""
         labels = {
-            "folded": "Folded into the summary",
-            "gap": "Not in the prompt: left to recall",
-            "lines": "In the prompt as a line each",
-            "verbatim": "In the prompt verbatim",
+            "folded": "In the summary",
+            "gap": "Not in the prompt (recall only)",
+            "lines": "In the prompt as one-line summaries",
+            "verbatim": "In the prompt in full",
         }
         parts: list[CoveragePart] = []
         before = 0

@@ -6,22 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memory.context.plan import Plan, Shown
+from memory.policies import POLICIES
 from memory.policies.protocol import FAULTS
 from memory.recall.excerpts import Quote
 from memory.recall.relevance import REASONS
 
 SECTION_NAMES = {
+    **{kind: title for policy in POLICIES.values() for kind, title in policy.section_titles.items()},
     "instructions": "Instructions",
     "pins": "Pins",
-    "summary": "Summary",
-    "data": "Important data",
-    "facts": "Facts",
-    "narrative": "Narrative",
-    "card": "Memory card",
     "outline": "Outline of the last reply",
-    "lines": "Older turns, a line each",
-    "window": "Turns word for word",
-    "recall": "Excerpts of earlier turns",
+    "lines": "One-line summaries",
+    "window": "Recent messages (full text)",
+    "recall": "Recalled from earlier",
     "sources": "Sources",
     "question": "The question",
 }
@@ -53,28 +50,28 @@ def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Expla
         *_verbatim(plan),
         *_recalled(plan),
         *_sources(plan),
-    ] or [Explanation("Every turn so far is there word for word. Nothing is left out or cut.")]
+    ] or [Explanation("The prompt contains every turn in full.")]
 
 
 def _folded(head: int, folded_through: int) -> Iterator[Explanation]:
     if head and folded_through:
         yield Explanation(
-            f"Messages 1 to {folded_through} are folded: of these there is what revision {head} remembers.",
+            f"Messages 1 to {folded_through} are covered by the summary, version {head}.",
             1,
         )
 
 
 def _state(plan: Plan) -> Iterator[Explanation]:
     for number, clip in enumerate(plan.state, start=1):
-        which = "What is remembered" if len(plan.state) == 1 else f"Part {number} of what is remembered"
+        which = "The summary" if len(plan.state) == 1 else f"Part {number} of the memory"
         if clip == 0:
             yield Explanation(
-                f"{which} is left out: beside the newest turn, which comes first, it has no room."
+                f"{which} is left out: the newest turn comes first, and there was no room for both."
             )
         elif clip is not None:
             yield Explanation(
                 f"{which} is cut to its first {clip:,} tokens: "
-                "it does not fit beside the newest turn, which comes first."
+                "the newest turn comes first, and there was no room for all of it."
             )
 
 
@@ -83,36 +80,32 @@ def _unsaid(plan: Plan) -> Iterator[Explanation]:
     named = merged.turns if merged else 0
     if merged:
         yield Explanation(
-            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} have no room for a "
-            f"line of their own: one line counts them. They are left to recall.",
+            f"{_turns(merged.turns)} between messages {merged.from_seq} and {merged.through_seq} did not fit as "
+            "one-line summaries and are only counted. They can be recalled.",
             merged.from_seq,
         )
     if plan.unrepresented > named:
         rest = plan.unrepresented - named
-        yield Explanation(
-            f"{_turns(rest)}{' more' if named else ''} without text or line, for want of room: left to recall."
-        )
+        yield Explanation(f"{_turns(rest)}{' more' if named else ''} did not fit. They can be recalled.")
 
 
 def _lines(plan: Plan) -> Iterator[Explanation]:
     if plan.lines:
         first, last = plan.lines[0].from_seq, plan.lines[-1].through_seq
         yield Explanation(
-            f"{_turns(len(plan.lines))} of messages {first} to {last} as a line each: "
-            f"for their whole text there is no room.",
+            f"{_turns(len(plan.lines))} of messages {first} to {last} as one-line summaries: "
+            "there was no room for the full text.",
             first,
         )
 
 
 def _verbatim(plan: Plan) -> Iterator[Explanation]:
     if plan.dropped:
-        yield Explanation(
-            f"{_turns(plan.dropped)} of the newest, which are to be there word for word, do not fit."
-        )
+        yield Explanation(f"{_turns(plan.dropped)} that should be shown in full did not fit.")
     for shown in plan.verbatim:
         if shown.clipped:
             yield Explanation(
-                f"{_messages(shown.from_seq, shown.through_seq)} does not fit and is cut in the middle: "
+                f"{_messages(shown.from_seq, shown.through_seq)} was too long and is shortened in the middle: "
                 f"{_left(shown)}.",
                 shown.from_seq,
             )
@@ -125,11 +118,13 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
     quotes = [quote for excerpt in plan.recalled for quote in excerpt]
     seqs = sorted({quote.seq for quote in quotes})
     count = len(seqs)
-    messages, them = ("1 earlier message", "it") if count == 1 else (f"{count} earlier messages", "them")
+    messages, they = (
+        ("1 earlier message", "it matches") if count == 1 else (f"{count} earlier messages", "they match")
+    )
     where = f"message{'s' * (count > 1)} {', '.join(map(str, seqs))}"
     why = f" {REASONS[plan.recall.reason]}" if plan.recall else ""
     yield Explanation(
-        f"{messages} came back{_in_part(quotes)}, because the question speaks of {them}: {where}.{why}",
+        f"{messages} recalled{_in_part(quotes)} because {they} the question: {where}.{why}",
         seqs[0],
     )
 
@@ -140,15 +135,15 @@ def _nothing_recalled(plan: Plan) -> Iterator[Explanation]:
         why = (
             REASONS[plan.recall.reason]
             if plan.recall.sought == "none"
-            else "Nothing that was found has room."
+            else "There was no room for what was found."
         )
-        yield Explanation(f"No earlier turn came back. {why}")
+        yield Explanation(f"No earlier message was recalled. {why}")
 
 
 def _sources(plan: Plan) -> Iterator[Explanation]:
     for number, clip in enumerate(plan.sources, start=1):
         if clip == 0:
-            yield Explanation(f"Source {number} is left out: the sources before it use up their limit.")
+            yield Explanation(f"Source {number} is left out: the sources before it used up the limit.")
         elif clip is not None:
             yield Explanation(
                 f"Source {number} is cut to its first {clip:,} tokens: sources have a limit of their own."
@@ -164,8 +159,8 @@ def _messages(first: int, last: int) -> str:
 
 
 def _left(shown: Shown) -> str:
-    sides = (("of what the user said", shown.user_clip), ("of the reply", shown.assistant_clip))
-    return ", ".join(f"{clip:,} tokens {side} are left" for side, clip in sides if clip is not None)
+    sides = (("of the user's message", shown.user_clip), ("of the reply", shown.assistant_clip))
+    return ", ".join(f"{clip:,} tokens {side} remain" for side, clip in sides if clip is not None)
 
 
 def _in_part(quotes: Sequence[Quote]) -> str:

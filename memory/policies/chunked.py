@@ -44,6 +44,9 @@ class Chunked(Policy):
     """Folds everything before the window when summary and unfolded turns together are over the threshold."""
 
     name = "chunked"
+    label = "Rolling summary"
+    description = "Older messages are merged into one summary."
+    section_titles = {"summary": "Summary"}
     goes_by = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:

@@ -71,6 +71,9 @@ class Interval(Policy):
     """Folds every few turns, however long they are (seed 004 section 6 says so of its own trigger)."""
 
     name = "interval"
+    label = "Periodic summary"
+    description = "Every few turns, one paragraph is written anew."
+    section_titles = {"summary": "Summary"}
     numbers = IntervalNumbers
     goes_by = ("window_share",)
 

@@ -121,6 +121,12 @@ class Policy(ABC):
 
     name: ClassVar[str]
     """As chats store it."""
+    label: ClassVar[str] = ""
+    """As people choose it; "": its name."""
+    description: ClassVar[str] = ""
+    """One sentence on how it remembers, for people who choose."""
+    section_titles: ClassVar[Mapping[str, str]] = {}
+    """What its sections are called, by their kind; one that is missing is called by its kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     """Its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
     goes_by: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")

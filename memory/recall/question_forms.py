@@ -99,7 +99,7 @@ class Form:
     """What a message is by its form."""
 
     asks: bool = False
-    """It asks for something that may have been said."""
+    """It asks for something that may have been said before."""
     requests: bool = False
     """It wants something done."""
     refers_back: bool = False

@@ -24,13 +24,13 @@ SOME_SHARE = 0.1
 """Of the budget, what excerpts may have where they are rather context than an answer."""
 
 REASONS = {
-    "chosen": "Earlier turns are searched for every question, as was chosen.",
-    "question": "It asks for something that may have been said.",
+    "chosen": "Recall is set to search for every question.",
+    "question": "It asks for something that may have been said before.",
     "refers_back": "It refers to what was said before.",
-    "new_words": "Earlier turns have words of it that nothing else in the prompt has.",
-    "nothing_new": "Earlier turns have nothing on it that the prompt does not show anyhow.",
+    "new_words": "It has words that appear only in earlier messages.",
+    "nothing_new": "Nothing earlier matches that the prompt does not already show.",
     "no_words": "It has no words to search for.",
-    "all_shown": "Every turn is in the prompt word for word.",
+    "all_shown": "Every turn is in the prompt in full.",
     "off": "Recall is switched off.",
 }
 """Why, as people are told."""

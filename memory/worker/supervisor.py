@@ -88,7 +88,7 @@ class Watchdog:
         except AWAY as exc:
             if not self._is_blind:
                 logger.warning(
-                    "the database or the queue does not answer", extra={"error": type(exc).__name__}
+                    "the database or the queue is not responding", extra={"error": type(exc).__name__}
                 )
             self._is_blind = True
             return False

@@ -99,10 +99,10 @@ def test_money_is_for_those_who_may_see_cost() -> None:
     without = page(member_of_staff("vera", "view_conversationbrief"))
     assert "USD" not in without
     assert "0.75" not in without
-    assert not re.search(r"\bcost\b", without.split("How these figures")[0], re.IGNORECASE)
+    assert not re.search(r"\bcost\b", without.split("How this is calculated")[0], re.IGNORECASE)
     whole = page(member_of_staff("carl", "view_conversationbrief", "view_cost"))
     assert "0.7500 USD" in whole  # replies and folds
-    assert "Or 0.7500 USD. Whole chats would have been 5.0 times" in whole
+    assert "Or 0.7500 USD. Sending whole chats would have taken 5.0 times" in whole
     assert 'data-chart="cost"' in whole
 
 
@@ -118,9 +118,9 @@ def test_no_text_of_anybody_is_on_it(staff: Client, owner: User) -> None:
 def test_an_empty_server_says_so(staff: Client) -> None:
     assert "No reply yet" in page(staff)
     told = facts(staff)
-    assert told["Due to be folded"] == "0"
-    assert told["A worker answers"].startswith("No worker has answered yet")
-    assert (told["Last sign of life"], told["Tasks in the queue"]) == ("never", "0")
+    assert told["Update due"] == "0"
+    assert told["Worker online"].startswith("No worker has answered yet")
+    assert (told["Last heartbeat"], told["Tasks in the queue"]) == ("never", "0")
 
 
 def test_what_waits_is_counted(staff: Client, owner: User) -> None:
@@ -129,13 +129,13 @@ def test_what_waits_is_counted(staff: Client, owner: User) -> None:
     failing_chat(owner, -1, due=False, attempts=0, last_error=None, requested="update")
     make_chat(owner)  # at rest
     told = facts(staff)
-    assert (told["Due to be folded"], told["Waiting for their next attempt"], told["Failing"]) == (
+    assert (told["Update due"], told["Retry scheduled"], told["Failing"]) == (
         "2",
         "1",
         "2",
     )
     assert told["Made by the built-in summarizer"] == "1"
-    assert (told["Asked to be summarized"], told["Being rebuilt, or asked to be"]) == ("1", "1")
+    assert (told["Update requested"], told["Rebuilding or queued"]) == ("1", "1")
 
 
 def test_chats_that_fail_lead_to_their_briefs_the_latest_first(staff: Client, owner: User) -> None:
@@ -149,7 +149,7 @@ def test_of_very_many_it_says_so_many_or_more(staff: Client, owner: User, monkey
     monkeypatch.setattr(workload, "MOST", 5)
     for minutes in range(7):
         failing_chat(owner, minutes + 1)
-    assert facts(staff)["Due to be folded"] == "5 or more"
+    assert facts(staff)["Update due"] == "5 or more"
 
 
 def test_replies_being_written_and_not_counted_yet(staff: Client, owner: User) -> None:
@@ -158,9 +158,9 @@ def test_replies_being_written_and_not_counted_yet(staff: Client, owner: User) -
     begin(chat, "And eat?", "k")
     told = facts(staff)
     assert told["Replies being written"] == "1"
-    assert told["Replies not in the figures below yet"] == "1"
+    assert told["Replies not yet counted"] == "1"
     daily.count_replies(1)
-    assert facts(staff)["Replies not in the figures below yet"] == "0"
+    assert facts(staff)["Replies not yet counted"] == "0"
 
 
 def test_the_queue_and_the_worker(staff: Client) -> None:
@@ -175,9 +175,9 @@ def test_the_queue_and_the_worker(staff: Client) -> None:
         id="1", name="sweep", func=queue.SWEEP_TASK, started=ended, stopped=ended, success=True
     )
     told = facts(staff)
-    assert (told["Tasks in the queue"], told["The oldest of them"]) == ("2", "waits for 4 min")
-    assert told["A worker answers"] == "yes"
-    assert re.fullmatch(r"\d s ago", told["Last sign of life"])
+    assert (told["Tasks in the queue"], told["Oldest task"]) == ("2", "waiting for 4 min")
+    assert told["Worker online"] == "yes"
+    assert re.fullmatch(r"\d s ago", told["Last heartbeat"])
     assert re.fullmatch(r"5\d s ago", told["Last sweep"])
 
 
@@ -186,7 +186,7 @@ def test_a_queue_that_is_away_does_not_take_the_page_along(staff: Client, monkey
         raise ConnectionError
 
     monkeypatch.setattr(queue, "waiting_tasks", away)
-    assert facts(staff)["Tasks in the queue"] == "the queue does not answer"
+    assert facts(staff)["Tasks in the queue"] == "the queue is not responding"
 
 
 # What it says of the days

@@ -29,8 +29,8 @@ def test_the_brief_shows_what_is_remembered_and_what_it_covers(staff: Client, re
     html = text_of(staff, "memory_conversationbrief_change", remembered.pk)
     assert "The room is booked." in html
     assert "where each of 7 finished turns is now" in html
-    assert re.search(r"<b>2</b>\s+Folded", html)
-    assert re.search(r"<b>5</b>\s+In the prompt verbatim", html)
+    assert re.search(r"<b>2</b>\s+In the summary", html)
+    assert re.search(r"<b>5</b>\s+In the prompt in full", html)
     for revision in SummaryRevision.objects.filter(chat=remembered):
         assert reverse("admin:memory_summaryrevision_change", args=[revision.pk]) in html
 

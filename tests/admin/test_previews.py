@@ -38,7 +38,7 @@ def errors(answer: Any) -> dict[str, list[str]]:
     return {name: list(found) for name, found in answer.context["form"].errors.items()}
 
 
-# What it would see now
+# Preview next prompt
 
 
 def test_it_shows_the_prompt_that_a_question_would_make(staff: Client, remembered: Chat) -> None:
@@ -48,8 +48,8 @@ def test_it_shows_the_prompt_that_a_question_would_make(staff: Client, remembere
     assert [section.text for section in answer.context["sections"]] == [one.text for one in expected.sections]
     assert answer.context["budget"].tokens == expected.tokens
     assert "The room is booked." in html
-    assert "Messages 1 to 4 are folded: of these there is what revision 2 remembers." in html
-    assert "Nothing goes to a model" in html
+    assert "Messages 1 to 4 are covered by the summary, version 2." in html
+    assert "No model is called" in html
 
 
 def test_it_shows_the_prompt_without_a_question_at_first(staff: Client, remembered: Chat) -> None:
@@ -81,7 +81,7 @@ def test_a_small_budget_is_kept_and_what_it_costs_is_told(staff: Client, owner: 
     answer = now(staff, chat, budget="400")
     assert answer.context["budget"].tokens <= 400
     said = " ".join(text for text, _ in answer.context["told"])
-    assert "have no room for a line of their own: one line counts them." in said
+    assert "did not fit as one-line summaries and are only counted." in said
     looks = re.findall(r'href="([^"]+)">look<', answer.content.decode())
     assert looks
     for url in looks:
@@ -171,7 +171,7 @@ def test_sections_lead_to_their_messages_in_the_chat(staff: Client, remembered: 
     html = record_page(staff, reply).content.decode()
     chat = reverse("admin:conversations_chat_change", args=[remembered.pk])
     assert f'<a href="{chat}?at=5#m5">5–12</a>' in html  # the turns word for word
-    assert "Messages 1 to 4 are folded: of these there is what revision 2 remembers." in html
+    assert "Messages 1 to 4 are covered by the summary, version 2." in html
 
 
 def test_the_prompt_is_there_by_role_as_it_was_sent(staff: Client, remembered: Chat) -> None:
@@ -199,7 +199,7 @@ def test_it_says_what_of_the_tokens_came_from_a_cache(staff: Client, remembered:
     Message.objects.filter(pk=reply.pk).update(input_tokens=2000, cached_tokens=1500, output_tokens=20)
     assert "1,500 (75%)" in record_page(staff, reply).content.decode()
     Message.objects.filter(pk=reply.pk).update(input_tokens=None, cached_tokens=None)
-    assert "not told by the model" in record_page(staff, reply).content.decode()
+    assert "not reported by the model" in record_page(staff, reply).content.decode()
 
 
 def test_one_goes_from_reply_to_reply(staff: Client, remembered: Chat) -> None:
@@ -216,8 +216,8 @@ def test_a_prompt_that_is_not_there_any_more_shows_no_text(staff: Client, owner:
     ContextText.objects.filter(chat=chat).delete()
     html = record_page(staff, reply).content.decode()
     assert "cannot be rebuilt" in html
-    assert "The prompt as messages, by role" not in html
-    assert "Turns word for word" in html
+    assert "The prompt as messages" not in html
+    assert "Recent messages (full text)" in html
 
 
 def test_without_the_permission_sections_have_no_text(remembered: Chat) -> None:
@@ -225,8 +225,8 @@ def test_without_the_permission_sections_have_no_text(remembered: Chat) -> None:
     clerk = member_of_staff("clerk", *VIEWS)
     html = record_page(clerk, reply).content.decode()
     assert CANARY not in html
-    assert "The prompt as messages, by role" not in html
-    assert "Turns word for word" in html
+    assert "The prompt as messages" not in html
+    assert "Recent messages (full text)" in html
     assert "conversations.view_content" in html
     assert not ContentView.objects.exists()
 

@@ -68,7 +68,7 @@ def test_marks_are_those_of_the_last_question(staff: Client, owner: User) -> Non
     answer = page(staff, chat)
     assert before > 3
     assert places(answer).count(Place.VERBATIM) == 3
-    assert "Excerpts of earlier turns" in answer.content.decode()
+    assert "Recalled from earlier" in answer.content.decode()
 
 
 def test_a_turn_folded_again_is_held_by_the_revision_in_use(staff: Client, remembered: Chat) -> None:

@@ -76,13 +76,18 @@ def test_what_the_model_saw_is_one_click_from_the_reply(keeper: Person, first_lo
     ask(first_look, "When and where is our concert?")
     opened(keeper)
     page = keeper.page
-    page.get_by_role("link", name="What the model saw").last.click()
+    page.get_by_role("link", name="Prompt sent").last.click()
     page.wait_for_load_state()
     assert "the hash is that of the prompt that was sent" in page.inner_text("#content")
-    for part in ("The budget of memory", "What is missing, and why", "Sections, as sent", "Tokens in"):
+    for part in (
+        "The budget of memory",
+        "Left out or recalled, and why",
+        "Sections that were sent",
+        "Tokens in",
+    ):
         assert part in page.inner_text("#content"), part
     fine(keeper)
-    page.get_by_text("The prompt as messages, by role").click()
+    page.get_by_text("The prompt as messages").click()
     assert "When and where is our concert?" in page.locator("details[open] h3 + pre").last.inner_text()
     fine(keeper)
 
@@ -92,7 +97,7 @@ def test_what_it_would_see_now_sends_nothing(keeper: Person, first_look: FirstLo
     before = first_look.api.get(messages).json()["results"]
     opened(keeper)
     page = keeper.page
-    page.get_by_role("link", name="What it would see now").click()
+    page.get_by_role("link", name="Preview next prompt").click()
     page.get_by_label("Question").fill("Who are the vegetarians?")
     page.get_by_role("button", name="Show the prompt").click()
     page.wait_for_load_state()
@@ -119,7 +124,7 @@ def test_the_chat_can_be_read_on_a_phone_and_in_the_dark(keeper: Person) -> None
     fine(keeper)
     keeper.page.get_by_role("link", name="To the memory").click()
     assert keeper.page.locator("#cm-memory-title").is_visible()
-    keeper.page.get_by_role("link", name="What it would see now").click()
+    keeper.page.get_by_role("link", name="Preview next prompt").click()
     keeper.page.wait_for_load_state()
     fine(keeper)
 
@@ -143,7 +148,7 @@ def test_staff_find_the_revision_that_lost_a_fact_and_restore_the_one_before(
     keeper.go(f"{CHATS}{first_look.chat_id}/change/?q=emergency+telephone")
     assert FACT in page.inner_text(".cm-found")
     assert page.locator(".cm-found .cm-mark-folded").count() >= 1
-    page.get_by_role("link", name="What the model saw").last.click()
+    page.get_by_role("link", name="Prompt sent").last.click()
     page.wait_for_load_state()
     assert FACT not in page.locator("details.cm-section", has_text="Summary").first.inner_text()
     fine(keeper)

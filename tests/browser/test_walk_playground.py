@@ -48,20 +48,20 @@ def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLoo
     assert page.locator("#announced").inner_text() == landed.inner_text()
     assert page.locator("#summary del").count() > 0
     assert page.locator("#summary .cm-diff").inner_text()
-    page.locator("#summary").get_by_role("button", name="Show the summary alone").click()
+    page.locator("#summary").get_by_role("button", name="Show summary").click()
     assert page.locator("#summary ins, #summary del").count() == 0
 
     page.get_by_text("Earlier versions").click()
     page.get_by_role("button", name="Restore version 1").click()
     page.get_by_role("button", name="Restore", exact=True).click()
-    page.get_by_text("An older version, put back").first.wait_for()
+    page.get_by_text("Restored from an older version").first.wait_for()
     assert visitor.axe() == []
     assert visitor.troubles() == []
 
 
 def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     page = enter(visitor)
-    page.get_by_role("heading", name="Say anything, and watch what is remembered").wait_for()
+    page.get_by_role("heading", name="Start chatting and watch the memory build").wait_for()
     assert visitor.axe() == []
     page.select_option("#policy", "interval")
     ask(page, "My order AB-1234 has not arrived.\nWhat now?")
@@ -117,11 +117,11 @@ def test_a_message_is_edited_and_another_is_forgotten(visitor: Person) -> None:
 
     second = page.locator(".cm-user").nth(1)
     second.hover()
-    second.get_by_role("button", name="Forget").click()
+    second.get_by_role("button", name="Delete").click()
     page.keyboard.press("Escape")
     assert second.locator(".cm-gone").count() == 0
-    second.get_by_role("button", name="Forget").click()
-    page.get_by_role("button", name="Forget it").click()
+    second.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.locator(".cm-gone").wait_for()
     said = visitor.look.api.get(f"/v1/chats/{chat_id}/messages").json()["results"]
     assert [one["content"] for one in said if one["role"] == "user"] == ["My locker is number 71.", ""]

@@ -235,8 +235,8 @@ def test_a_title_goes_with_the_message_that_it_was_made_from(visitor: Person) ->
     ask(page, "My bike is green.")
     first = page.locator(".cm-user").first
     first.hover()
-    first.get_by_role("button", name="Forget").click()
-    page.get_by_role("button", name="Forget it").click()
+    first.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     page.locator("#title", has_text="My bike is green.").wait_for()
     page.locator(".cm-chat[aria-current] .cm-chat-title", has_text="My bike is green.").wait_for()
     assert page.locator("#title, .cm-chat-title", has_text="My locker is number 17.").count() == 0

@@ -17,7 +17,7 @@ def test_a_message_is_pinned_with_one_click_and_a_pin_removed(visitor: Person) -
     ask(page, "Hello. Always answer in metric units.")
     pins = page.locator("#pins li")
     pins.get_by_text("Always answer in metric units.").wait_for()
-    pins.get_by_text("found in what you said").wait_for()
+    pins.get_by_text("found in your message").wait_for()
 
     ask(page, "The code word is heron.")
     said = page.locator(".cm-user", has_text="The code word is heron.")

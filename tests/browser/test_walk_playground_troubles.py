@@ -214,7 +214,7 @@ def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person
     page.goto("about:blank")
     visitor.go(f"/playground/#chat={chat_id}")  # by an old link
     page.get_by_text("This chat is no longer there").wait_for()
-    page.get_by_role("heading", name="Say anything, and watch what is remembered").wait_for()
+    page.get_by_role("heading", name="Start chatting and watch the memory build").wait_for()
 
 
 def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:

@@ -120,47 +120,50 @@ def said(plan: Plan, **known: int) -> list[str]:
 
 def test_where_nothing_is_missing_it_says_so() -> None:
     assert said(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
-        "Every turn so far is there word for word. Nothing is left out or cut."
+        "The prompt contains every turn in full."
     ]
 
 
 @pytest.mark.parametrize(
     ("plan", "part"),
     [
-        (Plan(budget=9, state=(120,)), "What is remembered is cut to its first 120 tokens"),
-        (Plan(budget=9, state=(None, 0)), "Part 2 of what is remembered is left out"),
+        (Plan(budget=9, state=(120,)), "The summary is cut to its first 120 tokens"),
+        (Plan(budget=9, state=(None, 0)), "Part 2 of the memory is left out"),
         (
             Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=2),
-            "2 turns between messages 5 and 8 have no room",
+            "2 turns between messages 5 and 8 did not fit",
         ),
-        (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more without text or line"),
-        (Plan(budget=9, unrepresented=1200), "1,200 turns without text or line"),
+        (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more did not fit"),
+        (Plan(budget=9, unrepresented=1200), "1,200 turns did not fit"),
         (
             Plan(budget=9, lines=(TurnSpan(9, 10), TurnSpan(11, 12))),
-            "2 turns of messages 9 to 12 as a line",
+            "2 turns of messages 9 to 12 as one-line summaries",
         ),
         (
             Plan(budget=9, dropped=1),
-            "1 turn of the newest, which are to be there word for word, do not fit.",
+            "1 turn that should be shown in full did not fit.",
         ),
         (
             Plan(budget=9, verbatim=(Shown(1, 2, 30, 40),)),
-            "30 tokens of what the user said are left, 40 tokens",
+            "30 tokens of the user's message remain, 40 tokens",
         ),
-        (Plan(budget=9, recalled=((Quote(3), Quote(4)),)), "2 earlier messages came back, because"),
-        (Plan(budget=9, recalled=((Quote(3, 0, 9),),)), "1 earlier message came back in part, because"),
+        (Plan(budget=9, recalled=((Quote(3), Quote(4)),)), "2 earlier messages recalled because they match"),
+        (
+            Plan(budget=9, recalled=((Quote(3, 0, 9),),)),
+            "1 earlier message recalled in part because it matches",
+        ),
         (Plan(budget=9, sources=(None, 0)), "Source 2 is left out"),
         (Plan(budget=9, sources=(77,)), "Source 1 is cut to its first 77 tokens"),
     ],
 )
 def test_whatever_bit_is_told_with_its_reason(plan: Plan, part: str) -> None:
     (told,) = [text for text in said(plan) if part in text]
-    assert "room" in told or "fit" in told or "because" in told or "limit" in told
+    assert "too long" in told or "room" in told or "fit" in told or "because" in told or "limit" in told
 
 
 def test_it_names_the_revision_that_stood_for_what_was_folded() -> None:
     (told,) = explain(Plan(budget=900, state=(None,)), head=4, folded_through=40)
-    assert told.text.startswith("Messages 1 to 40 are folded: of these there is what revision 4 remembers.")
+    assert told.text.startswith("Messages 1 to 40 are covered by the summary, version 4.")
     assert told.seq == 1
 
 

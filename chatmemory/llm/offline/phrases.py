@@ -5,7 +5,7 @@ from __future__ import annotations
 INTRODUCTION = "This is the built-in offline model; it can only quote."
 FOUND = f"{INTRODUCTION} What this chat holds on your question:"
 NOTHING = (
-    f"{INTRODUCTION} It found nothing on your question in this chat, but your message is kept. "
+    f"{INTRODUCTION} No match for your question in this chat, but your message is kept. "
     "For real answers set OPENAI_API_KEY, or OPENAI_BASE_URL for any compatible server, and start again."
 )
 

@@ -76,14 +76,14 @@ def _facts(now: workload.Workload, request: HttpRequest) -> list[tuple[str, list
     """The columns at the head of the page."""
     writing = _listed(now.being_written, "conversations_activereply") if _sees_replies(request) else ""
     return [
-        ("Chats whose memory waits", [_chats(name, count) for name, count in now.chats.items()]),
+        ("Pending updates", [_chats(name, count) for name, count in now.chats.items()]),
         (
-            "Work under way",
+            "Worker status",
             [
                 *_worker(now),
                 *_queue(now),
                 OverviewRow("Replies being written", now.being_written, url=writing),
-                OverviewRow("Replies not in the figures below yet", now.uncounted),
+                OverviewRow("Replies not yet counted", now.uncounted),
             ],
         ),
     ]
@@ -112,38 +112,40 @@ def _worker(now: workload.Workload) -> list[OverviewRow]:
     late = now.next_sweep_at is not None and (timezone.now() - now.next_sweep_at).total_seconds() > 120
     swept = ("overdue" if late else "none yet") if now.swept_at is None else _ago(now.swept_at)
     return [
-        OverviewRow("A worker answers", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
-        OverviewRow("Last sign of life", alive),
+        OverviewRow("Worker online", now.worker_problem or "yes", "cm-bad" if now.worker_problem else ""),
+        OverviewRow("Last heartbeat", alive),
         OverviewRow("Last sweep", swept, "cm-bad" if late else ""),
     ]
 
 
 def _queue(now: workload.Workload) -> list[OverviewRow]:
     if now.queued is None:
-        return [OverviewRow("Tasks in the queue", "the queue does not answer", "cm-bad")]
+        return [OverviewRow("Tasks in the queue", "the queue is not responding", "cm-bad")]
     tasks = OverviewRow("Tasks in the queue", f"{now.queued:,}")
-    oldest = "–" if now.oldest_queued_at is None else f"waits for {_since(now.oldest_queued_at)}"
+    oldest = "–" if now.oldest_queued_at is None else f"waiting for {_since(now.oldest_queued_at)}"
     if settings.Q_BROKER != "orm":
-        oldest = "Redis does not tell"
-    return [tasks, OverviewRow("The oldest of them", oldest)]
+        oldest = "not available with Redis"
+    return [tasks, OverviewRow("Oldest task", oldest)]
 
 
 def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:
     """The sums of the period: name, figure, and a sentence about it."""
     failed = f"{totals.failed:,} of them failed." if totals.failed else "None of them failed."
     less = totals.times_less
-    saved = "Of no reply is it known how long its chat was."
+    saved = "The length of these chats is not known."
     if less:
-        saved = f"Whole chats would have been {less:,.1f} times what was sent as memory."
+        saved = f"Sending whole chats would have taken {less:,.1f} times as many tokens."
     if not totals.replies:
         failed = saved = "No reply yet."
     tiles = [
         ("Replies", f"{totals.replies:,}", failed),
-        ("Tokens", short(totals.tokens), "Sent and received, folding among them."),
+        ("Tokens", short(totals.tokens), "Sent and received, including summarizer calls."),
     ]
     if cost:
         unpriced = (
-            f"{totals.unpriced:,} replies have no known price." if totals.unpriced else "All that was billed."
+            f"{totals.unpriced:,} replies have no known price."
+            if totals.unpriced
+            else "As billed by the provider."
         )
         tiles.append(("Cost", usd(totals.cost_usd), unpriced))
     if cost:

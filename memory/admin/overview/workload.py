@@ -64,7 +64,7 @@ class Workload:
     uncounted: Count
     """Replies that are in no figure of a day yet."""
     queued: int | None
-    """None where the queue does not answer."""
+    """None where the queue is not responding."""
     oldest_queued_at: datetime | None
     """None where nothing waits, or the queue is on Redis, which does not tell."""
     worker_problem: str | None

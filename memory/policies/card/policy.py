@@ -105,6 +105,9 @@ class CardPolicy(Policy):
     """Has no threshold of its own: replies fold. What they cannot fold becomes due when lines run out of room."""
 
     name = "card"
+    label = "Reply notes"
+    description = "The model adds short notes to each reply. No separate summarizer calls."
+    section_titles = {"card": "Notes"}
     numbers = CardNumbers
     goes_by = ("window_share",)
     shows_outline = True

@@ -133,6 +133,9 @@ class Hierarchical(Policy):
     """Folds all but the newest messages when there are too many; what it keeps has two layers."""
 
     name = "hierarchical"
+    label = "Facts + story"
+    description = "Facts are stored by name, beside a short story of the conversation."
+    section_titles = {"facts": "Facts", "narrative": "Story"}
     window_first = True
     numbers = HierarchicalNumbers
     goes_by = ()

@@ -76,6 +76,9 @@ class Progressive(Policy):
     """Folds when all that a prompt would hold, the chat's instructions included, is over the threshold."""
 
     name = "progressive"
+    label = "Key data + story"
+    description = "Key data is kept apart from a growing story of the conversation."
+    section_titles = {"data": "Key data", "narrative": "Story"}
     window_first = True
     numbers = ProgressiveNumbers
     goes_by = ()

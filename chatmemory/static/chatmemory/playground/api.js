@@ -15,10 +15,10 @@ export class ApiError extends Error {
 }
 
 const AWAY = "The server cannot be reached.";
-const ODD = "The server gave an answer that this page does not understand.";
+const ODD = "The server sent an unexpected response.";
 const OURS = {
-  too_large: "This is too large to be sent. Shorten it, or send it in parts.",
-  permission_denied: "You have signed in anew, perhaps in another window. Load this page again; what you typed is kept.",
+  too_large: "This message is too long. Shorten it, or send it in parts.",
+  permission_denied: "You signed in again in another window. Reload this page; what you typed is kept.",
 };
 let onUnknown = () => {};
 

@@ -4,9 +4,9 @@ import { call } from "./api.js";
 import { ask } from "./dialogs.js";
 import { announce } from "./dom.js";
 
-const EDITED = "Memory that stood on the former text is dropped at once, and made anew from what remains. Later replies stay as they are.";
-const FORGOTTEN = "Its text goes for good: from this chat, from every summary that stood on it, and from what the model reads. What others said of it stays.";
-const DELETED = "Its messages, its memory and all that stems from them are removed for good.";
+const EDITED = "Memory based on the old text is removed and rebuilt. Later replies are not changed.";
+const FORGOTTEN = "This permanently deletes the text from the chat and from every summary built on it. Replies that quote it are kept.";
+const DELETED = "The chat, its messages and its memory will be permanently deleted.";
 
 const pathOf = (message) => `chats/${message.chat_id}/messages/${message.id}`;
 
@@ -21,9 +21,9 @@ export async function edit(message) {
 
 /** As `edit`. */
 export async function forget(message) {
-  if (!(await ask({ title: "Forget this message?", told: FORGOTTEN, yes: "Forget it", danger: true }))) return null;
+  if (!(await ask({ title: "Delete this message?", told: FORGOTTEN, yes: "Delete", danger: true }))) return null;
   await call("DELETE", pathOf(message));
-  announce("The message was forgotten.");
+  announce("The message was deleted.");
   return { ...message, content: "", status: "deleted" };
 }
 

@@ -43,7 +43,7 @@ export class Composer {
     id("stop").hidden = !isBusy;
     id("send").hidden = isBusy;
     id("messages").setAttribute("aria-busy", String(isBusy));
-    id("hint").textContent = isBusy ? "You can go on typing, and send when the reply is complete." : "Enter sends. Shift and Enter make a new line.";
+    id("hint").textContent = isBusy ? "You can keep typing. Send once the reply is finished." : "Enter to send, Shift+Enter for a new line";
   }
 
   /** Gives back what was not sent. What was typed since stands below it. */

@@ -23,7 +23,7 @@ export class Conversation {
   #frame = 0;
   #rest = 0;
   #verbatim = null;
-  #divider = el("p", { class: "cm-divider" }, el("span", {}, "From here on the model reads every word. Above: what its memory kept."));
+  #divider = el("p", { class: "cm-divider" }, el("span", {}, "The model sees messages below in full; above, only its memory of them."));
 
   /** `acts` are what the buttons of messages do, `moved` is told whether the newest message is in sight. */
   constructor(scroller, list, acts, moved) {

@@ -4,9 +4,9 @@ import { call, whenUnknown } from "./api.js";
 import { id } from "./dom.js";
 import * as session from "./session.js";
 
-const UNKNOWN = "The server does not know this token any more. Give another one, or sign in again.";
-const STALE_LINK = "The server does not know the token of this link. It may have been revoked, or have expired.";
-const SIGNED_OUT = "You are signed out by now. Sign in again, and go on where you were.";
+const UNKNOWN = "This token is invalid or has expired.";
+const STALE_LINK = "The token in this link is invalid or has expired.";
+const SIGNED_OUT = "Your session has ended. Sign in again to continue.";
 const STILL_VALID = "You are signed out here, but the server could not be reached: the token that this page had stays valid until it expires, or until all your tokens are revoked.";
 const NOT_ENDED = "Signing out did not work. Load this page again, and try once more.";
 const AGAIN_MS = 5000;

@@ -3,8 +3,8 @@
 import { ApiError, request } from "./api.js";
 import { eventsOf } from "./sse.js";
 
-const LOST = "The connection broke. What is being written is kept; trying again…";
-const UNHEARD = "The server does not answer yet. Your message is kept, and sent again until it does…";
+const LOST = "Connection lost. The reply continues on the server; reconnecting…";
+const UNHEARD = "The server is not responding. Your message is kept and will be sent again…";
 const TRIES = 20; // while the browser is offline, they do not count
 const LONGEST_MS = 10_000;
 
@@ -30,7 +30,7 @@ export async function follow({ start, reply = null, on, signal }) {
         else if (event.name === "content.delta") grow(known, data.delta, event.id, on);
         else if (data.message) return data.message;
       }
-      if (tries >= TRIES) throw new ApiError("The reply does not come to its end. Open the chat again later.", { status: 410 });
+      if (tries >= TRIES) throw new ApiError("The reply is taking too long. Open the chat again later.", { status: 410 });
     } catch (error) {
       if (error instanceof ApiError && !error.isPassing) throw error;
       if (signal.aborted) throw abort();

@@ -4,18 +4,18 @@ import { button, counted, el, id, number, time } from "./dom.js";
 
 const NEAR = 80; // letters
 const MADE = {
-  fold: (one) => `Folded ${counted(one.turns, "turn")}`,
+  fold: (one) => `Summarized ${counted(one.turns, "turn")}`,
   rebuild: () => "Rebuilt from the original messages",
-  restore: () => "An older version, put back",
+  restore: () => "Restored from an older version",
   manual: () => "Edited by hand",
-  retract: () => "Stepped back: a message was forgotten or changed",
+  retract: () => "Rolled back because a message was edited or deleted",
 };
 
 /** One sentence on what a version is. */
 export function told(one) {
   if (one.kind !== "fold") return `${MADE[one.kind]?.(one) ?? one.kind}.`;
   const span = one.from_seq === one.through_seq ? `message ${one.from_seq}` : `messages ${one.from_seq} to ${one.through_seq}`;
-  return `${counted(one.turns, "turn")} (${span}) ${one.turns === 1 ? "was" : "were"} folded into the summary.`;
+  return `${counted(one.turns, "turn")} (${span}) ${one.turns === 1 ? "was" : "were"} merged into the summary.`;
 }
 
 /** Lists versions, newest first. `acts` are `changed(version)`, `restore(version)`. */
@@ -24,17 +24,17 @@ export function showHistory(revisions, current, acts) {
     el(
       "li",
       { class: "cm-version", "data-version": one.version },
-      el("p", {}, el("strong", {}, `Version ${one.version}`), one.version === current ? " · in use" : "", el("span", { class: "cm-when" }, time(one.created_at))),
+      el("p", {}, el("strong", {}, `Version ${one.version}`), one.version === current ? " · current" : "", el("span", { class: "cm-when" }, time(one.created_at))),
       el("p", { class: "cm-hint" }, `${MADE[one.kind]?.(one) ?? one.kind} · ${counted(one.tokens_after, "token")}${one.degraded ? " · by the built-in summarizer" : ""}`),
       el(
         "p",
         { class: "cm-links" },
-        button("What changed", () => acts.changed(one.version), { kind: "plain", "aria-label": `What version ${one.version} changed` }),
+        button("Show changes", () => acts.changed(one.version), { kind: "plain", "aria-label": `Changes in version ${one.version}` }),
         one.version === current ? null : button("Restore", () => acts.restore(one), { kind: "plain", "aria-label": `Restore version ${one.version}` }),
       ),
     ),
   );
-  id("history").replaceChildren(...(rows.length ? rows : [el("li", { class: "cm-hint" }, "No version yet: nothing has been folded.")]));
+  id("history").replaceChildren(...(rows.length ? rows : [el("li", { class: "cm-hint" }, "No version yet.")]));
 }
 
 /** Shows what a version changed, word by word. */
@@ -42,12 +42,12 @@ export function showDifference(found, sentence, back) {
   const last = found.pieces.length - 1;
   const parts = found.pieces.flatMap(({ op, text }, at) => (op === "equal" ? near(text, at === 0, at === last) : [el(op === "insert" ? "ins" : "del", {}, text)]));
   const lost = found.lost ?? [];
-  const legend = el("p", { class: "cm-hint" }, el("ins", {}, "Added"), " ", el("del", {}, "taken out"), found.against ? ` since version ${found.against}. ` : ": the first version. ", button("Show the summary alone", back, { kind: "plain" }));
+  const legend = el("p", { class: "cm-hint" }, el("ins", {}, "Added"), " ", el("del", {}, "removed"), found.against ? ` since version ${found.against}. ` : ": the first version. ", button("Show summary", back, { kind: "plain" }));
   id("summary").replaceChildren(
     el("p", { class: "cm-landed" }, sentence),
     legend,
     el("div", { class: "cm-text cm-diff", dir: "auto" }, parts),
-    ...(lost.length ? [el("p", { class: "cm-hint" }, `No longer in it: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. The original messages are still there, and are recalled when a question is about them.`)] : []),
+    ...(lost.length ? [el("p", { class: "cm-hint" }, `No longer in the summary: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. The original messages are kept, and recalled when you ask about them.`)] : []),
   );
 }
 

@@ -16,8 +16,8 @@ import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
 
 const WELCOMED = "cm-welcomed";
-const GONE = "This chat is no longer there: it was deleted, or it is not yours. What you typed is kept.";
-const OFFLINE = "You are offline. What you type is kept, and a reply that is being written goes on.";
+const GONE = "This chat was deleted or is not yours. What you typed is kept.";
+const OFFLINE = "You are offline. What you type is kept, and replies continue on the server.";
 let chat = null;
 let opening = null;
 let opened = Promise.resolve(true); // whether the chat that was asked for last is there
@@ -186,7 +186,7 @@ id("delete").addEventListener("click", () =>
 id("policy").addEventListener("change", async () => {
   if (!chat) return;
   if (!(await change({ policy: id("policy").value }))) return;
-  note.say("Memory is rebuilt in the new way, in the background. Until then the old one serves.");
+  note.say("Rebuilding memory with the new policy. The current memory is used until it's done.");
   memory.afterChange();
 });
 

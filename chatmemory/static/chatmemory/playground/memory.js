@@ -47,7 +47,7 @@ export class Memory {
   /** What `message.created` tells of a prompt: sizes, the texts come later. */
   sent(context) {
     this.#pinned = "next";
-    showContext(context, "What the model reads for this reply");
+    showContext(context, "Prompt of this reply");
   }
 
   /** A reply is complete: what it was made from can be read now. */
@@ -75,7 +75,7 @@ export class Memory {
       const context = await call("GET", `chats/${chat.id}/messages/${message.id}/context`);
       if (chat.id !== this.#chat?.id) return;
       this.#pinned = message.id;
-      showContext(context, `What the model saw for message ${message.seq}`);
+      showContext(context, `Prompt sent for message ${message.seq}`);
       id("context-now").hidden = false;
     });
   }
@@ -130,15 +130,15 @@ export class Memory {
 
   async #changed(version, sentence = "") {
     const found = await call("GET", `chats/${this.#chat.id}/revisions/${version}/diff`);
-    showDifference(found, sentence || `What version ${version} changed.`, () => this.#drawSummary());
+    showDifference(found, sentence || `Changes in version ${version}`, () => this.#drawSummary());
     id("summary-box").open = true;
     if (!sentence) id("summary-box").scrollIntoView({ block: "nearest" });
   }
 
   async #restore(revision) {
     const sure = await ask({
-      title: `Put version ${revision.version} back?`,
-      told: "It becomes the memory in use, as a new version. What was said after it is folded again in time; nothing is lost.",
+      title: `Restore version ${revision.version}?`,
+      told: "It becomes the current version. Newer messages will be summarized again. Nothing is deleted.",
       yes: "Restore",
     });
     if (!sure) return;
@@ -147,11 +147,11 @@ export class Memory {
   }
 
   async #fold() {
-    this.#tell("Asking for a fold…");
+    this.#tell("Requesting an update…");
     await call("POST", `chats/${this.#chat.id}/resummarize`, { body: { mode: "update" } });
-    this.#tell("Folding in the background…");
+    this.#tell("Updating in the background…");
     this.watch(FOLD_MS);
-    this.#patience = setTimeout(() => this.#tell("Nothing was there to fold: the newest turns stay word for word. Say something more first."), FOLD_MS);
+    this.#patience = setTimeout(() => this.#tell("Nothing to summarize yet. The most recent messages always stay in full."), FOLD_MS);
   }
 
   #tell(sentence) {
@@ -167,13 +167,13 @@ export class Memory {
   #drawNow() {
     this.#pinned = null;
     id("context-now").hidden = true;
-    if (this.#now) showContext(this.#now, "What the model would read now");
+    if (this.#now) showContext(this.#now, "Next prompt");
   }
 
   #drawSummary() {
     const brief = this.#brief;
     const text = brief.brief.global_summary || kept(brief.state);
-    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : el("p", { class: "cm-hint" }, "Nothing is folded yet. Until then, the model reads every word."));
+    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : el("p", { class: "cm-hint" }, "No summary yet. The model still sees the whole conversation."));
   }
 
   #drawStanding() {
@@ -181,8 +181,8 @@ export class Memory {
     const about = version ? ["Version ", String(version), " · ", counted(token_count, "token"), " · ", updated_at ? time(updated_at) : ""] : ["No version yet"];
     id("summary-about").replaceChildren(...about);
     const said = [
-      rebuild ? "It is being rebuilt from the original messages, in the background. Until then the old one serves." : due ? "A fold is due: the background worker is at it." : "",
-      degraded ? "The summarizer did not answer, so the built-in one stood in. It is made good when the summarizer is back." : "",
+      rebuild ? "Rebuilding from the original messages. The current summary is used until it's done." : due ? "An update is due and waits for the background worker." : "",
+      degraded ? "The summarizer failed, so the built-in one was used. It will be redone when the summarizer is back." : "",
       last_error ? `The last attempt failed: ${last_error.message ?? last_error.code ?? "no reason was given"}` : "",
     ].filter(Boolean);
     id("summary-told").replaceChildren(...said.map((one) => el("p", { class: "cm-hint" }, one)));

@@ -5,9 +5,9 @@ import { show } from "./markdown.js";
 
 const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
 const ENDS = {
-  incomplete: "The reply was cut off. What was said is kept.",
-  failed: "There is no reply.",
-  cancelled: "You stopped this reply. What was said is kept.",
+  incomplete: "The reply was cut off. The partial reply was saved.",
+  failed: "No reply.",
+  cancelled: "Stopped. The partial reply was saved.",
 };
 
 /** The element of `message`. `acts` does what its buttons say; `isLast` tells that it is the newest of its chat. */
@@ -32,7 +32,7 @@ export function grow(made, message) {
 }
 
 function content(message) {
-  if (message.status === "deleted") return el("p", { class: "cm-gone" }, "This message was forgotten. Its text is gone, from memory too.");
+  if (message.status === "deleted") return el("p", { class: "cm-gone" }, "This message was deleted, from memory too.");
   const body = el("div", { class: "cm-body", dir: "auto" });
   if (message.status === "streaming" && !message.content) body.classList.add("cm-waiting");
   draw(body, message, message.status === "streaming" ? Infinity : LONG);
@@ -72,9 +72,9 @@ function tools(message, acts, isLast) {
     gone ? null : copying,
     gone || !message.content.trim() ? null : button("Pin", () => acts.pin(message), { sign: "pin" }),
     gone ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
-    gone ? null : button("Forget", () => acts.forget(message), { sign: "bin" }),
+    gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
-    isReply && message.model_variant ? button("What the model saw", () => acts.saw(message), { sign: "eye" }) : null,
+    isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,
     el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant} · ` : "", time(message.created_at), message.edited_at ? " · edited" : ""),
   );
 }

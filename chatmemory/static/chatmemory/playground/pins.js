@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { announce, button, el, id, time } from "./dom.js";
 
-const BY = { user: "pinned by you", staff: "pinned by staff", rule: "found in what you said", summarizer: "found by the summarizer" };
+const BY = { user: "pinned by you", staff: "pinned by staff", rule: "found in your message", summarizer: "found by the summarizer" };
 
 export class Pins {
   #chatId = null;

@@ -3,19 +3,19 @@
 import { counted, el, id, number } from "./dom.js";
 
 const KINDS = {
-  pins: ["Pins", "what holds until it is taken back"],
-  summary: ["Summary", "older turns, folded into a few sentences"],
-  data: ["Important data", "what must not be lost, kept apart"],
-  narrative: ["Narrative", "how the conversation went"],
-  facts: ["Facts", "what is known, by key"],
-  card: ["Notes", "the notes that came with the last reply"],
+  pins: ["Pins", "always in the prompt until removed"],
+  summary: ["Summary", "older messages in a few sentences"],
+  data: ["Key data", "details that must not get lost"],
+  narrative: ["Story", "how the conversation went so far"],
+  facts: ["Facts", "what is known, by name"],
+  card: ["Notes", "written by the model with its last reply"],
   outline: ["Outline", "the last reply in a few words"],
-  lines: ["A line a turn", "turns that have no room word for word"],
-  window: ["Newest turns", "every word of them"],
-  recall: ["Recalled", "older turns that the question is about, word for word"],
-  instructions: ["Instructions", "what this chat was told to do"],
+  lines: ["One-line summaries", "messages that didn't fit in full"],
+  window: ["Recent messages", "full text"],
+  recall: ["Recalled", "earlier messages that match your question"],
+  instructions: ["Instructions", "the system prompt of this chat"],
   sources: ["Sources", "material that came with the question"],
-  question: ["Question", "what was asked"],
+  question: ["Question", "your message"],
 };
 const BESIDE = ["instructions", "sources", "question"];
 
@@ -27,18 +27,20 @@ export function showContext(context, title) {
   id("context-title").textContent = title;
   id("context-sum").replaceChildren(el("strong", {}, number(context.tokens)), ` of ${counted(context.budget, "token")}`);
   const bar = id("bar");
-  bar.setAttribute("aria-label", `Budget of memory: ${used}; ${number(Math.max(0, context.budget - context.tokens))} free.`);
+  bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(Math.max(0, context.budget - context.tokens))} free.`);
   bar.replaceChildren(...memory.map(piece), free(context));
   const opened = new Set([...id("sections").querySelectorAll("details[open]")].map((one) => one.dataset.kind));
   id("sections").replaceChildren(
     ...memory.map((one) => section(one, opened)),
-    ...(beside.length ? [el("p", { class: "cm-beside" }, "Besides, not counted as memory:")] : []),
+    ...(beside.length ? [el("p", { class: "cm-beside" }, "Not counted toward the memory budget:")] : []),
     ...beside.map((one) => section(one, opened)),
     ...lacking(context),
   );
 }
 
-const nameOf = ({ kind }) => KINDS[kind]?.[0] ?? kind;
+// Policies name their own sections; the server says how.
+const NAMES = JSON.parse(id("sections").dataset.names);
+const nameOf = ({ kind }) => KINDS[kind]?.[0] ?? NAMES[kind] ?? kind;
 
 function piece(one) {
   const made = el("span", { class: `cm-piece cm-kind-${one.kind}`, title: `${nameOf(one)}: ${counted(one.tokens, "token")}` });
@@ -53,7 +55,7 @@ function free(context) {
 }
 
 function section(one, opened) {
-  const text = one.text === undefined ? "The text is shown when the reply is complete." : one.text || "Nothing.";
+  const text = one.text === undefined ? "Available when the reply is finished." : one.text || "Nothing.";
   return el(
     "details",
     { class: "cm-section", "data-kind": one.kind, open: opened.has(one.kind) },
@@ -65,13 +67,13 @@ function section(one, opened) {
       el("span", { class: "cm-tokens" }, number(one.tokens), el("span", { class: "cm-unseen" }, " tokens")),
     ),
     el("pre", { class: "cm-sent", dir: "auto", tabindex: 0 }, text),
-    one.clipped ? el("p", { class: "cm-hint" }, "Cut to fit: not all of it had room.") : null,
+    one.clipped ? el("p", { class: "cm-hint" }, "Shortened to fit.") : null,
   );
 }
 
 function lacking(context) {
   const said = [];
-  if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} had no room at all.`);
-  if (context.exact === false && context.why) said.push(`This is not exactly what was sent: ${context.why}`);
+  if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} did not fit and can only be recalled.`);
+  if (context.exact === false && context.why) said.push(`This differs from the prompt that was sent: ${context.why}`);
   return said.map((one) => el("p", { class: "cm-hint" }, one));
 }

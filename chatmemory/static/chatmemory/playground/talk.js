@@ -8,7 +8,7 @@ import * as unsent from "./unsent.js";
 const ENDED = {
   complete: "The reply is complete.",
   incomplete: "The reply was cut off.",
-  failed: "There is no reply.",
+  failed: "No reply.",
   cancelled: "The reply was stopped.",
 };
 
