@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Turns by where they stand. `gap` has neither summary, text nor line: left to recall."""
+    """Turns by where they stand. `gap` has neither summary, text nor line: found by recall only."""
 
     folded: int
     verbatim: int

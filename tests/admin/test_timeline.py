@@ -54,7 +54,7 @@ def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, rem
     for revision in SummaryRevision.objects.filter(chat=remembered):
         url = reverse("admin:memory_summaryrevision_change", args=[revision.pk])
         assert f'folded into <a href="{url}">revision {revision.version}</a>' in html
-    assert html.count("word for word in the next prompt") == 5
+    assert html.count("in full in the next prompt") == 5
 
 
 def test_marks_are_those_of_the_last_question(staff: Client, owner: User) -> None:
@@ -92,7 +92,7 @@ def test_long_chats_stand_as_lines_and_beyond_them_in_recall(staff: Client, owne
     assert Place.LINE in places(newest)
     assert set(places(oldest)) == {Place.RECALL}
     assert "As a line:</b> " in newest.content.decode()
-    assert "left to recall" in oldest.content.decode()
+    assert "recall only" in oldest.content.decode()
     coverage = newest.context["coverage"]
     assert (coverage.total, coverage.folded) == (250, 0)
     assert coverage.gap > 100
