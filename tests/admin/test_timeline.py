@@ -131,8 +131,8 @@ def test_each_reply_with_a_record_is_one_click_from_what_the_model_saw(
     html = page(staff, remembered).content.decode()
     reply = Message.objects.get(chat=remembered, seq=14)
     url = reverse("admin:memory_contextrecord_change", args=[reply.pk])
-    assert html.count("What the model saw</a>") == 1  # the others were imported
-    assert f'href="{url}">What the model saw</a>' in html
+    assert html.count("Prompt sent</a>") == 1  # the others were imported
+    assert f'href="{url}">Prompt sent</a>' in html
 
 
 def test_a_long_message_is_cut_without_losing_a_letter_and_leads_to_the_rest(

@@ -80,7 +80,7 @@ def test_what_the_model_saw_is_one_click_from_the_reply(keeper: Person, first_lo
     page.wait_for_load_state()
     assert "the hash is that of the prompt that was sent" in page.inner_text("#content")
     for part in (
-        "The budget of memory",
+        "Memory budget",
         "Left out or recalled, and why",
         "Sections that were sent",
         "Tokens in",

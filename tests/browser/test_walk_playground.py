@@ -32,7 +32,7 @@ def test_from_the_printed_link_to_the_first_reply(visitor: Person, first_look: F
     page.locator(".cm-message:last-child .cm-body", has_text="10 July, 19:00").wait_for()
     page.wait_for_selector(COMPLETE)
     assert "Friday 10 July, 19:00" in newest(page)
-    page.get_by_role("heading", name="What the model saw for message 98").wait_for()
+    page.get_by_role("heading", name="Prompt sent for message 98").wait_for()
     assert visitor.axe() == []
     assert visitor.troubles() == []
     assert first_look.demo_token not in first_look.log()
@@ -70,7 +70,7 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     assert (chat["title"], chat["policy"]) == ("My order AB-1234 has not arrived.", "interval")
 
     page.select_option("#policy", "card")
-    page.get_by_text("Memory is rebuilt in the new way").wait_for()
+    page.get_by_text("Rebuilding memory with the new policy").wait_for()
     assert visitor.look.api.get(f"/v1/chats/{chat['id']}").json()["policy"] == "card"
     page.click("#rename")
     page.fill("#dialog-field", "The order")

@@ -137,7 +137,7 @@ def test_a_link_in_a_tab_whose_token_is_void_is_offered(admin: Person, first_loo
 def test_a_link_whose_token_is_void_says_so(visitor: Person, first_look: FirstLook) -> None:
     page = visitor.page
     visitor.go(f"/playground/{link(first_look, token='0' * 64)}")
-    page.get_by_text("The server does not know the token of this link.").wait_for()
+    page.get_by_text("The token in this link is invalid or has expired.").wait_for()
     assert page.locator("#token").is_visible()
     assert page.evaluate("sessionStorage.length") == 0
     assert visitor.axe() == []

@@ -23,7 +23,7 @@ RESTARTING = {
         "error": {"code": "unavailable", "message": "This server is restarting. Try again in a moment."}
     },
 }
-UNHEARD = "The server does not answer yet."
+UNHEARD = "The server is not responding."
 SENDS = "**/v1/chats/*/messages"
 
 
@@ -61,7 +61,7 @@ def test_a_server_that_restarts_is_waited_for(walking: Any, tmp_path: Path) -> N
         port = int(look.url.rpartition(":")[2])
         first.close()
 
-        reader.page.get_by_text("The connection broke. What is being written is kept").wait_for()
+        reader.page.get_by_text("Connection lost.").wait_for()
         say(page, "Is anybody there?")
         page.get_by_text(UNHEARD).wait_for()
         again = end.enter_context(running(tmp_path, port, **env))
@@ -143,7 +143,7 @@ def test_what_is_too_large_is_told_and_can_be_shortened(visitor: Person) -> None
     page, chat_id = begun(visitor)
     large = "many words " * (MOST_BYTES // 10)
     say(page, large)
-    page.get_by_text("This is too large to be sent.").wait_for()
+    page.get_by_text("This message is too long.").wait_for()
     assert page.input_value("#message") == large
     page.wait_for_timeout(300)
     assert not page.locator("#newest").is_visible()  # who was at the end still is
@@ -201,7 +201,7 @@ def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person
     page, chat_id = begun(visitor)
     visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
     say(page, "Are you there?")
-    page.get_by_text("This chat is no longer there").wait_for()
+    page.get_by_text("This chat was deleted or is not yours").wait_for()
     page.get_by_role("heading", name="New chat").wait_for()
     assert page.input_value("#message") == "Are you there?"
     assert page.locator(f'.cm-chat[data-id="{chat_id}"]').count() == 0
@@ -213,7 +213,7 @@ def test_a_chat_that_was_deleted_elsewhere_leaves_what_was_typed(visitor: Person
 
     page.goto("about:blank")
     visitor.go(f"/playground/#chat={chat_id}")  # by an old link
-    page.get_by_text("This chat is no longer there").wait_for()
+    page.get_by_text("This chat was deleted or is not yours").wait_for()
     page.get_by_role("heading", name="Start chatting and watch the memory build").wait_for()
 
 
@@ -227,7 +227,7 @@ def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     httpx.delete(f"{visitor.look.url}/v1/auth/token", headers=headers).raise_for_status()
     say(page, "Are you there?")
-    page.get_by_text("The server does not know this token any more.").wait_for()
+    page.get_by_text("This token is invalid or has expired.").wait_for()
     assert page.locator(".cm-message, .cm-chat").count() == 0
     assert visitor.axe() == []
     sign_in(visitor)
@@ -256,7 +256,7 @@ def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: An
         elsewhere.sign_in()
         page.context.add_cookies(elsewhere.page.context.cookies())
     say(page, "Are you there?")
-    page.get_by_text("You have signed in anew, perhaps in another window.").wait_for()
+    page.get_by_text("You signed in again in another window.").wait_for()
     assert page.input_value("#message") == "Are you there?"
     page.reload()
     page.locator(".cm-message").first.wait_for()
@@ -269,7 +269,7 @@ def test_a_session_that_ended_or_was_renewed_is_told(keeper: Person, walking: An
     page.context.clear_cookies(name="sessionid")
     # The memory beside the chat may be the first to be told: then the field is out of sight.
     page.evaluate("document.getElementById('composer').requestSubmit()")
-    page.get_by_text("You are signed out by now.").wait_for()
+    page.get_by_text("Your session has ended.").wait_for()
     keeper.wait_for(lambda: page.input_value("#message") == "And now?")
     assert page.locator(".cm-message, .cm-chat").count() == 0
 
