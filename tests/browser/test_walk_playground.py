@@ -44,7 +44,7 @@ def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLoo
     page.click("#fold")
     landed = page.locator(".cm-landed")
     landed.wait_for()
-    assert "folded into the summary" in landed.inner_text()
+    assert "merged into the summary" in landed.inner_text()
     assert page.locator("#announced").inner_text() == landed.inner_text()
     assert page.locator("#summary del").count() > 0
     assert page.locator("#summary .cm-diff").inner_text()
@@ -135,7 +135,7 @@ def test_a_token_or_a_name_lets_in_and_a_bad_one_is_told(visitor: Person) -> Non
     assert visitor.axe() == []
     page.fill("#token", "not-a-token")
     page.click("text=Use this token")
-    page.get_by_text("does not know this token").wait_for()
+    page.get_by_text("This token is invalid or has expired").wait_for()
     page.fill("#username", "admin")
     page.fill("#password", visitor.look.admin_password)
     page.locator("#by-name button").click()

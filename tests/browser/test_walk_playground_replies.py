@@ -58,7 +58,7 @@ def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> Non
     chat_id = begin(visitor, "Take your time.")
     page = visitor.page
     page.click("#stop")
-    page.get_by_text("Stopped.").wait_for()
+    page.get_by_text("Stopped. The partial reply").wait_for()
     assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
     assert visitor.axe() == []
     page.select_option("#variant", "echo")
