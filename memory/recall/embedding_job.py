@@ -14,7 +14,7 @@ from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Now
 
@@ -121,9 +121,10 @@ def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
 def _claim(chat_id: UUID, embedder: Embedder) -> ChatEmbeddings | None:
     """The chat's row, if its time has come; counted as an attempt. What another model made goes."""
     wanted = {"model": embedder.model, "dimensions": embedder.dimensions}
-    if not Chat.objects.filter(pk=chat_id).exists():
+    try:
+        row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=wanted)
+    except IntegrityError:  # the chat is deleted, perhaps this moment
         return None
-    row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=wanted)
     if (row.model, row.dimensions) != tuple(wanted.values()):
         with transaction.atomic():
             ChatEmbeddings.objects.filter(pk=chat_id).update(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from uuid import UUID
 
 import httpx
 import pytest
+from django.db import connection
 
 from memory.models import ChatEmbeddings, SummaryRevision
 from tests.fakes.upstream import FakeUpstream
@@ -22,7 +24,7 @@ from tests.faults.redis_server import PrivateRedis
 from tests.faults.scene import Check, Scene
 from tests.faults.table import Tally
 from tests.faults.test_forgotten import gone
-from tests.faults.test_nuisance import TRIES, measure, most, p95
+from tests.faults.test_nuisance import SLICES, TRIES, measure, most, p95
 from tests.live import Client
 from tests.processes.harness import KEY, Product, wait_for
 from tests.processes.prompts import code
@@ -165,11 +167,8 @@ def test_everything_is_answered_and_memory_catches_up(
     if "MEMORY_EMBEDDINGS_MODEL" in part.env:
         vectors = ChatEmbeddings.objects.filter(pk=there.chat_id, through_seq__gt=0)
         wait_for(vectors.exists, "vectors")
-    bob = product.client("bob")
-    with _talking(product):
-        healthy = p95(measure(bob))
     part.fail()
-    _others_wait_no_longer(product, bob, healthy)
+    _others_wait_no_longer(product)
     for _, check in CHECKS:
         check(there)
     tally(there.calls)
@@ -196,33 +195,37 @@ def _everything_there(product: Product, fake: FakeUpstream) -> Scene:
     return Scene(product, fake, servers, worker, chat_id)
 
 
-def _others_wait_no_longer(product: Product, bob: Client, healthy: float) -> None:
-    """While alice's turns come upon the part that fails (P30). The quickest of several tries counts."""
-    with _talking(product):
-        tries = (p95(measure(bob)) for _ in range(TRIES))
-        assert any(taken <= most(healthy) for taken in tries)
+def _others_wait_no_longer(product: Product) -> None:
+    """While somebody's turns come upon the part that fails (P30)."""
+    bob, carol = product.client("bob"), product.client("carol")
+    chat_id = UUID(carol.ask("Hello")["chat_id"])
+    for _ in range(TRIES):
+        alone, beside = list[float](), list[float]()
+        for _ in range(SLICES // 2):
+            alone += measure(bob)
+            with _talking(carol, chat_id):
+                beside += measure(bob)
+        if p95(beside) <= most(p95(alone)):
+            return
+    raise AssertionError(f"others' calls took {p95(alone):.3f} s, and beside a turn {p95(beside):.3f} s")
 
 
 @contextmanager
-def _talking(product: Product) -> Iterator[None]:
-    """Somebody else talks meanwhile, turn after turn."""
-    over, client = threading.Event(), product.client("carol")
-    chat_id = UUID(client.ask("Hello")["chat_id"])
-    answered: list[int] = []
+def _talking(client: Client, chat_id: UUID) -> Iterator[None]:
+    """Somebody talks meanwhile, turn after turn."""
+    over = threading.Event()
 
     def talk_on() -> None:
         while not over.is_set():
             say(client, "And now?", chat_id)
-            answered.append(1)
 
-    thread = threading.Thread(target=talk_on)
-    thread.start()
-    try:
-        wait_for(lambda: answered, "an answer")
-        yield
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        talking = pool.submit(talk_on)
+        try:
+            yield
+        finally:
+            over.set()
+        talking.result()
 
 
 def _catches_up(there: Scene) -> None:
@@ -238,8 +241,13 @@ def _catches_up(there: Scene) -> None:
     logged = product.log_text()
     assert not [word for word in (KEY, scene.SECRET, scene.LIKE_IT) if word in logged]
     expect_deaths(product)
-    failed = {line["event"] for line in product.errors() if line["event"].startswith("Failed 'memory.tasks.")}
-    product.expected |= {event for event in failed if "OperationalError" in event}  # its connection was cut
+    product.expected |= {
+        "Could not create task from schedule"
+    }  # django-q2's scheduler, while the queue is away
+    # Whose connection to the database was cut.
+    failed = {line["event"] for line in product.errors() if line["event"].startswith("Failed 'memory.")}
+    product.expected |= {"Failed to pull task from broker"} if connection.vendor == "postgresql" else set()
+    product.expected |= {event for event in failed if "OperationalError" in event}
 
 
 def _not_ready(product: Product) -> set[str]:

@@ -251,6 +251,17 @@ def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pyt
     assert seqs(chat) == [1, 2, *range(5, 21)]
 
 
+def test_a_chat_that_is_deleted_is_not_embedded(upstream: FakeUpstream) -> None:
+    """Nor does its task fail, which may find that only as it makes the chat's row."""
+    chat = long_chat(2)
+    ChatEmbeddings.objects.filter(pk=chat.pk).delete()
+    asked = len(upstream.embeddings.asked)
+    delete_chat(chat)
+    embed_task(str(chat.pk))
+    assert not ChatEmbeddings.objects.exists()
+    assert len(upstream.embeddings.asked) == asked
+
+
 def test_another_model_replaces_what_the_first_made(settings: Any, upstream: FakeUpstream) -> None:
     chat = embedded(10)
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 32
