@@ -121,9 +121,9 @@ def _waits(rebuild: RebuildProgress | None) -> str:
 
 def _rests(brief: ConversationBrief) -> str:
     if not brief.head:
-        return "Nothing is to be done, and nothing is remembered yet."
+        return "Up to date. Nothing is remembered yet."
     later = " It will be rebuilt as soon as the model answers again." if brief.degraded else ""
-    return f"Nothing is to be done: revision {brief.head} is in use.{later}"
+    return f"Up to date: version {brief.head} is in use.{later}"
 
 
 def _how_far(rebuild: RebuildProgress) -> str:

@@ -63,7 +63,7 @@ def rebuild_kept(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_to_be_done(staff: Client, chat: Chat) -> None:
     found = told(staff, chat)
     assert (found["doing"], found["is_over"], found["head"]) == ("done", True, 0)
-    assert found["sentence"] == "Nothing is to be done, and nothing is remembered yet."
+    assert found["sentence"] == "Up to date. Nothing is remembered yet."
 
 
 def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pyt
     assert fold(chat.pk, until=time.monotonic() + 60).outcome in ("done", "nothing")
     found = told(staff, chat)
     assert (found["doing"], found["is_over"], found["head"], found["of"]) == ("done", True, 1, None)
-    assert found["sentence"] == "Nothing is to be done: revision 1 is in use."
+    assert found["sentence"] == "Up to date: version 1 is in use."
 
 
 def test_a_fold(staff: Client, chat: Chat) -> None:

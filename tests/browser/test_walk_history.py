@@ -71,8 +71,8 @@ def test_a_rebuild_tells_what_it_takes_and_how_far_it_is(keeper: Person) -> None
     box = keeper.page.locator(".cm-under-way")
     assert box.locator(".cm-sentence").inner_text()
     box.get_by_text("Reload to see it").wait_for(timeout=60_000)
-    keeper.wait_for(lambda: "Nothing is to be done" in box.inner_text())
-    assert f"revision {before + 1} is in use" in box.inner_text()
+    keeper.wait_for(lambda: "Up to date" in box.inner_text())
+    assert f"version {before + 1} is in use" in box.inner_text()
     assert f"revision {before}," in keeper.page.inner_text("h2 >> nth=0"), "nothing moved while it was read"
     all_is_well(keeper)
     with keeper.page.expect_navigation():

@@ -194,15 +194,14 @@ export class Memory {
     const option = [...id("policy").options].find((one) => one.value === policy);
     // While memory is rebuilt, the numbers in use may be those before a change.
     const next = rebuild || !option ? null : nextFold(policy, JSON.parse(option.dataset.numbers), policy === this.#chat.policy ? this.#chat.options : {});
-    const words = `${counted(turns, "turn")} (${counted(tokens, "token")}) since the last fold.`;
+    const words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
     const meter = id("pending");
     meter.hidden = !next;
     id("pending-told").textContent = words;
     if (!next) return;
     const instructions = this.#now?.sections.find((one) => one.kind === "instructions")?.tokens ?? 0;
     const has = next.has({ turns, tokens, state, instructions });
-    const all = next.withInstructions && instructions ? "Instructions, summary and these" : "Summary and these";
-    id("pending-told").textContent += next.measure === "tokens" ? ` ${all} together: ${number(has)} of ${counted(next.threshold, "token")} that start the next one, at the latest.` : ` At ${counted(next.threshold, "turn")} the next one starts, at the latest.`;
+    id("pending-told").textContent = next.measure === "tokens" ? `${number(has)} of ${counted(next.threshold, "token")} (${words})` : `${number(has)} of ${counted(next.threshold, "turn")} (${words})`;
     Object.assign(meter, { max: next.threshold, value: Math.min(has, next.threshold) });
     meter.textContent = `${number(has)} of ${number(next.threshold)}`;
   }

@@ -8,7 +8,6 @@ const RULES = {
   progressive: ({ threshold }) => ({
     measure: "tokens",
     threshold,
-    withInstructions: true,
     has: ({ tokens, state, instructions }) => {
       const told = Math.min(instructions, Math.floor(threshold / 3));
       return Math.min(told + state, Math.floor((threshold * 2) / 3)) + tokens;
