@@ -101,6 +101,8 @@ class Run:
     calls: tuple[SummarizerCall, ...]
     spans: Kept
     facts: Kept
+    named: Kept
+    """The same of facts that a later question names, by how long ago they were said."""
 
     @property
     def requests(self) -> list[BilledRequest]:
@@ -116,6 +118,7 @@ class Run:
             "calls": [asdict(call) for call in self.calls],
             "spans": kept_to_json(self.spans),
             "facts": kept_to_json(self.facts),
+            "named": kept_to_json(self.named),
         }
 
     @classmethod
@@ -128,6 +131,7 @@ class Run:
             calls=tuple(SummarizerCall(**call) for call in data["calls"]),
             spans=kept_from_json(data["spans"]),
             facts=kept_from_json(data["facts"]),
+            named=kept_from_json(data["named"]),
         )
 
 
@@ -151,6 +155,7 @@ class Summary:
     coverage_min: float
     spans: Kept
     facts: Kept
+    named: Kept
 
 
 def summary_of(policy: str, runs: Sequence[Run]) -> Summary:
@@ -176,6 +181,7 @@ def summary_of(policy: str, runs: Sequence[Run]) -> Summary:
         coverage_min=min(covered, default=1.0),
         spans=summed(run.spans for run in runs),
         facts=summed(run.facts for run in runs),
+        named=summed(run.named for run in runs),
     )
 
 

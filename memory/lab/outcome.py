@@ -127,7 +127,11 @@ def _row_json(row: Row) -> dict[str, Any]:
         "waited": found.waited,
         "coverage": {"mean": found.coverage, "min": found.coverage_min},
         "bill": _bill_json(row.bill),
-        "kept": {"spans": kept_to_json(found.spans), "facts": kept_to_json(found.facts)},
+        "kept": {
+            "spans": kept_to_json(found.spans),
+            "facts": kept_to_json(found.facts),
+            "named": kept_to_json(found.named),
+        },
     }
 
 

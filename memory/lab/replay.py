@@ -32,7 +32,7 @@ from conversations.replies.finish import Ending
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import Run, SummarizerCall, TurnMeasure, memory_text, prompt_tokens, shared_prefix
-from memory.lab.retention import Haystack, Keeping, Thing, as_written, spans_of
+from memory.lab.retention import Haystack, Keeping, Naming, Thing, as_written, spans_of
 from memory.models import ConversationBrief
 
 
@@ -100,7 +100,7 @@ class Player:
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
         self._called: list[SummarizerCall] = []
-        self._spans, self._facts = Keeping(), Keeping()
+        self._spans, self._facts, self._named = Keeping(), Keeping(), Naming()
 
     def turn(self) -> None:
         """Play the next exchange of the talk."""
@@ -110,6 +110,7 @@ class Player:
         memory = Haystack(memory_text(begun.prompt))
         self._spans.look(memory)
         self._facts.look(memory)
+        self._named.look(exchange.question, memory)
         card = card_after(begun.prompt, exchange.reply) if wants_card(begun.prompt) else ""
         _finish(begun, exchange, card)
         with registry.watched_by(self._calls.watched):
@@ -120,7 +121,9 @@ class Player:
         ]
         self._prompts.append(begun.prompt)
         self._spans.say(spans_of(exchange.question, exchange.reply))
-        self._facts.say(self._facts_said.get(number, []))
+        facts = self._facts_said.get(number, [])
+        self._facts.say(facts)
+        self._named.say(facts, exchange.question, exchange.reply)
 
     def run(self) -> Run:
         """What was measured so far."""
@@ -131,6 +134,7 @@ class Player:
             calls=tuple(self._called),
             spans=self._spans.tallies,
             facts=self._facts.tallies,
+            named=self._named.tallies,
         )
 
     def _begin(self, exchange: Exchange) -> BegunTurn:

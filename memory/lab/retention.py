@@ -3,18 +3,21 @@
 At each prompt, the things that were last said exactly d turns before are looked up in its memory: in any form, or to
 the letter, as whole words (an "11" is not held by "2011"). A thing that is said again starts anew, so nothing counts
 as kept only because somebody repeated it. The work of one prompt is bounded, whatever the length of the conversation.
+
+Beside that, what a question names is looked up in that question's memory, however long ago it was said.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from chatmemory.text.entities import CJK
 from chatmemory.text.salience import spans
+from memory.recall.analysis.terms import terms
 
 
 class Haystack:
@@ -132,6 +135,67 @@ class Keeping:
         self._turns += 1
 
 
+NAMED = (5, 20, 100, 1_000_000)
+"""Up to how many turns ago something was last said that a question names."""
+RARE = 0.05
+"""A term is rare that stands in no more than this share of the turns so far, or in two of them."""
+ENOUGH = 2
+"""Rare terms of the sentence that said something last, by which a question names it without its value."""
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a thing was said last, and the terms beside it."""
+
+    thing: Thing
+    turn: int
+    beside: frozenset[str]
+
+
+@dataclass(slots=True)
+class Naming:
+    """Whether what questions name is in their memory: `look` at each prompt, then `say` what its turn said.
+
+    It names a thing when it repeats its value, or has at least two rare terms of the sentence that said it last.
+    """
+
+    tallies: Kept = field(default_factory=lambda: {distance: RetentionTally() for distance in NAMED})
+    _places: dict[str, _Place] = field(default_factory=dict)
+    _turns_with: Counter[str] = field(default_factory=Counter)
+    _turns: int = 0
+
+    def look(self, question: str, memory: Haystack) -> None:
+        """Look up in the memory of the next prompt what its `question` names."""
+        asked, rare = Haystack(question), self._rare(question)
+        for place in self._places.values():
+            forms = (*place.thing.said, *place.thing.other)
+            if asked.has(forms) or len(rare & place.beside) >= ENOUGH:
+                _count(self.tallies[self._distance(place)], place.thing, memory)
+
+    def say(self, things: Sequence[Thing], *texts: str) -> None:
+        """A turn is finished that said `things` in `texts`."""
+        for thing in things:
+            self._places[thing.key] = _Place(thing, self._turns, _beside(thing, texts))
+        self._turns_with.update({term for text in texts for term in terms(text)})
+        self._turns += 1
+
+    def _rare(self, question: str) -> set[str]:
+        most = max(2.0, RARE * self._turns)
+        return {term for term in terms(question) if self._turns_with[term] <= most}
+
+    def _distance(self, place: _Place) -> int:
+        return next(distance for distance in NAMED if self._turns - place.turn <= distance)
+
+
+def _beside(thing: Thing, texts: Iterable[str]) -> frozenset[str]:
+    """The terms of the sentences that say a thing, without its own."""
+    forms = (*thing.said, *thing.other)
+    sentences = [one for text in texts for one in _SENTENCE_END.split(text) if Haystack(one).has(forms)]
+    own = {term for form in forms for term in terms(form)}
+    return frozenset(term for one in sentences for term in terms(one)) - own
+
+
 def spans_of(*texts: str) -> list[Thing]:
     """The salient spans of `texts`, each once."""
     found = {span.casefold(): span for text in texts for span in spans(text)}
@@ -153,10 +217,10 @@ def kept_from_json(data: Mapping[str, Any]) -> Kept:
 
 def summed(many: Iterable[Mapping[int, RetentionTally]]) -> Kept:
     """All tallies of several talks together."""
-    total: Kept = {distance: RetentionTally() for distance in DISTANCES}
+    total: Kept = {}
     for kept in many:
         for distance, tally in kept.items():
-            total[distance].add(tally)
+            total.setdefault(distance, RetentionTally()).add(tally)
     return total
 
 

@@ -18,7 +18,7 @@ from rich.table import Table
 from memory.lab.billing import Bill
 from memory.lab.outcome import Outcome, Row
 from memory.lab.quality import SUMMARY_TOKENS, Quality, mean_of
-from memory.lab.retention import Kept, RetentionTally
+from memory.lab.retention import NAMED, Kept, RetentionTally
 
 T = TypeVar("T")
 
@@ -149,6 +149,29 @@ QUALITY: tuple[Column[Quality], ...] = (
 )
 
 
+def _named_entry(distance: int) -> Callable[[Row], str]:
+    return lambda row: _share(row.summary.named[distance].share)
+
+
+NAMED_FACTS: tuple[Column[Row], ...] = (
+    Column("policy", "the way to remember", lambda row: row.summary.policy),
+    Column(
+        "named",
+        "how often a question names a fact that was said before: it repeats the value, or has at least two terms of "
+        "the sentence that said it last which are rare in the talk (in one turn of 20 at most)",
+        lambda row: _number(sum(one.asked for one in row.summary.named.values())),
+    ),
+    Column(
+        "there",
+        "of these, in the memory of that question's prompt, in any form",
+        lambda row: _share(_together(row.summary.named).share),
+    ),
+    *(
+        Column(name, "the same, by how many turns before it was said last", _named_entry(distance))
+        for name, distance in zip(("1 to 5", "6 to 20", "21 to 100", "over 100"), NAMED, strict=True)
+    ),
+)
+
 RECALL: tuple[Column[_Recalling], ...] = (
     Column("policy", "the way to remember", lambda one: one.policy),
     Column("of", "`MEMORY_RECALL`", lambda one: one.mode),
@@ -169,7 +192,8 @@ def sheets_of(outcome: Outcome) -> list[Sheet]:
         sheet("What it costs", COSTS, list(_ways(outcome))),
         sheet("What is kept", kept_columns(), list(_kept(outcome))),
     ]
-    return [*sheets, *quality_sheets(outcome.quality)]
+    named = [sheet("What a question names", NAMED_FACTS, outcome.rows)] if _has_facts(outcome) else []
+    return [*sheets, *named, *quality_sheets(outcome.quality)]
 
 
 def recall_sheet(outcomes: Mapping[str, Outcome]) -> Sheet:
@@ -307,11 +331,21 @@ def _ways(outcome: Outcome) -> Iterator[_Row]:
 
 
 def _kept(outcome: Outcome) -> Iterator[_KeptRow]:
-    has_facts = any(talk.facts for talk in outcome.talks)
     for row in outcome.rows:
         yield _KeptRow(row.summary.policy, "spans", row.summary.spans)
-    for row in outcome.rows if has_facts else ():
+    for row in outcome.rows if _has_facts(outcome) else ():
         yield _KeptRow(row.summary.policy, "facts", row.summary.facts)
+
+
+def _has_facts(outcome: Outcome) -> bool:
+    return any(talk.facts for talk in outcome.talks)
+
+
+def _together(kept: Kept) -> RetentionTally:
+    total = RetentionTally()
+    for tally in kept.values():
+        total.add(tally)
+    return total
 
 
 def _tally_entry(distance: int, share: Callable[[RetentionTally], float | None]) -> Callable[[_KeptRow], str]:

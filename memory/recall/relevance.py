@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple
 from memory.limits import MemoryLimits, RecallMode
 from memory.recall.candidates import Finds
 from memory.recall.query import Question
-from memory.recall.question_forms import Form
 
 NEW_SHARE = 0.7
 """Of the weight of its words, what a request must have that the prompt does not show anyhow."""
 SPECIFIC = 12.0
 """What the words of a statement must be worth that the prompt does not show: two or three rare ones. Of a request,
 half of that."""
+CODE_CHARS = 5
+"""Of letters and digits together, from which on a word is somebody's or something's id: 5 pm is none."""
 SOME_SHARE = 0.1
 """Of the budget, what excerpts may have where they are rather context than an answer."""
 
@@ -47,15 +48,21 @@ def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Re
     there = _there(finds)
     new = finds.total(there & ~known)
     is_new = new > 0 and new >= NEW_SHARE * finds.total(there)
-    return _of_no_question(form, new, is_new=is_new)
-
-
-def _of_no_question(form: Form, new: float, *, is_new: bool) -> Recall:
     if form.refers_back and is_new:
         return Recall("all", "refers_back")
-    if is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC):
+    is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
+    if is_specific or there & _codes(question) & ~known:
         return Recall("some", "new_words")
     return Recall("none", "nothing_new")
+
+
+def _codes(question: Question) -> int:
+    """Its words that are ids and the like, as bits: who names one speaks of what was said about it."""
+    return sum(1 << at for at, word in enumerate(question.words) if _is_code(word.term))
+
+
+def _is_code(term: str) -> bool:
+    return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
 
 
 def is_lean(recall: Recall) -> bool:

@@ -8,7 +8,7 @@ from chatmemory.llm.protocol import Price, Variant
 from memory.lab.conversation import Conversation, Exchange, KnownFact
 from memory.lab.measures import Run, SummarizerCall, TurnMeasure
 from memory.lab.outcome import Models, Outcome
-from memory.lab.retention import Keeping, Kept
+from memory.lab.retention import Keeping, Kept, Naming
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
 MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)
@@ -35,7 +35,7 @@ def run_of(
     policy: str = "chunked",
     spans: Kept | None = None,
 ) -> Run:
-    return Run("A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept())
+    return Run("A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept(), Naming().tallies)
 
 
 def outcome_of(*runs: Run, models: Models = MODELS, talk: Conversation = TALK) -> Outcome:

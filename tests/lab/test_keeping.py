@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.lab.retention import (
     DISTANCES,
     MOST_THINGS,
+    NAMED,
     Haystack,
     Keeping,
+    Naming,
     RetentionTally,
     Thing,
     kept_from_json,
@@ -71,6 +74,76 @@ def test_shares() -> None:
     assert RetentionTally(4, 3, 1).share_verbatim == 0.25
     assert RetentionTally().share is None
     assert RetentionTally().share_verbatim is None
+
+
+HOTEL = Thing("heron", ("Heron",), ("The Heron",))
+
+
+def named(question: str, memory: str, *, turns_between: int = 0) -> dict[int, RetentionTally]:
+    """What a question names, so many turns after the turn that spoke of a hotel."""
+    naming = Naming()
+    naming.say(
+        [HOTEL],
+        "Where shall I sleep in Ljubljana?",
+        "Noted. The castle hotel in Ljubljana is the Heron. Good!",
+    )
+    for _ in range(turns_between):
+        naming.say([], "And now some small talk", "Noted.")
+    naming.look(question, Haystack(memory))
+    return {distance: tally for distance, tally in naming.tallies.items() if tally.asked}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Is the heron open?",
+        "Book The Heron for me",
+        "What was that hotel near the castle?",
+        "Ljubljana: which hotel?",
+    ],
+)
+def test_a_question_names_a_fact_by_its_value_or_by_two_rare_words_beside_it(question: str) -> None:
+    assert named(question, "the castle hotel, Heron") == {5: RetentionTally(asked=1, kept=1, verbatim=1)}
+    assert named(question, "the castle hotel") == {5: RetentionTally(asked=1, kept=0, verbatim=0)}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What about the castle?",  # one word
+        "Where shall I sleep?",  # another sentence of that turn
+        "Herons eat fish, noted",  # no whole word, and a common one
+    ],
+)
+def test_a_question_about_something_else_names_nothing(question: str) -> None:
+    assert named(question, "Heron", turns_between=3) == {}
+
+
+def test_what_everybody_says_names_nothing() -> None:
+    naming = Naming()
+    naming.say([HOTEL], "Which hotel?", "The castle hotel is the Heron.")
+    for _ in range(3):
+        naming.say([], "Which castle hotel?", "That one.")
+    naming.look("Which castle hotel?", Haystack("Heron"))
+    assert all(not tally.asked for tally in naming.tallies.values())
+
+
+@pytest.mark.parametrize(("between", "distance"), [(0, 5), (4, 5), (5, 20), (99, 100), (100, 1_000_000)])
+def test_what_is_named_counts_by_how_long_ago_it_was_said(between: int, distance: int) -> None:
+    assert distance in NAMED
+    assert named("Heron?", "Heron", turns_between=between) == {distance: RetentionTally(1, 1, 1)}
+
+
+def test_what_is_said_again_is_named_at_its_new_place() -> None:
+    naming = Naming()
+    naming.say([HOTEL], "The castle hotel is the Heron.")
+    for _ in range(30):
+        naming.say([], "Fine.")
+    naming.say([HOTEL], "I like the Heron.")
+    naming.look("castle hotel?", Haystack("Heron"))
+    naming.look("Heron?", Haystack(""))
+    assert naming.tallies[5] == RetentionTally(asked=1, kept=0, verbatim=0)
+    assert sum(tally.asked for tally in naming.tallies.values()) == 1
 
 
 @given(st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=130), st.sampled_from("abcde"))

@@ -72,6 +72,22 @@ def test_a_request_calls_for_some_where_its_words_are_rare_and_not_shown() -> No
     assert decision(text, found=COMMON) == Recall("none", "nothing_new")
 
 
+@pytest.mark.parametrize(
+    "text", ["My id is mia_kim_4397.", "It is about H9ZU1C, thanks.", "Das ist die Nummer XY-1234."]
+)
+def test_an_id_calls_for_some_unless_the_prompt_has_it(text: str) -> None:
+    assert decision(text, found=COMMON) == Recall("some", "new_words")
+    assert decision(text, found=COMMON, known=True) == Recall("none", "nothing_new")
+    assert decision(text, found=()) == Recall("none", "nothing_new")
+
+
+@pytest.mark.parametrize(
+    "text", ["Let us meet at 5pm.", "It is on 2026-05-24.", "The card ends in 73340.", "Version 3.11"]
+)
+def test_a_number_or_a_time_is_no_id(text: str) -> None:
+    assert decision(text, found=COMMON) == Recall("none", "nothing_new")
+
+
 def test_what_memory_says_anyhow_is_known() -> None:
     question = read_question("Please book the zeppelin tour to Zanzibar.", 1)
     finds = weigh(question, [RARE] * len(question.words), 200, 200)
