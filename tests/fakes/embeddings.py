@@ -31,6 +31,7 @@ class Embeddings:
 
     def __init__(self) -> None:
         self.how = "normal"
+        self.slow_seconds = SLOW_SECONDS
         self._lock = threading.Lock()
         self._asked: list[list[str]] = []
 
@@ -46,7 +47,7 @@ class Embeddings:
         with self._lock:
             self._asked.append(texts)
         if self.how == "slow":
-            yield Wait(SLOW_SECONDS)
+            yield Wait(self.slow_seconds)
         if self.how == "status":
             yield Head("application/json", 500)
             yield b'{"error": {"message": "no"}}'

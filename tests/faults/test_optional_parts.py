@@ -21,7 +21,7 @@ from memory.models import ChatEmbeddings, SummaryRevision
 from tests.fakes.upstream import FakeUpstream
 from tests.faults import scene
 from tests.faults.redis_server import PrivateRedis
-from tests.faults.scene import Check, Scene
+from tests.faults.scene import PATIENCE_SECONDS, Check, Scene
 from tests.faults.table import Tally
 from tests.faults.test_forgotten import gone
 from tests.faults.test_nuisance import SLICES, TRIES, measure, most, p95
@@ -62,8 +62,8 @@ UNTOUCHED = {
 }
 """The promises that no optional part can touch, and why. pgvector can neither refuse nor hang: it is the database."""
 
-READY_SECONDS = 3.5
-"""For /readyz, which itself waits two seconds at most."""
+HANGS_SECONDS = 60.0
+"""That an embeddings endpoint says nothing."""
 EMBEDDINGS = {"MEMORY_EMBEDDINGS_MODEL": "text-embedding-3-small", "MEMORY_EMBEDDINGS_DIMENSIONS": "16"}
 ENV = {
     **LOW,
@@ -92,6 +92,7 @@ def part(request: pytest.FixtureRequest, fake: FakeUpstream) -> Part:
     name, _, how = request.param.rpartition(" ")
     if name in ("embeddings", "pgvector"):
         ways = {"absent": "normal", "refusing": "status", "hanging": "slow"}
+        fake.embeddings.slow_seconds = HANGS_SECONDS
         env = EMBEDDINGS if name == "pgvector" or how != "absent" else {}
         return Part(env, lambda: _embeddings(fake, ways[how]), lambda: _embeddings(fake, "normal"))
     if how == "absent":
@@ -252,8 +253,8 @@ def _catches_up(there: Scene) -> None:
 
 def _not_ready(product: Product) -> set[str]:
     began = time.monotonic()
-    answer = httpx.get(f"{product.url}/readyz", timeout=10)
-    assert time.monotonic() - began < READY_SECONDS
+    answer = httpx.get(f"{product.url}/readyz", timeout=30)
+    assert time.monotonic() - began < PATIENCE_SECONDS
     assert answer.status_code == 503
     return set(answer.json()["error"]["details"])
 
