@@ -147,7 +147,7 @@ class FakeUpstream:
         """How many requests of this lane wait at the gate."""
         return self._lanes[lane].held
 
-    def wait_until(self, condition: Callable[[FakeUpstream], object], *, timeout: float = 30.0) -> None:
+    def wait_until(self, condition: Callable[[FakeUpstream], object], *, timeout: float = 90.0) -> None:
         """Wait for a state of the fake. Raises `AssertionError` when it does not come."""
         deadline = time.monotonic() + timeout
         while not condition(self):

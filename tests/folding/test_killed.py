@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_in_a_call_wastes_the_call_alone(upstream: FakeU
     chat = chat_of(12)
     upstream.hold("complete")
     with folding_process(chat, upstream) as process:
-        upstream.wait_until(lambda fake: fake.held("complete") == 1, timeout=30)
+        upstream.wait_until(lambda fake: fake.held("complete") == 1)
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=10)
     upstream.release("complete")
@@ -93,7 +93,7 @@ def test_a_rebuild_goes_on_where_its_worker_was_killed(upstream: FakeUpstream, s
     before, calls = brief_of(chat), len(upstream.calls("complete"))
     upstream.script("complete", Behaviour(), Behaviour(), Behaviour(delay=60))
     with folding_process(chat, upstream, "--rebuild") as process:
-        upstream.wait_until(lambda fake: len(fake.calls("complete")) == calls + 3, timeout=30)
+        upstream.wait_until(lambda fake: len(fake.calls("complete")) == calls + 3)
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=10)
     brief = brief_of(chat)

@@ -55,7 +55,7 @@ def heal(chat_id: UUID) -> None:
             sweep()
         return folded_once(chat_id)
 
-    wait_for(healed, "a fold after a sweep", timeout=30)
+    wait_for(healed, "a fold after a sweep")
 
 
 def test_a_worker_killed_in_the_middle_of_a_fold(product: Product, fake: FakeUpstream) -> None:
@@ -63,7 +63,7 @@ def test_a_worker_killed_in_the_middle_of_a_fold(product: Product, fake: FakeUps
     chat = due_chat()
     fake.hold("complete")
     worker = product.worker()
-    fake.wait_until(lambda it: it.held("complete") == 1, timeout=20)
+    fake.wait_until(lambda it: it.held("complete") == 1)
     product.kill(worker)
     assert ConversationBrief.objects.get(pk=chat.pk).lease_owner
     assert not SummaryRevision.objects.exists()
@@ -132,7 +132,7 @@ def test_a_server_killed_in_the_middle_of_a_stream(product: Product, fake: FakeU
 
     product.server()
     again = product.client()
-    wait_for(lambda: _is_answered(product, again.token, chat_id), "a turn that begins", timeout=20)
+    wait_for(lambda: _is_answered(product, again.token, chat_id), "a turn that begins")
     cut, *_ = Message.objects.filter(chat=chat_id, role="assistant").order_by("seq")
     assert cut.status == Status.INCOMPLETE
     assert cut.content.startswith(said)

@@ -82,7 +82,7 @@ def test_a_queue_flushed_while_a_worker_runs(
         for chat in chats:
             add_turns(chat, [(question(number), "Noted.") for number in range(40)])
         product.manage("sweep")
-        fake.wait_until(lambda it: it.held("complete") == 2, timeout=20)
+        fake.wait_until(lambda it: it.held("complete") == 2)
         queue.flushdb()
         fake.release("complete")
         wait_for(lambda: not queue.llen("django_q:chatmemory:q"), "an empty queue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from tests.processes.talking import settled, talk
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 BUDGET = 3000
+LEFT_OUT = re.compile(r"\s*\[… \d+ tokens left out …\]\s*")
 
 
 def _prompts(fake: FakeUpstream) -> list[Seen]:
@@ -35,8 +37,14 @@ def _cuts_are_logged(product: Product, chat_id: UUID) -> None:
     assert [tuple(line[name] for name in names) for line in logged] == cut
 
 
+def _is_cut_of(shown: str, said: str) -> bool:
+    """Whether it is the beginning and the end of what was said."""
+    head, *_, tail = LEFT_OUT.split(shown)
+    return LEFT_OUT.search(shown) is not None and said.startswith(head) and said.endswith(tail)
+
+
 def test_replies_of_800_tokens(product: Product, fake: FakeUpstream) -> None:
-    """Three of them alone pass what the budget leaves: the newest is whole, the older ones give way to lines."""
+    """Three of them alone pass the share of the window: each is cut in its middle, what was asked is not."""
     fake.behave("normal?deltas=800", lane="stream")
     product.worker()
     product.server()
@@ -46,18 +54,17 @@ def test_replies_of_800_tokens(product: Product, fake: FakeUpstream) -> None:
     texts = list(Message.objects.filter(chat=chat_id).order_by("seq").values_list("role", "content"))
     for number, prompt in enumerate(_prompts(fake)):
         assert prompt.tokens <= BUDGET
-        assert (
-            list(prompt.verbatim[-2:]) == texts[2 * number - 2 : 2 * number]
-            if number
-            else not prompt.verbatim
+        newest = texts[2 * number - len(prompt.verbatim) : 2 * number]
+        assert [role for role, _ in prompt.verbatim] == ["user", "assistant"] * (len(newest) // 2), (
+            "half a turn"
         )
-        whole = [item for at in range(number) if (item := texts[2 * at]) in prompt.verbatim]
-        assert len(prompt.verbatim) == 2 * len(whole), "half a turn"
+        for (role, shown), (_, said) in zip(prompt.verbatim, newest, strict=True):
+            assert shown == said or (role == "assistant" and _is_cut_of(shown, said))
         places = prompt.places
         assert set[str]().union(*places) == {code(earlier) for earlier in range(number)}
         assert sum(map(len, places)) == number, "a turn is there twice"
         if number >= 3:
-            assert len(whole) >= 2, "two turns and a summary fit, so they are there"
+            assert len(newest) >= 4, "two turns and a summary fit, so they are there"
     assert SummaryRevision.objects.filter(chat=chat_id).count() >= 4
     assert not ContextRecord.objects.exclude(unrepresented=0).exists()
     _cuts_are_logged(product, chat_id)

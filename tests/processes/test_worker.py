@@ -122,7 +122,7 @@ def test_what_a_killed_worker_was_at_is_taken_up_at_once(
         worker.whole()
         fake.hold("complete")
         chat_id = due_chat()
-        fake.wait_until(lambda it: it.held("complete") == 1, timeout=20)
+        fake.wait_until(lambda it: it.held("complete") == 1)
         busy = wait_for(
             lambda: WorkerProcess.objects.filter(busy_since__isnull=False).first(), "a busy worker"
         )
@@ -142,7 +142,7 @@ def test_a_cluster_that_cannot_answer_is_left_alone(
     worker = start()
     fake.hold("complete")
     chats = [due_chat() for _ in range(3)]
-    fake.wait_until(lambda it: it.held("complete") == 2, timeout=20)
+    fake.wait_until(lambda it: it.held("complete") == 2)
     settings.WORKER_PATIENCE_SECONDS = PATIENCE
     for _ in passing(2 * PATIENCE):
         assert watches.problem() is None, "readyz would say so"
@@ -172,7 +172,7 @@ def test_nothing_outlives_the_watchdog_and_readyz_tells(
     worker = start()
     wait_for(lambda: httpx.get(ready).status_code == 200, "a server that is ready")
     worker.kill(worker.child.process.pid)
-    wait_for(lambda: left_of(worker.name) == [], "the end of all that it watched", timeout=5)
+    wait_for(lambda: left_of(worker.name) == [], "the end of all that it watched")
     wait_for(lambda: httpx.get(ready).status_code == 503, "a server that misses its worker")
     told = httpx.get(ready)
     assert told.json()["error"]["details"] == {"worker": ["No worker has answered for 3 s."]}
@@ -188,7 +188,7 @@ def test_told_to_end_it_ends_with_all_it_has(
         worker = start(WORKER_STOP_SECONDS="0.5")
         fake.hold("complete")
         due_chat()
-        fake.wait_until(lambda it: it.held("complete") >= 1, timeout=20)
+        fake.wait_until(lambda it: it.held("complete") >= 1)
         worker.child.process.send_signal(number)
         assert worker.child.process.wait(20) == 0
         assert left_of(worker.name) == []
@@ -197,13 +197,15 @@ def test_told_to_end_it_ends_with_all_it_has(
         fake.release("complete")
 
 
-def test_a_cluster_that_cannot_start_is_tried_again_ever_more_rarely(product: Product) -> None:
-    """There is no Redis at that port: the cluster ends at once."""
-    worker = product.worker(Q_BROKER="redis", REDIS_URL="redis://127.0.0.1:9/5", **QUICK)
+def test_a_cluster_that_cannot_start_is_tried_again_ever_more_rarely(
+    product: Product, tmp_path: Path
+) -> None:
+    """Something on this machine ends every process that is watched, at once."""
+    (tmp_path / "sitecustomize.py").write_text("import os\nif 'WORKER_WATCH' in os.environ: os._exit(1)\n")
+    worker = product.worker(PYTHONPATH=str(tmp_path), **QUICK)
     ended = "the cluster ended by itself"
-    product.expected = {ended, "Can not connect to Redis server.", "exception that nobody caught"}
-    wait_for(lambda: len(product.logged(ended)) == 2, "two clusters that ended", timeout=60)
+    product.expected = {ended}
+    wait_for(lambda: len(product.logged(ended)) == 2, "two clusters that ended")
     assert [line["code"] for line in product.logged(ended)] == [1, 1]
     worker.process.terminate()
     assert worker.process.wait(20) == 0
-    product.expected |= {line["event"] for line in product.errors() if line["event"].startswith("Q Cluster ")}
