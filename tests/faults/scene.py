@@ -336,6 +336,6 @@ def killed(scene: Scene) -> None:
         scene.product.kill(scene.servers[0])
     scene.fake.release("stream")
     assert Message.objects.get(pk=turn.question).content == "Are you still there?"
-    wait_for(lambda: not ActiveReply.objects.exists(), "the end of a reply whose server is gone", timeout=60)
+    wait_for(lambda: not ActiveReply.objects.exists(), "the end of a reply whose server is gone")
     ended = final(scene.there, turn)
     assert (ended["status"], ended["error"]["code"]) == ("failed", "interrupted"), "nothing of it had come"

@@ -69,7 +69,7 @@ ENV = {
     **LOW,
     "MEMORY_MIN_RETAINED": "0",
     "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
-    "REPLY_LEASE_SECONDS": "3",
+    "REPLY_LEASE_SECONDS": "12",  # a server that gets no core for seconds keeps its replies
     "RATE_LIMITS": "on",
     "LIMIT_REQUESTS_PER_MINUTE": "0",
     "LIMIT_TOKENS_PER_DAY": "0",
