@@ -139,9 +139,9 @@ def what_is_deleted_is_in_no_prompt(scene: Scene) -> None:
     since = time.monotonic()
     with scene.timed():
         say(scene.here, "And what do you know now?", scene.chat_id)
-    prompts = [request.text for request in scene.fake.requests if request.at > since]
-    assert prompts
-    assert not any(code(0) in prompt for prompt in prompts)
+    # A fold that had read it before may ask just now; what it makes of that is never published.
+    (prompt,) = [request.text for request in scene.fake.calls("stream") if request.at > since]
+    assert code(0) not in prompt
 
 
 def a_key_is_one_turn(scene: Scene) -> None:
