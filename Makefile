@@ -10,10 +10,10 @@ REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-# Where to look, for less than everything: make test-postgres WHERE=tests/http
+# Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
 # What comes out the same on any database, or brings one of its own.
-NO_DATABASE := $(addprefix --ignore tests/,pure llm lab/test_replay.py lab/test_playing.py test_quickstart.py test_sixth_policy.py)
+NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
 .PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots docs bench lab recall evidence lock clean
 
@@ -44,15 +44,15 @@ test-browser: .venv/checks
 
 # Embeddings without an upstream, by a small real model.
 test-embeddings: .venv/checks
-	$(BIN)/python -m pytest tests/folding/test_local_embeddings.py tests/processes/test_local_embeddings.py
+	$(BIN)/python -m pytest tests/services/memory/recall/test_local_embeddings.py tests/processes/test_local_embeddings.py
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks
-	$(BIN)/python -m tests.browser.screenshots
+	$(BIN)/python -m tests.browser.support.screenshots
 
 # Every check of schemathesis against a running server.
 schemathesis: .venv/checks
-	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/outside/test_schemathesis.py
+	SCHEMATHESIS=1 $(BIN)/python -m pytest tests/security/outside/test_schemathesis.py
 
 # The table of promises with the queue on Redis, in its short form: one process, because the queue is one.
 faults-redis: .venv/checks
@@ -74,8 +74,8 @@ lint: .venv/installed types
 # OFFLINE=1 where nobody can be asked.
 audit: .venv/checks
 	$(BIN)/ruff check --select S --ignore S101 .
-	$(BIN)/python -m pytest tests/outside/test_supply_chain.py
-	$(BIN)/python -m tests.outside.audit
+	$(BIN)/python -m pytest tests/security/outside/test_supply_chain.py
+	$(BIN)/python -m tests.security.outside.audit
 
 # The pages of docs/ that are made from the code: docs/settings.md.
 docs: .venv/installed

@@ -14,8 +14,8 @@ from typing import cast
 
 import uvloop
 
-from tests.fakes.connection import chunk
-from tests.fakes.speech import End, Speech
+from tests.support.fakes.connection import chunk
+from tests.support.fakes.speech import End, Speech
 
 RATE = 20
 """Deltas a second of each stream."""

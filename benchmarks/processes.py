@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 BOUNDED = "chatmemory.http_protocol:HttpProtocol"
 """The HTTP protocol of the command in docs/deploy.md."""
@@ -33,7 +33,8 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
     """The fake OpenAI server of the tests, streaming as `behaviour` says."""
     port = free_port()
     with _process(
-        [sys.executable, "-m", "tests.fakes.upstream", "--port", str(port), "--stream", behaviour], port
+        [sys.executable, "-m", "tests.support.fakes.upstream", "--port", str(port), "--stream", behaviour],
+        port,
     ) as fake:
         yield fake
 

@@ -20,9 +20,9 @@ from knox.models import AuthToken
 
 from chatmemory.llm import registry
 from conversations.replies import reaper
-from tests import emptying
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client, LiveServer
+from tests.support import database as emptying
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
 
 # How long an example takes says something of the machine, not of the code. `make test` tries the same few examples each
 # time, so that a change is judged by what it changed; `make test-all` tries many new ones.

@@ -22,7 +22,7 @@ from memory.context.sources import Source
 from memory.lab.outcome import Outcome
 from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
-from tests.lab.makers import TALK, outcome_of, run_of, turn
+from tests.unit.lab.makers import TALK, outcome_of, run_of, turn
 
 PAGES = [
     "conversations_chat",

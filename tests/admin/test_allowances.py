@@ -12,7 +12,7 @@ from django.urls import reverse
 from conversations import lifecycle
 from conversations.models import Allowance
 from tests.admin.rows import begin, make_chat, member_of_staff
-from tests.invariants import allowance
+from tests.support.invariants import allowance
 
 pytestmark = pytest.mark.django_db
 

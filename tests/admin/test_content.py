@@ -23,7 +23,7 @@ from tests.admin.rows import (
     model_of,
     text_of,
 )
-from tests.faults.table import Tally
+from tests.faults.bench.table import Tally
 
 pytestmark = pytest.mark.django_db
 

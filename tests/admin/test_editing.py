@@ -21,7 +21,7 @@ from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from tests.admin.rows import make_chat, member_of_staff, text_of
 from tests.admin.test_history import EVIL
-from tests.invariants import check_all
+from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
 

@@ -16,9 +16,9 @@ from conversations.models import Chat, ContentView, Message
 from memory import services
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from tests import factories
-from tests.access.traces import everything
 from tests.admin.rows import add_revision, make_chat, member_of_staff, say, text_of
+from tests.security.access.traces import everything
+from tests.support import factories
 
 pytestmark = pytest.mark.django_db
 

@@ -16,7 +16,7 @@ from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from tests.admin.rows import make_chat, member_of_staff, text_of
-from tests.invariants import check_all
+from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
 

@@ -15,9 +15,9 @@ from django.urls import NoReverseMatch, reverse
 
 from conversations.models import Chat, ContentView
 from memory.models import Comparison
-from tests.access.traces import everything
 from tests.admin.rows import make_saying, member_of_staff, model_of
-from tests.faults.table import Tally
+from tests.faults.bench.table import Tally
+from tests.security.access.traces import everything
 
 pytestmark = pytest.mark.django_db
 

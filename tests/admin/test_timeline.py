@@ -21,8 +21,8 @@ from conversations.models import Chat, ContentView, Message
 from memory.admin.timeline import MOST_CHARS, TURNS, head_and_rest
 from memory.explain.timeline import Place
 from memory.models import ConversationBrief, SummaryRevision
-from tests import factories
 from tests.admin.rows import add_revision, begin, make_chat, member_of_staff, say, text_of
+from tests.support import factories
 
 pytestmark = pytest.mark.django_db
 

@@ -10,10 +10,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from tests.browser.chromium import PATH, Chromium
-from tests.browser.first_look import FirstLook, Person, browser, person
-from tests.browser.first_look import running as first_look_at
-from tests.live import LiveServer
+from tests.browser.support.chromium import PATH, Chromium
+from tests.browser.support.first_look import FirstLook, Person, browser, person
+from tests.browser.support.first_look import running as first_look_at
+from tests.support.live_server import LiveServer
 
 
 @pytest.fixture(scope="session")

@@ -17,10 +17,10 @@ from conversations.models import Chat, ContentView
 from memory.admin import comparisons
 from memory.models import Comparing
 from tests.admin.rows import add_comparison, add_revision, make_chat, make_saying, model_of, say_elsewhere
-from tests.browser.chromium import Chromium, Visit
-from tests.browser.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
-from tests.faults.table import Tally
-from tests.live import LiveServer
+from tests.browser.support.chromium import Chromium, Visit
+from tests.browser.support.corpus import CANARY_HOST, COMPUTED, CORPUS, MARKUP
+from tests.faults.bench.table import Tally
+from tests.support.live_server import LiveServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -7,7 +7,7 @@ import pytest
 from chatmemory.playground import ways
 from memory.briefs import limits_for
 from memory.policies import POLICIES, Counts, State
-from tests.browser.first_look import Person
+from tests.browser.support.first_look import Person
 
 pytestmark = pytest.mark.browser
 MODULES = "/static/chatmemory/playground"

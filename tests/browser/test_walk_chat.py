@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.first_look import FirstLook, Person
+from tests.browser.support.first_look import FirstLook, Person
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.first_look import PHONE, Person
+from tests.browser.support.first_look import PHONE, Person
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.first_look import FirstLook, Person, person
-from tests.browser.screenshots import run
+from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.screenshots import run
 
 pytestmark = pytest.mark.browser
 

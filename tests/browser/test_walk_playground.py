@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.corpus import CORPUS
-from tests.browser.first_look import FirstLook, Person, person
-from tests.browser.playground import COMPLETE, ask, enter, make_chat, newest, say
+from tests.browser.support.corpus import CORPUS
+from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.playground import COMPLETE, ask, enter, make_chat, newest, say
 
 pytestmark = pytest.mark.browser
 MOST_PAINT_MS = 1000

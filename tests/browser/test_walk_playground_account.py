@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser.first_look import FirstLook, Person, person
-from tests.browser.playground import ask, enter
+from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.playground import ask, enter
 
 pytestmark = pytest.mark.browser
 STORED = "sessionStorage.getItem('cm-token')"

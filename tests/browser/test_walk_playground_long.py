@@ -12,8 +12,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.browser.first_look import ROOT, FirstLook, Person, person
-from tests.browser.playground import ask, come_in, enter
+from tests.browser.support.first_look import ROOT, FirstLook, Person, person
+from tests.browser.support.playground import ask, come_in, enter
 
 pytestmark = pytest.mark.browser
 CHATS = 300

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.browser.first_look import FirstLook, Person
-from tests.browser.playground import ask, enter
+from tests.browser.support.first_look import FirstLook, Person
+from tests.browser.support.playground import ask, enter
 
 pytestmark = pytest.mark.browser
 

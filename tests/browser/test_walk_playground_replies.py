@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.browser.corpus import CANARY_HOST, CORPUS
-from tests.browser.first_look import FirstLook, Person, running
-from tests.browser.playground import (
+from tests.browser.support.corpus import CANARY_HOST, CORPUS
+from tests.browser.support.first_look import FirstLook, Person, running
+from tests.browser.support.playground import (
     COMPLETE,
     ask,
     begin,
@@ -20,7 +20,7 @@ from tests.browser.playground import (
     stored,
     with_model,
 )
-from tests.fakes.upstream import FakeUpstream
+from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
 ACTIVE = "#messages :is(script, img, iframe, style, link, form, base, meta, object, embed, video)"

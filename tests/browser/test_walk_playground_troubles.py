@@ -10,9 +10,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.browser.first_look import FirstLook, Person, person, running
-from tests.browser.playground import COMPLETE, ask, begin, enter, make_chat, newest, say, stored, with_model
-from tests.fakes.upstream import FakeUpstream
+from tests.browser.support.first_look import FirstLook, Person, person, running
+from tests.browser.support.playground import (
+    COMPLETE,
+    ask,
+    begin,
+    enter,
+    make_chat,
+    newest,
+    say,
+    stored,
+    with_model,
+)
+from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
 MOST_BYTES = 20_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.first_look import Person
+from tests.browser.support.first_look import Person
 
 pytestmark = pytest.mark.browser
 

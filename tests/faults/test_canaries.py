@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.fakes.connection import Request
-from tests.faults.canaries import Canaries, Watched
+from tests.faults.bench.canaries import Canaries, Watched
+from tests.support.fakes.connection import Request
 
 
 @pytest.fixture

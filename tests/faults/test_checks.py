@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
 from memory.models import ContextRecord
-from tests.factories import add_turn, make_chat, make_user
-from tests.faults import checks
+from tests.faults.bench import checks
 from tests.processes.prompts import code
+from tests.support.factories import add_turn, make_chat, make_user
 
 pytestmark = pytest.mark.django_db
 

@@ -14,11 +14,11 @@ import pytest
 from django.conf import settings
 
 from conversations.models import ActiveReply, Message
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.http.talking import Turn, error, final, heard, held, opened
-from tests.live import Client
-from tests.processes.harness import Product, wait_for
+from tests.api.talking import Turn, error, final, heard, held, opened
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -13,13 +13,13 @@ from django.conf import settings
 from django.db import connection
 
 from conversations.models import ActiveReply
+from tests.api.talking import Turn, heard
 from tests.conftest import wait_for
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.proxy import Proxy
-from tests.faults.table import Tally
-from tests.http.talking import Turn, heard
-from tests.live import Client, joined
-from tests.processes.harness import Product, here
+from tests.faults.bench.proxy import Proxy
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.support.processes import Product, here
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

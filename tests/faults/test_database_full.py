@@ -15,13 +15,13 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.disk import Disk, NoDisk, small_disk
-from tests.faults.postgres import PrivatePostgres, bindir, unprivileged_user
-from tests.faults.table import Tally
-from tests.http.talking import Turn, heard, held
-from tests.live import Client, joined
-from tests.processes.harness import Product
+from tests.api.talking import Turn, heard, held
+from tests.faults.bench.disk import Disk, NoDisk, small_disk
+from tests.faults.bench.postgres import PrivatePostgres, bindir, unprivileged_user
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.support.processes import Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -36,7 +36,7 @@ print(AuthToken.objects.create(User.objects.create(username="alice"))[1])
 CHECK = """
 from conversations.models import ActiveReply
 from tests.conftest import wait_for
-from tests.invariants import check_all
+from tests.support.invariants import check_all
 wait_for(lambda: not ActiveReply.objects.exists(), timeout=60)
 check_all()
 """

@@ -11,10 +11,10 @@ import pytest
 from django.conf import settings
 
 from conversations.models import Message
-from tests.factories import make_chat, make_user
-from tests.faults.table import Tally
-from tests.faults.two import Two
-from tests.processes.harness import ROOT, Product
+from tests.faults.bench.table import Tally
+from tests.faults.bench.two import Two
+from tests.support.factories import make_chat, make_user
+from tests.support.processes import ROOT, Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -53,7 +53,7 @@ def test_sixteen_writers_and_two_servers_never_meet_a_lock(
 
 def _writers(product: Product, chat: str, transactions: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.writers", chat, str(PROCESSES), str(transactions)],
+        [sys.executable, "-m", "tests.faults.bench.writers", chat, str(PROCESSES), str(transactions)],
         cwd=ROOT,
         env=product._environment({"LOG_LEVEL": "ERROR"}),
         stdout=subprocess.PIPE,

@@ -26,16 +26,16 @@ from redis import Redis
 
 from conversations.models import Chat, Message
 from memory.models import SummaryRevision
-from tests.emptying import bytes_of
-from tests.factories import add_turns, make_chat, make_user
-from tests.fakes.behaviours import lorem
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.canaries import PATTERN
-from tests.faults.postgres import bindir
-from tests.faults.table import Tally
-from tests.live import Client
-from tests.processes.harness import Product, here, wait_for
+from tests.faults.bench.canaries import PATTERN
+from tests.faults.bench.postgres import bindir
+from tests.faults.bench.table import Tally
 from tests.processes.talking import LOW, say, settled
+from tests.support.database import bytes_of
+from tests.support.factories import add_turns, make_chat, make_user
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import Product, here, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

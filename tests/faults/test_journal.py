@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults import journal as clocked
-from tests.faults.journal import Journal, Turn
+from tests.faults.bench import journal as clocked
+from tests.faults.bench.journal import Journal, Turn
 
 IDS = ("chat", "question", "reply")
 

@@ -15,12 +15,12 @@ from itertools import count
 import pytest
 from django.conf import settings
 
-from tests.faults.bench import SERVERS, WORKER, Bench, Load
-from tests.faults.journal import Journal, Turn
-from tests.faults.people import PLAIN, How, Person
-from tests.faults.postgres import PrivatePostgres
-from tests.faults.table import Tally
-from tests.processes.harness import wait_for
+from tests.faults.bench.bench import SERVERS, WORKER, Bench, Load
+from tests.faults.bench.journal import Journal, Turn
+from tests.faults.bench.people import PLAIN, How, Person
+from tests.faults.bench.postgres import PrivatePostgres
+from tests.faults.bench.table import Tally
+from tests.support.processes import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

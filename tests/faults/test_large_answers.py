@@ -19,9 +19,9 @@ from conversations.models import Chat, Message
 from memory import services as memory
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.analysis.terms import stored_terms
-from tests.faults.table import Tally
-from tests.live import Client
-from tests.processes.harness import Product, here
+from tests.faults.bench.table import Tally
+from tests.support.live_server import Client
+from tests.support.processes import Product, here
 
 MB = 1024 * 1024
 MOST = 64 * MB

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.faults.nuisance import KINDS
-from tests.faults.table import Tally
+from tests.faults.bench.nuisance import KINDS
+from tests.faults.bench.table import Tally
 from tests.faults.test_large_answers import MOST, resident
-from tests.live import Client
-from tests.processes.harness import ROOT, Product
+from tests.support.live_server import Client
+from tests.support.processes import ROOT, Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -67,7 +67,14 @@ def by_turns(client: Client, url: str, what: str) -> tuple[float, float]:
 def nuisance(url: str, what: str) -> Iterator[None]:
     """It is at work."""
     where = urlsplit(url)
-    command = [sys.executable, "-m", "tests.faults.nuisance", str(where.hostname), str(where.port), what]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.faults.bench.nuisance",
+        str(where.hostname),
+        str(where.port),
+        what,
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         try:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from chatmemory.runtime.fault_points import WHAT
-from tests.faults.bench import SERVERS, WORKER, Bench
-from tests.faults.journal import Journal
-from tests.faults.people import How, Person
-from tests.faults.table import Tally
-from tests.processes.harness import wait_for
+from tests.faults.bench.bench import SERVERS, WORKER, Bench
+from tests.faults.bench.journal import Journal
+from tests.faults.bench.people import How, Person
+from tests.faults.bench.table import Tally
 from tests.processes.prompts import code
+from tests.support.processes import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

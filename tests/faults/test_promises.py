@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.table import CLOSE, OPEN
+from tests.faults.bench.table import CLOSE, OPEN
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"

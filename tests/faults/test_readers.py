@@ -11,11 +11,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.http.talking import begun
-from tests.live import Client
-from tests.processes.harness import ROOT, Product
+from tests.api.talking import begun
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import ROOT, Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ def test_others_are_served_as_quickly(product: Product, fake: FakeUpstream, wher
 @contextmanager
 def crowd(url: str, token: str) -> Iterator[subprocess.Popen[str]]:
     """Readers of that stream, once all of them read."""
-    command = [sys.executable, "-m", "tests.faults.crowd", url, token, str(READERS)]
+    command = [sys.executable, "-m", "tests.faults.bench.crowd", url, token, str(READERS)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as readers:
         assert readers.stdout is not None
         try:

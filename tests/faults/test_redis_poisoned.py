@@ -12,11 +12,11 @@ from django.db.models import Sum
 from django_q.conf import Conf
 
 from memory.models import Watch
-from tests.factories import add_turns, make_chat
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.redis_server import PrivateRedis
-from tests.processes.harness import Product, wait_for
+from tests.faults.bench.redis_server import PrivateRedis
 from tests.processes.talking import question, settled
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.services, pytest.mark.slow]
 

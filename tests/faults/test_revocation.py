@@ -12,10 +12,10 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client as Browser
 
-from tests.faults.table import Tally
-from tests.faults.two import Two
-from tests.http.talking import error
-from tests.live import Client
+from tests.api.talking import error
+from tests.faults.bench.table import Tally
+from tests.faults.bench.two import Two
+from tests.support.live_server import Client
 
 PASSWORD = "correct horse battery"
 NEW_PASSWORD = "staple gun and glue"

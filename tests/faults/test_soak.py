@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from django.conf import settings
 
-from tests.faults.bench import Bench
-from tests.faults.soak import Soak
-from tests.faults.table import Tally
+from tests.faults.bench.bench import Bench
+from tests.faults.bench.soak import Soak
+from tests.faults.bench.table import Tally
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

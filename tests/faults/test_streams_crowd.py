@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from conversations.models import Chat, Message
-from tests.faults.table import Tally
-from tests.faults.two import Two
-from tests.http.talking import error
-from tests.live import Client
+from tests.api.talking import error
+from tests.faults.bench.table import Tally
+from tests.faults.bench.two import Two
+from tests.support.live_server import Client
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

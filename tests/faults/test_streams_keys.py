@@ -10,13 +10,13 @@ from itertools import cycle
 import pytest
 
 from conversations.models import ActiveReply, Chat, Message
+from tests.api.talking import Turn, error, heard, held
 from tests.conftest import wait_for
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.faults.two import Two
-from tests.http.talking import Turn, error, heard, held
-from tests.live import Client, Event, joined
-from tests.processes.harness import Product
+from tests.faults.bench.table import Tally
+from tests.faults.bench.two import Two
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event, joined
+from tests.support.processes import Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

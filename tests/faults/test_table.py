@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.table import CLOSE, HEAD, KEY, OPEN, Row, merged, rows_of
+from tests.faults.bench.table import CLOSE, HEAD, KEY, OPEN, Row, merged, rows_of
 
 
 @dataclass

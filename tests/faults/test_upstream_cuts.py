@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from chatmemory.llm.openai.stream_parser import Style
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.cuts import HOWS, Answer, answer
-from tests.faults.table import Tally
-from tests.http.talking import say
-from tests.live import Client, joined
-from tests.llm.talking import STYLES, listen, model_at
+from tests.api.talking import say
+from tests.faults.bench.cuts import HOWS, Answer, answer
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.upstream.talking import STYLES, listen, model_at
 
 pytestmark = pytest.mark.slow
 

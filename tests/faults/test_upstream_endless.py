@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.http.talking import say
-from tests.live import Client, joined
-from tests.processes.harness import Product
+from tests.api.talking import say
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.support.processes import Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

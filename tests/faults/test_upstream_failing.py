@@ -14,13 +14,13 @@ from chatmemory.llm import registry, retry
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Deadlines
 from memory.folding.request import request_resummarize
-from tests.factories import add_turns, brief_of, make_chat
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.folding.folds import revisions, run, turn, wait_over
-from tests.http.talking import Turn, error, messages, say
-from tests.live import Client, LiveServer
-from tests.llm.talking import STYLES
+from tests.api.talking import Turn, error, messages, say
+from tests.faults.bench.table import Tally
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import revisions, run, turn, wait_over
+from tests.support.live_server import Client, LiveServer
+from tests.upstream.talking import STYLES
 
 QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.6, max_bytes=20_000)
 SLACK = 1.0

@@ -15,16 +15,16 @@ from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Message
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from tests.factories import add_turns, brief_of, make_chat
-from tests.fakes.behaviours import Behaviour, lorem
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.garbage import answers, streams
-from tests.faults.table import Tally
-from tests.folding.folds import run, wait_over
-from tests.http.talking import say
-from tests.invariants import check_all
-from tests.live import Client, joined
-from tests.llm.talking import STYLES
+from tests.api.talking import say
+from tests.faults.bench.garbage import answers, streams
+from tests.faults.bench.table import Tally
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import Behaviour, lorem
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run, wait_over
+from tests.support.invariants import check_all
+from tests.support.live_server import Client, joined
+from tests.upstream.talking import STYLES
 
 pytestmark = pytest.mark.slow
 

@@ -1,6 +1,6 @@
 """Odd values in every place of an upstream's answer: an honest answer within seconds, and nothing stored that is odd.
 
-`tests/http/test_odd_answers.py` has what an upstream only tells of its answer; here are all places, of streams, of
+`tests/api/test_odd_answers.py` has what an upstream only tells of its answer; here are all places, of streams, of
 whole answers, and of the objects that a summarizer is asked for.
 """
 
@@ -17,17 +17,17 @@ from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from tests.factories import add_turns, brief_of, make_chat
-from tests.fakes import objects
-from tests.fakes.behaviours import Behaviour, lorem
-from tests.fakes.odd import odd_answers, odd_objects, odd_streams
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.folding.folds import run, wait_over
-from tests.http.test_odd_answers import answered
-from tests.invariants import check_all
-from tests.live import Client
-from tests.llm.talking import STYLES
+from tests.api.test_odd_answers import answered
+from tests.faults.bench.table import Tally
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes import objects
+from tests.support.fakes.behaviours import Behaviour, lorem
+from tests.support.fakes.odd import odd_answers, odd_objects, odd_streams
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run, wait_over
+from tests.support.invariants import check_all
+from tests.support.live_server import Client
+from tests.upstream.talking import STYLES
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.upstream import FakeUpstream
-from tests.invariants import check_all
-from tests.processes.harness import Product, here
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.invariants import check_all
+from tests.support.processes import Product, here
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from chatmemory.text.markers import LINES_HEADING, RECALL_HEADING, SUMMARY_HEADING
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from tests.fakes.connection import Request
+from tests.support.fakes.connection import Request
 
 CODE = re.compile(r"[A-Z]{2}-\d{4}")
 """A planted fact."""

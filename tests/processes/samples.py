@@ -21,8 +21,8 @@ from rich.table import Table
 from tests.processes import recorded
 
 if TYPE_CHECKING:
-    from tests.live import Client
-    from tests.processes.harness import Product
+    from tests.support.live_server import Client
+    from tests.support.processes import Product
 
 WIDTH = 118
 USER = "reader"
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _run(chat: recorded.Recorded, postgres_url: str) -> None:
-    from tests.processes.harness import Product, scratch  # needs Django's apps
+    from tests.support.processes import Product, scratch  # needs Django's apps
 
     with (
         tempfile.TemporaryDirectory() as place,
@@ -65,8 +65,8 @@ def _imported(product: Product, folder: Path, chat: recorded.Recorded) -> str:
 
 
 def _report(product: Product, chat: recorded.Recorded, chat_id: str) -> None:
-    from tests.live import Client
-    from tests.processes.harness import wait_for
+    from tests.support.live_server import Client
+    from tests.support.processes import wait_for
 
     client = Client(product.url, product.manage("create_token", USER).strip())
     product.clients.append(client)

@@ -7,10 +7,10 @@ from functools import partial
 from uuid import UUID
 
 from memory.models import ConversationBrief
-from tests.fakes.behaviours import lorem
-from tests.live import Client, Event, joined
-from tests.processes.harness import wait_for
 from tests.processes.prompts import code
+from tests.support.fakes.behaviours import lorem
+from tests.support.live_server import Client, Event, joined
+from tests.support.processes import wait_for
 
 WORDS = 170
 """In a question: with the fake's echo, a turn is about 240 tokens."""

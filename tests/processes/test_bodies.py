@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from conversations.models import Chat
-from tests.faults.table import Tally
-from tests.live import Client
-from tests.processes.harness import Product
+from tests.faults.bench.table import Tally
+from tests.support.live_server import Client
+from tests.support.processes import Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

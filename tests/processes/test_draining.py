@@ -15,9 +15,9 @@ from knox.models import AuthToken
 
 from chatmemory.runtime.processes import Child
 from conversations.models import ActiveReply
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client, Event, joined
-from tests.processes.harness import Product, wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event, joined
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

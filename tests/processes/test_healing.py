@@ -15,12 +15,12 @@ from conversations.models import ActiveReply, Chat, Message, Status
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep
-from tests.factories import add_turns, make_chat
-from tests.fakes.upstream import FakeUpstream
-from tests.faults import queued
-from tests.faults.table import Tally
-from tests.processes.harness import Product, wait_for
+from tests.faults.bench import queued
+from tests.faults.bench.table import Tally
 from tests.processes.talking import question, say, settled
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -16,10 +16,10 @@ from django.db.models.functions import Now
 
 from conversations.models import ActiveReply, Allowance, Chat, IdempotencyKey, Message, PassingCall
 from memory.worker.sweep import sweep
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.live import Client, joined
-from tests.processes.harness import Product, wait_for
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -12,10 +12,10 @@ import pytest
 
 from chatmemory.text.markers import RECALL_HEADING
 from memory.models import ChatEmbeddings, ContextRecord
-from tests.fakes.upstream import FakeUpstream
-from tests.local_model import minilm
-from tests.processes.harness import Product, wait_for
 from tests.processes.talking import LOW, question, say
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.local_model import minilm
+from tests.support.processes import Product, wait_for
 
 pytestmark = pytest.mark.processes
 

@@ -13,10 +13,10 @@ from django.test import RequestFactory
 from chatmemory.runtime.logging_config import logging_config
 from conversations.models import Message, Status
 from memory.models import SummaryRevision
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client
-from tests.processes.harness import KEY, Product, wait_for
 from tests.processes.talking import LOW, say, settled
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import KEY, Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -8,11 +8,11 @@ import pytest
 
 from conversations.models import Message
 from memory.models import ContextRecord, SummaryRevision
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Event
-from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import code, codes, seen
 from tests.processes.talking import LOW, MARKERS, QUOTED, question, settled, talk
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Event
+from tests.support.processes import Product, wait_for
 
 pytestmark = pytest.mark.processes
 

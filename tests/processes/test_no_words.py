@@ -25,12 +25,12 @@ from django_q.tasks import async_task
 from conversations.models import ActiveReply
 from memory.models import ConversationBrief
 from memory.queue import FOLD_TASK
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.live import Client
-from tests.processes.family import descendants_of
-from tests.processes.harness import KEY, ROOT, Product, wait_for
+from tests.faults.bench.table import Tally
 from tests.processes.talking import LOW, settled
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.process_tree import descendants_of
+from tests.support.processes import KEY, ROOT, Product, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -20,12 +20,12 @@ from memory.models import ContextRecord, ConversationBrief, RevisionKind, Summar
 from memory.policies import POLICIES
 from memory.queue import waiting_tasks
 from memory.worker.sweep import sweep
-from tests.fakes.connection import Request
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client, Event
-from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import code, codes
 from tests.processes.talking import question, settled, talk
+from tests.support.fakes.connection import Request
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

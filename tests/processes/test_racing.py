@@ -13,13 +13,13 @@ from django.db import connection
 from conversations.models import Message
 from memory.models import ConversationBrief, SummaryRevision
 from memory.queue import enqueue_fold, waiting_tasks
-from tests.factories import add_turns, make_chat
-from tests.fakes.connection import Request
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client
-from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import code, codes
 from tests.processes.talking import LOW, question, settled, talk
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.connection import Request
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

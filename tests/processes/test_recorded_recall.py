@@ -18,9 +18,9 @@ import pytest
 import conversations
 from memory.models import ContextRecord
 from memory.policies import POLICIES
-from tests.fakes.upstream import FakeUpstream
-from tests.processes.harness import Product, wait_for
 from tests.processes.talking import say, settled
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -14,13 +14,13 @@ from django_q.models import OrmQ
 from redis import Redis
 
 from memory.models import ConversationBrief, SummaryRevision
-from tests.factories import add_turns, make_chat
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.processes.harness import Product, wait_for
+from tests.faults.bench.table import Tally
 from tests.processes.prompts import code, seen
 from tests.processes.talking import LOW, question, settled, talk
-from tests.processes.watching import Watched, due_chat, expect_deaths, is_folded
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.process_watch import Watched, due_chat, expect_deaths, is_folded
+from tests.support.processes import Product, wait_for
 
 URL = os.environ.get("REDIS_URL_FOR_TESTS", "")
 pytestmark = [

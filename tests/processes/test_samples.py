@@ -13,13 +13,13 @@ from django.db import connection
 
 from conversations.models import Chat, Message
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.fakes.upstream import FakeUpstream
-from tests.live import Client
 from tests.processes import recorded
-from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import seen
 from tests.processes.recorded import LONG, WITH_TOOLS, Recorded
 from tests.processes.talking import say, settled
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.processes import Product, wait_for
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,10 +10,10 @@ import pytest
 
 from conversations.models import Message
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.fakes.upstream import FakeUpstream
-from tests.processes.harness import Product, wait_for
 from tests.processes.prompts import Seen, code, seen
 from tests.processes.talking import settled, talk
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

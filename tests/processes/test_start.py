@@ -16,7 +16,7 @@ import httpx
 import pytest
 from django.conf import settings
 
-from tests.processes.harness import ROOT, SERVER, Product, here, scratch
+from tests.support.processes import ROOT, SERVER, Product, here, scratch
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -17,11 +17,11 @@ from django.db import connection, transaction
 
 from memory.models import ConversationBrief, Watch, WorkerProcess
 from memory.worker import watches
-from tests.fakes.upstream import FakeUpstream
-from tests.faults.table import Tally
-from tests.processes.family import left_of
-from tests.processes.harness import POLL_SECONDS, Product, wait_for
-from tests.processes.watching import QUICK, Watched, due_chat, expect_deaths, is_folded
+from tests.faults.bench.table import Tally
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.process_tree import left_of
+from tests.support.process_watch import QUICK, Watched, due_chat, expect_deaths, is_folded
+from tests.support.processes import POLL_SECONDS, Product, wait_for
 
 pytestmark = [
     pytest.mark.processes,

@@ -1,0 +1,55 @@
+"""What the tests of the policy `card` over HTTP share: its chats, replies that bring a card, what became of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from memory.models import ContextRecord, ConversationBrief
+from memory.policies.card.policy import CONTEXT
+from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+GOAL = {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"], "lesson_context": "intermediate"}
+
+
+def card_chat(client: Client, **options: Any) -> str:
+    """A chat with that policy."""
+    answer = client.post("chats", json={"policy": "card", "options": options})
+    assert answer.status_code == 201, answer.text
+    found: str = answer.json()["id"]
+    return found
+
+
+def answered(text: str, card: object = None, *, block: str = "") -> str:
+    """A behaviour of the upstream: it says this, and ends with the card or the block."""
+    said = text + (f"\n\n{CARD_OPEN}{json.dumps(card)}{CARD_CLOSE}" if card is not None else block)
+    return f"normal?text={quote(said)}"
+
+
+def brief(chat: str) -> ConversationBrief:
+    return ConversationBrief.objects.get(chat_id=chat)
+
+
+def fields(chat: str) -> dict[str, Any]:
+    """What the card says, but for what it does not."""
+    data: dict[str, Any] = brief(chat).state.get("data", {})
+    return {name: value for name, value in data.items() if value and name != "is_ahead"}
+
+
+def marks(chat: str) -> list[str]:
+    """What became of the card of each reply, in order."""
+    return list(
+        ContextRecord.objects.filter(reply__chat_id=chat)
+        .order_by("reply__seq")
+        .values_list("card", flat=True)
+    )
+
+
+def carried(upstream: FakeUpstream) -> str:
+    """The card in the prompt of the last call, "" for none."""
+    said = [text for _, text in upstream.calls("stream")[-1].said if text.startswith(CONTEXT)]
+    assert len(said) <= 1
+    return said[0].removeprefix(CONTEXT) if said else ""

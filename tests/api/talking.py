@@ -1,0 +1,116 @@
+"""What the tests over HTTP have in common: opening a turn, leaving it, and reading what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event
+
+MESSAGE_KEYS = (
+    "id chat_id seq role content status model_variant model token_count reply_to superseded_by is_first "
+    "created_at completed_at edited_at usage error metadata"
+).split()
+"""The fields of a message, as the contract lists them."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The ids of a turn."""
+
+    chat: str
+    question: str
+    reply: str
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> Turn:
+        """From `message.created`, or from the body of `"stream": false`."""
+        reply = body["message_id"] if "message_id" in body else body["message"]["id"]
+        return cls(body["chat_id"], body["user_message_id"], reply)
+
+    @property
+    def path(self) -> str:
+        """The path of the reply."""
+        return f"chats/{self.chat}/messages/{self.reply}"
+
+
+def say(client: Client, message: str = "Hello", chat: str | None = None, **fields: Any) -> list[Event]:
+    """Send a message and read all events."""
+    body = {"message": message, **({"chat_id": chat} if chat else {}), **fields}
+    return client.events("POST", "message" if chat else "message/first", json=body)
+
+
+@contextmanager
+def opened(
+    client: Client, message: str = "Hello", chat: str | None = None, **fields: Any
+) -> Iterator[tuple[Turn, Iterator[Event]]]:
+    """Send a message, read `message.created`; the rest of the events is for the test."""
+    body = {"message": message, **({"chat_id": chat} if chat else {}), **fields}
+    with client.stream("POST", "message" if chat else "message/first", json=body) as events:
+        created = next(events)
+        assert created.name == "message.created", created
+        yield Turn.of(created.data), events
+
+
+def begun(client: Client, message: str = "Hello", chat: str | None = None, **fields: Any) -> Turn:
+    """Send a message and leave as soon as it is accepted."""
+    with opened(client, message, chat, **fields) as (turn, _):
+        return turn
+
+
+def reply(client: Client, turn: Turn) -> dict[str, Any]:
+    """The reply of a turn as it stands."""
+    answer = client.get(turn.path)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def final(client: Client, turn: Turn) -> dict[str, Any]:
+    """The reply of a turn, once it is final."""
+    last: dict[str, Any] = wait_for(
+        lambda: (now := reply(client, turn)) and now["status"] != "streaming" and now
+    )
+    return last
+
+
+def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
+    """All messages of a chat (up to 200)."""
+    found: list[dict[str, Any]] = client.get(f"chats/{chat}/messages", params={"limit": 200, **query}).json()[
+        "results"
+    ]
+    return found
+
+
+def error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """The error of an answer, which must have the one form of all errors."""
+    assert answer.status_code == status, (answer.status_code, answer.text)
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json()
+    assert set(body) == {"error"}
+    found: dict[str, Any] = body["error"]
+    assert {"code", "message"} <= set(found) <= {"code", "message", "details"}
+    assert found["code"] == code
+    assert found["message"]
+    assert isinstance(found["message"], str)
+    return found
+
+
+def held(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: Any) -> None:
+    """From now on replies wait after so many deltas, until `upstream.release()`."""
+    upstream.behave("normal", lane="stream", **{"deltas": deltas, "hold_after": after, **numbers})
+    upstream.hold()
+
+
+def heard(events: Iterator[Event], words: int = 3) -> str:
+    """Read deltas until so many words are there: how they are cut is not promised."""
+    said = ""
+    while said.count(" ") < words:
+        said += next(events).data["delta"]
+    return said

@@ -1,0 +1,155 @@
+"""Who calls: tokens, sessions of staff, and what each request leaves behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from knox.models import AuthToken
+
+from conversations.models import Chat
+from tests.api.talking import error
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+PASSWORD = "correct horse battery"
+
+
+def token_for(live: LiveServer, **body: Any) -> httpx.Response:
+    return httpx.post(f"{live.url}/v1/auth/token", json=body)
+
+
+def test_a_token_is_got_with_a_password_and_revokes_itself(live: LiveServer) -> None:
+    User.objects.create_user("carol", password=PASSWORD)
+    answer = token_for(live, username="carol", password=PASSWORD)
+    assert answer.status_code == 201
+    assert set(answer.json()) == {"token", "expires_at"}
+    assert answer.json()["expires_at"].endswith("Z")
+    headers = {"Authorization": f"Bearer {answer.json()['token']}"}
+    url = f"{live.url}/v1/auth/token"
+    assert httpx.get(f"{live.url}/v1/chats", headers=headers).status_code == 200
+    assert httpx.delete(url, headers=headers).status_code == 204
+    error(httpx.get(f"{live.url}/v1/chats", headers=headers), 401, "not_authenticated")
+    assert not AuthToken.objects.exists()
+
+
+WRONG: list[tuple[dict[str, Any], int]] = [
+    ({"username": "carol", "password": "wrong"}, 401),
+    ({"username": "nobody", "password": PASSWORD}, 401),
+    ({"username": "off", "password": PASSWORD}, 401),
+    ({"username": "carol"}, 400),
+    ({"username": "carol", "password": "a\0b"}, 400),
+    ({"username": "carol", "password": PASSWORD, "days": 1000}, 400),
+]
+
+
+@pytest.mark.parametrize(("body", "status"), WRONG)
+def test_no_token_without_the_password(live: LiveServer, body: dict[str, Any], status: int) -> None:
+    User.objects.create_user("carol", password=PASSWORD)
+    User.objects.create_user("off", password=PASSWORD, is_active=False)
+    answer = token_for(live, **body)
+    told = error(answer, status, "invalid_credentials" if status == 401 else "invalid_request")
+    if status == 401:
+        assert told["message"] == "Wrong user name or password."
+        assert answer.headers["www-authenticate"] == "Bearer"
+    assert not AuthToken.objects.exists()
+
+
+def test_a_stale_token_does_not_keep_anyone_from_a_new_one(live: LiveServer) -> None:
+    User.objects.create_user("carol", password=PASSWORD)
+    answer = httpx.post(
+        f"{live.url}/v1/auth/token",
+        json={"username": "carol", "password": PASSWORD},
+        headers={"Authorization": "Bearer stale"},
+    )
+    assert answer.status_code == 201
+
+
+HEADERS = ["", "Bearer", "Bearer x", "Bearer x y", "Basic YTpi", "bearer é", "Bearer " + "x" * 4000]
+
+
+@pytest.mark.parametrize("header", [None, *HEADERS])
+def test_without_a_valid_token(live: LiveServer, header: str | None) -> None:
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    for method, path in (("POST", "message/first"), ("GET", "chats"), ("DELETE", "auth/token")):
+        answer = httpx.request(method, f"{live.url}/v1/{path}", headers=headers)  # type: ignore[arg-type]  # bytes are fine
+        told = error(answer, 401, "not_authenticated")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+        assert "token" in told["message"]
+    assert not Chat.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["expired", "revoked", "of an inactive user"])
+def test_a_token_that_is_over(alice: Client, upstream: FakeUpstream, how: str) -> None:
+    assert alice.get("chats").status_code == 200
+    if how == "expired":
+        AuthToken.objects.update(expiry=timezone.now() - timedelta(seconds=1))
+    elif how == "revoked":
+        AuthToken.objects.all().delete()
+    else:
+        User.objects.update(is_active=False)
+    error(alice.post("message/first", json={"message": "x"}), 401, "not_authenticated")
+    error(alice.get("chats"), 401, "not_authenticated")
+    assert upstream.requests == []
+
+
+def test_who_calls_is_asked_before_what_is_sent(live: LiveServer) -> None:
+    answer = httpx.post(f"{live.url}/v1/message/first", content=b"{", headers={"Content-Type": "text/x"})
+    error(answer, 401, "not_authenticated")
+
+
+def test_a_token_request_sets_no_cookies_and_needs_no_csrf(alice: Client, upstream: FakeUpstream) -> None:
+    for answer in (
+        alice.get("chats"),
+        alice.post("chats", json={}),
+        alice.post("message/first", json={"message": "x"}),
+        alice.get("nothing"),
+    ):
+        assert "set-cookie" not in answer.headers
+        assert "cookie" not in answer.headers.get("vary", "").lower()
+
+
+@pytest.fixture
+def staff(live: LiveServer) -> Any:
+    """A browser in which a member of the staff has logged in to the admin."""
+    User.objects.create_user("staff", password=PASSWORD, is_staff=True, is_superuser=True)
+    with httpx.Client(base_url=live.url) as browser:
+        browser.get("/admin/login/")
+        form = {
+            "username": "staff",
+            "password": PASSWORD,
+            "csrfmiddlewaretoken": browser.cookies["csrftoken"],
+        }
+        answer = browser.post("/admin/login/", data=form, headers={"Referer": f"{live.url}/admin/"})
+        assert answer.status_code == 302, answer.text
+        yield browser
+
+
+def test_staff_use_the_api_with_their_session_and_csrf(staff: httpx.Client, upstream: FakeUpstream) -> None:
+    assert staff.get("/v1/chats").json()["results"] == []
+    body = {"message": "x", "stream": False}
+    error(staff.post("/v1/message/first", json=body), 403, "permission_denied")
+    error(staff.post("/v1/chats", json={}), 403, "permission_denied")
+    error(staff.delete("/v1/auth/token", headers=csrf(staff)), 400, "invalid_request")
+    assert not Chat.objects.exists()
+    answer = staff.post("/v1/message/first", json=body, headers=csrf(staff))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["message"]["status"] == "complete"
+    with staff.stream("POST", "/v1/message/first", json={"message": "x"}, headers=csrf(staff)) as stream:
+        assert "event: message.completed" in list(stream.iter_lines())
+    assert Chat.objects.filter(owner__username="staff").count() == 2
+
+
+def csrf(browser: httpx.Client) -> dict[str, str]:
+    return {"X-CSRFToken": browser.cookies["csrftoken"]}
+
+
+def test_staff_see_only_their_own_chats_by_the_api(
+    staff: httpx.Client, alice: Client, upstream: FakeUpstream
+) -> None:
+    chat = alice.ask("x")["chat_id"]
+    error(staff.get(f"/v1/chats/{chat}"), 404, "not_found")

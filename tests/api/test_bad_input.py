@@ -1,0 +1,335 @@
+"""What no one should send: each is answered in the one form of errors, or kept harmlessly, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from tests.api.talking import Turn, error, messages
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+NUL, LONE = "a\0b", "a\ud800b"
+DEEP = "[" * 100_000 + "]" * 100_000
+FIRST = "message/first"
+
+
+def raw(client: Client, path: str, body: str | bytes, **headers: str) -> Any:
+    """POST these very bytes as JSON."""
+    content = body.encode() if isinstance(body, str) else body
+    return client.post(path, content=content, headers={"Content-Type": "application/json", **headers})
+
+
+def nothing_was_kept() -> bool:
+    return not (Chat.objects.exists() or Message.objects.exists() or ActiveReply.objects.exists())
+
+
+FIELDS: list[tuple[str, dict[str, Any]]] = [
+    ("model_variant", {"model_variant": "gpt-17"}),
+    ("model_variant", {"model_variant": ""}),
+    ("model_variant", {"model_variant": LONE}),
+    ("model_variant", {"model_variant": {"a": 1}}),
+    ("policy", {"policy": "none"}),
+    ("policy", {"policy": None}),
+    ("unknown", {"unknown": 1}),
+    ("messages", {"messages": []}),
+    ("message", {"message": ""}),
+    ("message", {"message": " \n\t "}),
+    ("message", {"message": None}),
+    ("message", {"message": ["x"]}),
+    ("message", {"message": True}),
+    ("message", {"message": 5}),
+    ("message", {"message": {"text": "x"}}),
+    ("message", {"message": NUL}),
+    ("message", {"message": LONE}),
+    ("message", {"message": "x" * 200_001}),
+    ("message", {"message": " " * 1_000_000}),
+    ("message", {"message": "a" + " " * 1_000_000}),
+    ("instructions", {"instructions": "x" * 20_001}),
+    ("instructions", {"instructions": NUL}),
+    ("instructions", {"instructions": LONE}),
+    ("stream", {"stream": "perhaps"}),
+    ("stream", {"stream": None}),
+    ("stream", {"stream": "true"}),
+    ("stream", {"stream": 0}),
+    ("stream", {"stream": []}),
+    ("sources", {"sources": "x"}),
+    ("sources", {"sources": {"text": "x"}}),
+    ("sources.0", {"sources": ["x"]}),
+    ("sources.0.text", {"sources": [{"title": "x"}]}),
+    ("sources.1.text", {"sources": [{"text": "x"}, {"text": NUL}]}),
+    ("sources.0.text", {"sources": [{"text": "x" * 200_001}]}),
+    ("sources.0.title", {"sources": [{"text": "x", "title": LONE}]}),
+    ("sources.0.url", {"sources": [{"text": "x", "url": "y"}]}),
+    ("sources", {"sources": [{"text": ""}] * 5000}),
+    ("metadata", {"metadata": []}),
+    ("metadata", {"metadata": "x"}),
+    ("metadata", {"metadata": None}),
+    ("metadata", {"metadata": {"a": NUL}}),
+    ("metadata", {"metadata": {NUL: 1}}),
+    ("metadata", {"metadata": {"a": [{"b": LONE}]}}),
+    ("metadata", {"metadata": {LONE: 1}}),
+    ("a?b", {LONE: 1}),
+]
+
+
+@pytest.mark.parametrize(("field", "wrong"), FIELDS, ids=lambda value: repr(value)[:40])
+def test_a_wrong_field_is_named_and_nothing_is_kept(
+    alice: Client, upstream: FakeUpstream, field: str, wrong: dict[str, Any]
+) -> None:
+    body = json.dumps({"message": "Hello", **wrong})
+    details = error(raw(alice, FIRST, body), 400, "invalid_request")["details"]
+    assert field in details
+    assert all(isinstance(text, str) for texts in details.values() for text in texts)
+    assert nothing_was_kept()
+    assert upstream.requests == []
+
+
+def test_of_many_unknown_fields_some_are_named(alice: Client, upstream: FakeUpstream) -> None:
+    body = json.dumps({"message": "x", **{f"f{n}": 1 for n in range(100_000)}})
+    assert 1 <= len(error(raw(alice, FIRST, body), 400, "invalid_request")["details"]) < 100
+
+
+BODIES = [
+    "",
+    "{",
+    '{"message": "x",}',
+    '{"message": NaN}',
+    '{"message": "x", "metadata": {"a": NaN}}',
+    '{"message": "x", "metadata": {"a": Infinity}}',
+    '{"message": "x", "metadata": {"a": 1e999}}',
+    '{"message": "x", "metadata": {"a": %s}}' % ("9" * 5000),
+    '{"message": "x", "metadata": {"a": ' + DEEP + "}}",
+    '{"message": ' + DEEP + "}",
+    DEEP,
+    "[]",
+    "null",
+    '"x"',
+    "5",
+    b"\xff\xfe\x00",
+    b'{"message": "\xff"}',
+    b"\xef\xbb\xbf{}",
+    '{"message": "x"}'.encode("utf-16"),
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda value: repr(value[:30]))
+def test_a_body_that_is_no_json_object(alice: Client, upstream: FakeUpstream, body: str | bytes) -> None:
+    error(raw(alice, FIRST, body), 400, "invalid_request")
+    assert nothing_was_kept()
+
+
+@pytest.mark.parametrize("depth", [50, 90, 120, 500, 900, 950, 970, 980, 985, 990, 995, 1000])
+def test_metadata_of_any_depth_is_kept_or_refused(alice: Client, upstream: FakeUpstream, depth: int) -> None:
+    nested = '{"message": "x", "stream": false, "metadata": {"a": %s}}' % ("[" * depth + "]" * depth)
+    answer = raw(alice, FIRST, nested)
+    if depth <= 50:
+        assert answer.status_code == 200
+        assert messages(alice, answer.json()["chat_id"])[0]["metadata"] == json.loads(nested)["metadata"]
+    else:
+        error(answer, 400, "invalid_request")
+
+
+def test_what_only_looks_dangerous_is_kept(alice: Client, upstream: FakeUpstream) -> None:
+    metadata = {"path": "C:\\u0000\\x", "": "", "__proto__": {"a": 10**40}, "é": "<script>", "n": -0.0}
+    answer = alice.ask("<script>alert(1)</script> ' OR 1=1; -- \x7f \u202e", metadata=metadata)
+    assert messages(alice, answer["chat_id"])[0]["metadata"] == metadata
+
+
+@pytest.mark.parametrize(
+    "charset", ["utf-8", "UTF-8", "utf-16", "rot13", "zlib", "hex", "base64", "nonsense", "idna", "undefined"]
+)
+def test_a_charset_is_no_way_in(alice: Client, upstream: FakeUpstream, charset: str) -> None:
+    kind = {"Content-Type": f"application/json; charset={charset}"}
+    answer = alice.post(FIRST, content=b'{"message": "x", "stream": false}', headers=kind)
+    assert answer.status_code == 200, "JSON is UTF-8, whatever is said about it"
+    assert alice.get("chats?search=%ff%00x", headers=kind).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+        "nonsense",
+    ],
+)
+def test_another_content_type(alice: Client, upstream: FakeUpstream, kind: str) -> None:
+    answer = alice.post(FIRST, content=b'{"message": "x"}', headers={"Content-Type": kind})
+    error(answer, 415, "unsupported_media_type")
+    assert nothing_was_kept()
+
+
+def test_an_answer_that_nobody_can_give(alice: Client, upstream: FakeUpstream) -> None:
+    for accept in ("text/html", "image/png", "application/xml"):
+        headers = {"Accept": accept}
+        error(alice.post(FIRST, json={"message": "x"}, headers=headers), 406, "not_acceptable")
+        error(alice.get("chats", headers=headers), 406, "not_acceptable")
+    assert nothing_was_kept()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_a_method_that_is_not_there(alice: Client, upstream: FakeUpstream, method: str) -> None:
+    answer = alice.http.request(method, f"/v1/{FIRST}", json={"message": "x"})
+    error(answer, 405, "method_not_allowed")
+    assert "POST" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PROPFIND", "SEARCH", "ANSWER", "BEGIN", "DISPATCH"])
+def test_a_method_that_nobody_knows(alice: Client, method: str) -> None:
+    for path in (FIRST, "chats"):
+        answer = alice.http.request(method, f"/v1/{path}")
+        assert answer.status_code in (400, 405), answer.text  # 400: the HTTP parser itself refuses
+    assert nothing_was_kept()
+
+
+LARGE = b'{"message": "' + b"x" * 5_000_000 + b'"}'
+
+
+def test_a_body_that_is_too_large(alice: Client, upstream: FakeUpstream) -> None:
+    error(raw(alice, FIRST, LARGE), 413, "too_large")
+
+    def pieces() -> Any:
+        for start in range(0, len(LARGE), 65536):
+            yield LARGE[start : start + 65536]
+
+    unannounced = alice.http.post(
+        f"/v1/{FIRST}", content=pieces(), headers={"Content-Type": "application/json"}
+    )
+    error(unannounced, 413, "too_large")
+    assert re.fullmatch(r"[0-9a-f]{32}", unannounced.headers["x-request-id"])
+    named = raw(alice, FIRST, LARGE, **{"X-Request-ID": "mine-0001"})
+    assert named.headers["x-request-id"] == "mine-0001"
+    assert nothing_was_kept()
+    alice.ask("The next one works.")
+
+
+def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUpstream) -> None:
+    for long in ("x" * 200_000, "a" + " " * 199_999, "^" * 200_000, "\u0301" * 200_000, "😀" * 200_000):
+        answer = alice.ask(long)
+        assert messages(alice, answer["chat_id"])[0]["content"] == long
+        assert answer["message"]["status"] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("<|endoftext|>", "<|endoftext| >"),  # stored as it is, disarmed on its way to the model
+        ("<|im_start|>", "<|im_start| >"),
+        *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
+    ],
+)
+def test_strange_text_is_text(alice: Client, upstream: FakeUpstream, text: str, sent: str) -> None:
+    answer = alice.ask(f"{text} and more")
+    assert messages(alice, answer["chat_id"])[0]["content"] == f"{text} and more"
+    assert messages(alice, answer["chat_id"])[1]["content"] == f"You said: {sent} and more"
+
+
+def test_a_chat_of_someone_else_is_as_if_it_were_not(
+    alice: Client, bob: Client, upstream: FakeUpstream
+) -> None:
+    turn = Turn.of(alice.ask("private"))
+    nowhere = turn.chat[:-4] + "0000"
+    for chat in (turn.chat, nowhere):
+        told = error(bob.post("message", json={"message": "x", "chat_id": chat}), 404, "not_found")
+        same = error(bob.post(f"chats/{chat}/messages", json={"message": "x"}), 404, "not_found")
+        assert told == same
+        for path in ("", "/messages", "/brief", "/revisions", "/revisions/1", "/context"):
+            error(bob.get(f"chats/{chat}{path}"), 404, "not_found")
+        for path in (
+            f"/messages/{turn.reply}",
+            f"/messages/{turn.reply}/context",
+            f"/messages/{turn.reply}/stream",
+        ):
+            error(bob.get(f"chats/{chat}{path}"), 404, "not_found")
+        for path in ("/resummarize", "/context"):
+            error(bob.post(f"chats/{chat}{path}", json={"mode": "update"}), 404, "not_found")
+        error(bob.patch(f"chats/{chat}", json={"title": "mine"}), 404, "not_found")
+        error(bob.delete(f"chats/{chat}"), 404, "not_found")
+    own = Turn.of(bob.ask("own"))
+    error(bob.get(f"chats/{own.chat}/messages/{turn.reply}"), 404, "not_found")
+    assert len(messages(alice, turn.chat)) == 2
+
+
+@pytest.mark.parametrize(
+    "bad", ["x", "1", "00000000", "%00", "..", "01a1fbb8-da27-7442-9df0-b5db372875f", "é"]
+)
+def test_an_id_that_is_none(alice: Client, upstream: FakeUpstream, bad: str) -> None:
+    for path in (f"chats/{bad}", f"chats/{bad}/messages", f"chats/{bad}/brief"):
+        error(alice.get(path), 404, "not_found")
+    error(alice.get("nothing"), 404, "not_found")
+    details = error(alice.post("message", json={"message": "x", "chat_id": bad}), 400, "invalid_request")[
+        "details"
+    ]
+    assert "chat_id" in details
+
+
+def test_queries_that_make_no_sense(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.ask("x")["chat_id"]
+    alice.ask("y")
+    lists = ("chats", f"chats/{chat}/messages")
+    for cursor in (
+        "x",
+        "%00",
+        "cD14",
+        "cD0tMQ==",
+        "cD0lMDA=",
+        "bz0xMDAwMDAwMDAwMDAw",
+        "é",
+        "cD05OTk5OTk5OTk5OTk5OTk5OTk5OTk5",
+    ):
+        for path in lists:
+            answer = alice.get(f"{path}?cursor={cursor}")
+            if answer.status_code != 200:  # some are cursors of another list, or past its end
+                assert "cursor" in error(answer, 400, "invalid_request")["details"]
+    for path in lists:
+        for limit in ("", "x", "-1", "0", "99999999999999999999", "%00"):
+            assert "limit" in error(alice.get(f"{path}?limit={limit}"), 400, "invalid_request")["details"]
+        assert alice.get(f"{path}?limit=1000000").status_code == 200
+    error(alice.get(f"chats/{chat}/messages?order=sideways"), 400, "invalid_request")
+    for since in ("", "x", "9999-99-99", "0001-01-01T00:00:00+14:00", "%00"):
+        error(alice.get(f"usage?since={since}"), 400, "invalid_request")
+    error(alice.get(f"chats/{chat}/revisions/99999999999999999999999"), 404, "not_found")
+    wrong: dict[str, list[dict[str, Any]]] = {
+        "resummarize": [{"mode": LONE}, {"mode": "x"}, {}, {"mode": ["update"]}, {"mode": "update", "x": 1}],
+        "context": [
+            {"budget": -1},
+            {"budget": "5"},
+            {"budget": True},
+            {"budget": "1e999"},
+            {"budget": 10**30},
+            {"message": NUL},
+            {"policy": LONE},
+        ],
+    }
+    for path, bodies in wrong.items():
+        for body in bodies:
+            error(raw(alice, f"chats/{chat}/{path}", json.dumps(body)), 400, "invalid_request")
+
+
+@pytest.mark.parametrize("field", ["title", "instructions", "policy", "options", "metadata"])
+def test_wrong_fields_of_a_chat(alice: Client, field: str) -> None:
+    chat = alice.post("chats", json={"title": "mine"}).json()
+    wrong: list[Any] = [NUL, LONE, None, 10**400, [], {NUL: LONE}, "x" * 20_001]
+    for value in wrong:
+        body = json.dumps({field: value})
+        assert field in error(raw(alice, "chats", body), 400, "invalid_request")["details"]
+        answer = alice.patch(
+            f"chats/{chat['id']}", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert field in error(answer, 400, "invalid_request")["details"]
+    assert alice.get(f"chats/{chat['id']}").json() == chat
+
+
+@pytest.mark.parametrize("key", ["x" * 129, "a\tb", "a\x80b".encode("latin-1")], ids=repr)
+def test_a_key_that_is_none(alice: Client, upstream: FakeUpstream, key: str | bytes) -> None:
+    headers: Any = {"Idempotency-Key": key}
+    error(alice.post(FIRST, json={"message": "x"}, headers=headers), 400, "invalid_request")
+    assert nothing_was_kept()
+    assert not IdempotencyKey.objects.exists()

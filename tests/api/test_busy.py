@@ -1,0 +1,115 @@
+"""One reply at a time in a chat: the rest is told so, and a reply whose process is gone blocks nobody for long."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from chatmemory.runtime import process_id
+from conversations.models import ActiveReply
+from conversations.replies.finish import finish_expired
+from memory.worker.sweep import sweep
+from tests.api.talking import begun, error, final, held, messages, reply
+from tests.api.test_cancel import orphan
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+
+def test_a_second_message_is_told_to_wait(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    turn = begun(alice)
+    for path, body in (
+        ("message", {"message": "x", "chat_id": turn.chat}),
+        (f"chats/{turn.chat}/messages", {"message": "x"}),
+        ("message", {"message": "x", "chat_id": turn.chat, "stream": False}),
+    ):
+        answer = alice.post(path, json=body)
+        error(answer, 409, "chat_busy")
+        assert int(answer.headers["retry-after"]) >= 1
+    assert [row["status"] for row in messages(alice, turn.chat)] == ["complete", "streaming"]
+    upstream.release()
+    assert final(alice, turn)["status"] == "complete"
+    assert alice.ask("now", turn.chat)["message"]["seq"] == 4
+    assert len(upstream.calls("stream")) == 2
+
+
+def test_of_many_at_once_one_gets_in(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.ask("before")["chat_id"]
+    held(upstream)
+    with ThreadPoolExecutor(20) as pool:
+        body = {"chat_id": chat, "stream": False}
+        answers = [pool.submit(alice.post, "message", json={"message": str(n), **body}) for n in range(20)]
+        wait_for(lambda: sum(one.done() for one in answers) == 19)
+        upstream.release()
+        codes = sorted(one.result().status_code for one in answers)
+    assert codes == [200, *[409] * 19]
+    assert [row["seq"] for row in messages(alice, chat)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "ends_in", [timedelta(seconds=-1), timedelta(days=1)], ids=["past", "clock was set back"]
+)
+def test_the_next_begin_finishes_what_a_dead_process_left(
+    alice: Client, upstream: FakeUpstream, ends_in: timedelta
+) -> None:
+    turn = orphan(alice, upstream, "as far as it came")
+    error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
+    ActiveReply.objects.update(lease_expires_at=timezone.now() + ends_in)
+    assert alice.ask("next", turn.chat)["message"]["seq"] == 4
+    left = reply(alice, turn)
+    assert (left["status"], left["content"]) == ("incomplete", "as far as it came")
+    assert left["error"]["code"] == "interrupted"
+    assert ("assistant", "as far as it came\n[cut off]") in upstream.calls("stream")[-1].said
+
+
+def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> None:
+    said, unsaid = orphan(alice, upstream, "partly"), orphan(alice, upstream, "")
+    assert finish_expired() == 0
+    ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    with alice.stream("GET", f"{said.path}/stream") as events:
+        assert next(events).name == "message.created"
+        assert sweep().replies_finished == 2
+        assert [event.name for event in events] == ["content.delta", "message.incomplete"]
+    assert reply(alice, said)["status"] == "incomplete"
+    assert reply(alice, unsaid)["status"] == "failed"
+    assert reply(alice, unsaid)["error"]["code"] == "interrupted"
+    assert sweep().replies_finished == 0
+
+
+def test_leases_are_renewed_of_what_is_being_written_alone(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    """A row of a living process that nobody writes on any more is not kept alive by its other replies."""
+    settings.REPLY_LEASE_SECONDS = 0.6
+    lost = orphan(alice, upstream, "x")
+    ActiveReply.objects.update(owner=process_id.name())
+    before = ActiveReply.objects.get().lease_expires_at
+    held(upstream)
+    turn = begun(alice)
+    first = ActiveReply.objects.get(message_id=turn.reply).lease_expires_at
+    wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).lease_expires_at > first)
+    assert ActiveReply.objects.get(message_id=lost.reply).lease_expires_at == before
+    upstream.release()
+    assert final(alice, turn)["status"] == "complete"
+    wait_for(finish_expired)
+    assert reply(alice, lost)["status"] == "incomplete"
+
+
+def test_one_reply_that_cannot_be_finished_keeps_no_other_from_it(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    broken, lost = orphan(alice, upstream, "x"), orphan(alice, upstream, "y")
+    past = timezone.now() - timedelta(hours=1)
+    ActiveReply.objects.update(lease_expires_at=past)
+    whole = ActiveReply.objects.get(message_id=broken.reply).context
+    ActiveReply.objects.filter(message_id=broken.reply).update(context={})
+    assert finish_expired() == 1
+    assert reply(alice, lost)["status"] == "incomplete"
+    assert ActiveReply.objects.filter(message_id=broken.reply).exists(), "it is not lost, and is tried again"
+    ActiveReply.objects.update(context=whole)
+    assert finish_expired() == 1

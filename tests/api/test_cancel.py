@@ -1,0 +1,94 @@
+"""Cancelling: the reply ends as `cancelled`, with what was said, and the next message works."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from conversations.models import ActiveReply, Message
+from tests.api.talking import Turn, begun, error, heard, held, messages, opened, reply
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+
+
+def test_cancel_keeps_what_was_said(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    with opened(alice) as (turn, events):
+        said = heard(events)
+        answer = alice.post(f"{turn.path}/cancel")
+        assert answer.status_code == 200, answer.text
+        rest = list(events)
+    message = answer.json()["message"]
+    assert list(answer.json()) == ["message"]
+    assert (message["status"], message["content"], message["error"]) == ("cancelled", said, None)
+    assert (rest[-1].name, rest[-1].id) == ("message.cancelled", str(len(said)))
+    assert rest[-1].data["message"] == message
+    assert set(rest[-1].data["error"]) == {"code", "message"}
+    assert joined(rest) == ""
+    assert reply(alice, turn) == message
+    upstream.wait_until(lambda fake: fake.active == 0)
+    upstream.behave("normal")
+    upstream.release()
+    assert alice.ask("next", turn.chat)["message"]["status"] == "complete"
+
+
+def test_cancel_before_the_first_word(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.hold()
+    turn = begun(alice)
+    message = alice.post(f"{turn.path}/cancel").json()["message"]
+    assert (message["status"], message["content"]) == ("cancelled", "")
+    assert [row["status"] for row in messages(alice, turn.chat)] == ["complete", "cancelled"]
+
+
+def test_a_final_reply_cannot_be_cancelled(alice: Client, upstream: FakeUpstream) -> None:
+    done = Turn.of(alice.ask("x"))
+    error(alice.post(f"{done.path}/cancel"), 409, "conflict")
+    error(alice.post(f"chats/{done.chat}/messages/{done.question}/cancel"), 409, "conflict")
+    assert reply(alice, done)["status"] == "complete"
+    held(upstream)
+    turn = begun(alice)
+    assert alice.post(f"{turn.path}/cancel").status_code == 200
+    error(alice.post(f"{turn.path}/cancel"), 409, "conflict")
+    assert reply(alice, turn)["status"] == "cancelled"
+
+
+def test_only_the_owner_cancels(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    turn = begun(alice)
+    error(bob.post(f"{turn.path}/cancel"), 404, "not_found")
+    error(alice.post(f"chats/{turn.chat}/messages/{turn.chat}/cancel"), 404, "not_found")
+    assert reply(alice, turn)["status"] == "streaming"
+    assert ActiveReply.objects.filter(cancel_requested=True).count() == 0
+
+
+def test_cancel_of_a_reply_whose_process_is_dead(alice: Client, upstream: FakeUpstream) -> None:
+    turn = orphan(alice, upstream, "what the last checkpoint held")
+    message = alice.post(f"{turn.path}/cancel").json()["message"]
+    assert (message["status"], message["content"]) == ("cancelled", "what the last checkpoint held")
+    assert alice.ask("next", turn.chat)["message"]["seq"] == 4
+
+
+def test_a_cancel_that_nobody_lived_to_carry_out_is_carried_out_later(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    turn = orphan(alice, upstream, "partly")
+    expired = timezone.now() - timedelta(seconds=1)
+    ActiveReply.objects.update(cancel_requested=True, lease_expires_at=expired)
+    alice.ask("next", turn.chat)
+    assert (reply(alice, turn)["status"], reply(alice, turn)["content"]) == ("cancelled", "partly")
+
+
+def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
+    """A reply whose process is gone: its row stands as the last checkpoint left it, and nobody writes on it."""
+    held(upstream)
+    turn = begun(client)
+    wait_for(lambda: upstream.held() == 1)
+    ActiveReply.objects.filter(message_id=turn.reply).update(owner="gone:1:0")
+    upstream.wait_until(lambda fake: fake.active == 0)  # the one that really wrote it has noticed
+    ActiveReply.objects.filter(message_id=turn.reply).update(text=text)
+    upstream.behave("normal")
+    upstream.release()
+    assert not Message.objects.filter(pk=turn.reply).exists()
+    return turn

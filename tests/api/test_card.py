@@ -1,0 +1,235 @@
+"""The policy `card` through the door: the block never shows, the card of each reply is the memory of the next turn."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from chatmemory.text.tokens import count_tokens
+from conversations.models import ActiveReply
+from memory.models import ContextRecord, SummaryRevision
+from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
+from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
+from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, joined
+
+# The turn
+
+
+def test_the_card_of_a_reply_is_the_memory_of_the_next_turn(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    upstream.script(
+        "stream", answered("Relax your wrist.", GOAL), answered("Ten minutes.", {"open_q": ["Speed?"]})
+    )
+    first = say(alice, "How do I learn vibrato?", chat)
+    assert (joined(first), first[-1].data["message"]["content"]) == ("Relax your wrist.", "Relax your wrist.")
+    assert CARD_OPEN in upstream.calls("stream")[0].instructions
+    assert carried(upstream) == ""
+    assert fields(chat) == GOAL
+    say(alice, "How long?", chat)
+    assert json.loads(carried(upstream)) == {
+        "g": "Learn vibrato",
+        "d": ["Practice 10 min daily"],
+        "lc": "intermediate",
+        "c": [],
+        "oq": [],
+        "t": [],
+    }
+    assert fields(chat) == {**GOAL, "open_q": ["Speed?"]}
+    assert marks(chat) == ["kept", "kept"]
+    assert upstream.calls("complete") == [], "no extra call"
+    assert all(
+        message["content"] in ("Relax your wrist.", "Ten minutes.") for message in messages(alice, chat)[1::2]
+    )
+
+
+def test_the_prompt_is_card_outline_last_turn_and_question(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    upstream.script(
+        "stream", answered("# Posture\nStand.\n- Left hand\n- Right hand", GOAL), answered("Yes.", GOAL)
+    )
+    say(alice, "one", chat)
+    say(alice, "two", chat)
+    upstream.behave("normal")
+    say(alice, "three", chat)
+    wire = '{"g":"Learn vibrato","c":[],"d":["Practice 10 min daily"],"oq":[],"t":[],"lc":"intermediate"}'
+    assert upstream.calls("stream")[1].said == [
+        ("user", f"Conversation context: {wire}"),
+        ("user", "Previous response outline: # Posture | - Left hand | - Right hand"),
+        ("user", "one"),
+        ("assistant", "# Posture\nStand.\n- Left hand\n- Right hand"),
+        ("user", "two"),
+    ]
+    assert upstream.calls("stream")[2].said == [
+        ("user", f"Conversation context: {wire}"),
+        ("user", "Previous response outline: Yes."),
+        ("user", "two"),
+        ("assistant", "Yes."),
+        ("user", "three"),
+    ]
+
+
+def test_what_each_reply_was_told_is_on_record(alice: Client, upstream: FakeUpstream) -> None:
+    """Seed 002's metrics: tokens of card and outline, for every reply."""
+    chat = card_chat(alice)
+    upstream.script("stream", answered("One.", GOAL))
+    say(alice, "one", chat)
+    created = say(alice, "two", chat)[0].data["context"]
+    kinds = {section["kind"]: section["tokens"] for section in created["sections"]}
+    assert list(kinds) == ["instructions", "card", "outline", "window", "question"]
+    assert kinds["card"] == count_tokens(upstream.calls("stream")[1].said[0][1]) + 4
+    reply_id = messages(alice, chat)[-1]["id"]
+    past = alice.get(f"chats/{chat}/messages/{reply_id}/context").json()
+    assert past["verified"] is True
+    assert past["card"] == "kept"
+    assert past["prompt"][0]["role"] == "system"
+    assert CARD_OPEN in past["prompt"][0]["content"]
+
+
+def test_a_chat_of_many_turns_keeps_one_turn_and_one_card(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    for number in range(12):
+        alice.ask(f"Note AB-{1000 + number}, please.", chat)
+    state = brief(chat)
+    assert (state.version, state.unfolded_turns, state.folded_through_seq, state.seen_seq) == (12, 1, 22, 24)
+    assert [len(call.said) for call in upstream.calls("stream")[1:]] == [5] * 11
+    assert "AB-1010" in carried(upstream)
+    assert state.token_count <= 200
+    rows = list(SummaryRevision.objects.filter(chat_id=chat).order_by("version"))
+    assert [(row.from_seq, row.through_seq, row.turns) for row in rows[:3]] == [
+        (1, 0, 0),
+        (1, 2, 1),
+        (3, 4, 1),
+    ]
+    assert {(row.kind, row.input_tokens, float(row.cost_usd or 0), row.policy) for row in rows} == {
+        ("fold", 0, 0, "card")
+    }
+    assert rows[1].prompt_hash == ContextRecord.objects.get(reply__chat_id=chat, reply__seq=4).prompt_hash
+    assert upstream.calls("complete") == []
+
+
+def test_a_turns_own_instructions_come_after_the_card(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    alice.patch(f"chats/{chat}", json={"instructions": "You teach."})
+    turn = Turn.of(alice.ask("one", chat, instructions="Be brief."))
+    told = upstream.calls("stream")[0].instructions
+    assert told.startswith("You teach.\n\nEnd every reply with a memory card")
+    assert told.endswith("\n\nBe brief.")
+    alice.post(f"{turn.path}/regenerate", json={"stream": False})
+    assert upstream.calls("stream")[1].instructions == told
+
+
+# What never shows
+
+
+@pytest.mark.parametrize("cuts", [1, 3, 7])
+def test_no_event_shows_a_piece_of_the_block_however_it_is_cut(
+    alice: Client, upstream: FakeUpstream, cuts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(text: str) -> list[str]:
+        return [text[at : at + cuts] for at in range(0, len(text), cuts)]
+
+    monkeypatch.setattr("tests.support.fakes.streaming.pieces_of", cut)
+    chat = card_chat(alice)
+    upstream.script("stream", answered("If a < b, say  so. \n", GOAL) + "&rate=3000")
+    events = say(alice, "one", chat)
+    assert joined(events) == events[-1].data["message"]["content"] == "If a < b, say  so."
+    assert "MEMORY" not in "".join(json.dumps(event.data) for event in events)
+    assert fields(chat) == GOAL
+
+
+def test_checkpoints_hold_only_what_is_seen(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    said = f"one two {CARD_OPEN}{{ }} {json.dumps(GOAL)}{CARD_CLOSE} three four"
+    held(upstream, text=said, after=5, deltas=0, hold_after=8)
+    with opened(alice, chat=chat) as (turn, events):
+        next(events)
+        wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text)
+        upstream.wait_until(lambda fake: fake.held() > 0)
+        assert ActiveReply.objects.get(message_id=turn.reply).text == "one two"
+        assert reply(alice, turn)["content"] == "one two"
+        upstream.release()
+        list(events)
+    assert final(alice, turn)["content"] == "one two three four"
+
+
+@pytest.mark.parametrize(
+    ("block", "mark"),
+    [
+        ("", "missing"),
+        (f" {CARD_OPEN}{CARD_CLOSE}", "malformed"),
+        (f" {CARD_OPEN}not JSON{CARD_CLOSE}", "malformed"),
+        (f" {CARD_OPEN}{{}}{CARD_CLOSE}", "malformed"),
+        (f' {CARD_OPEN}{{"goal": ["x"], "decisions": 5}}{CARD_CLOSE}', "malformed"),
+        (f' {CARD_OPEN}{{"goal": "open"}}', "malformed"),
+        (f' {CARD_OPEN}{{"goal": "{"x" * 20_000}"}}{CARD_CLOSE}', "malformed"),
+    ],
+)
+def test_a_bad_card_leaves_the_card_as_it_was_and_its_turn_verbatim(
+    alice: Client, upstream: FakeUpstream, block: str, mark: str
+) -> None:
+    chat = card_chat(alice)
+    upstream.script("stream", answered("One.", GOAL), answered("Two.", block=block))
+    alice.ask("one", chat)
+    answer = alice.ask("two", chat)
+    assert (answer["message"]["content"], answer["message"]["status"]) == ("Two.", "complete")
+    assert fields(chat) == GOAL
+    assert marks(chat) == ["kept", mark]
+    assert (brief(chat).version, brief(chat).unfolded_turns) == (1, 2)
+    upstream.behave(answered("Three.", {"goal": "Play"}))
+    alice.ask("three", chat)
+    assert [text for _, text in upstream.calls("stream")[-1].said[2:]] == [
+        "one",
+        "One.",
+        "two",
+        "Two.",
+        "three",
+    ]
+    assert fields(chat) == {**GOAL, "goal": "Play"}
+    assert (brief(chat).folded_through_seq, brief(chat).unfolded_turns) == (4, 1), "the next card covers both"
+
+
+def test_a_reply_that_is_nothing_but_a_card_has_failed(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    upstream.script("stream", answered("", GOAL))
+    details = error(
+        alice.post("message", json={"message": "one", "chat_id": chat, "stream": False}),
+        502,
+        "upstream_error",
+    )["details"]
+    assert (details["message"]["status"], details["message"]["content"].strip()) == ("failed", "")
+    assert (fields(chat), marks(chat)) == ({}, ["missing"])
+    new = alice.post(
+        f"chats/{chat}/messages/{details['message']['id']}/regenerate", json={"stream": False}
+    ).json()["message"]
+    assert (new["status"], marks(chat)) == ("complete", ["missing", "kept"])
+
+
+def test_of_a_reply_that_broke_off_nothing_is_believed(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    said = quote(f"One two.\n{CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}")
+    upstream.script("stream", f"no_finish?text={said}")
+    turn = begun(alice, "one", chat)
+    assert (final(alice, turn)["status"], final(alice, turn)["content"]) == ("incomplete", "One two.")
+    assert (fields(chat), marks(chat), brief(chat).version) == ({}, ["missing"], 0)
+
+
+@pytest.mark.parametrize("pieces", range(3, 9))
+def test_a_cancelled_reply_shows_no_piece_of_its_card(
+    alice: Client, upstream: FakeUpstream, pieces: int
+) -> None:
+    chat = card_chat(alice)
+    said = f"one two {CARD_OPEN}{json.dumps(GOAL)}{CARD_CLOSE}"
+    held(upstream, text=said, hold_after=pieces, deltas=0)
+    with opened(alice, chat=chat) as (turn, events):
+        next(events)
+        upstream.wait_until(lambda fake: fake.held() > 0)
+        assert alice.post(f"{turn.path}/cancel").status_code == 200
+        rest = list(events)
+    message = rest[-1].data["message"]
+    assert (message["status"], message["content"].rstrip()) == ("cancelled", "one two")
+    assert marks(chat) == ["missing"]

@@ -1,0 +1,265 @@
+"""An upstream that fails in any way: the message is kept, the reply says honestly what it is, the next one works."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry, retry
+from chatmemory.llm.protocol import Deadlines
+from conversations.models import Message
+from tests.api.talking import Turn, error, messages, say
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.streaming import CLEAN
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer, joined
+
+QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=5_000)
+
+# What the upstream does, how the reply ends, and its error code. "complete" has none.
+CASES = [
+    ("status?code=400", "failed", "upstream_error"),
+    ("status?code=400&error=context_length_exceeded", "failed", "context_length_exceeded"),
+    ("status?code=401", "failed", "upstream_error"),
+    ("status?code=404", "failed", "upstream_error"),
+    ("status?code=429&retry_after=1", "failed", "upstream_error"),
+    ("status?code=500", "failed", "upstream_error"),
+    ("status?code=503", "failed", "upstream_error"),
+    ("redirect", "failed", "upstream_error"),
+    ("drop", "failed", "upstream_error"),
+    ("drop?how=reset", "failed", "upstream_error"),
+    ("silent", "failed", "upstream_timeout"),
+    ("stall", "incomplete", "upstream_timeout"),
+    ("pings", "incomplete", "upstream_timeout"),
+    ("pings?every=0", "incomplete", "too_long"),
+    ("drip?every=0.005&deltas=200", "failed", "upstream_timeout"),
+    ("endless?rate=200", "incomplete", "upstream_timeout"),
+    ("huge?size=10000000", "incomplete", "too_long"),
+    ("cut?after=1600&deltas=30", "incomplete", "upstream_error"),
+    ("cut?after=1600&deltas=30&how=close", "incomplete", "upstream_error"),
+    ("cut?after=1600&deltas=30&how=reset", "incomplete", "upstream_error"),
+    ("cut?after=0", "failed", "upstream_error"),
+    ("html", "failed", "upstream_error"),
+    ("empty", "failed", "upstream_error"),
+    ("refused?deltas=5", "incomplete", "refused"),
+    ("error_event", "incomplete", "upstream_error"),
+    ("error_event?after=0", "failed", "upstream_error"),
+    ("failed", "incomplete", "upstream_error"),
+    ("failed?after=0&error=context_length_exceeded", "failed", "context_length_exceeded"),
+    ("incomplete?error=max_output_tokens", "incomplete", "too_long"),
+    ("incomplete?error=content_filter", "incomplete", "refused"),
+    ("no_finish", "incomplete", "upstream_error"),
+    ("bad_json", "incomplete", "upstream_error"),
+    ("bad_utf8", "incomplete", "upstream_error"),
+    ("deep_json", "incomplete", "upstream_error"),
+    ("dirty", "complete", None),
+    ("unknown", "complete", None),
+    ("only_at_the_end", "complete", None),
+    ("stall_after_end", "complete", None),
+]
+
+
+@pytest.mark.promise("P4", "P7", "P8", "P9", injected="38 ways of an upstream to go wrong")
+@pytest.mark.parametrize(("how", "status", "code"), CASES, ids=[case[0] for case in CASES])
+def test_the_reply_says_what_it_is(
+    alice: Client, upstream: FakeUpstream, settings: Any, how: str, status: str, code: str | None
+) -> None:
+    settings.REPLY_DEADLINES = QUICK
+    upstream.script("stream", how)
+    events = say(alice, "My question")
+    turn = Turn.of(events[0].data)
+    last = events[-1]
+    ending = {"complete": "message.completed"}.get(status, f"message.{status}")
+    assert last.name == ending
+    message = last.data["message"]
+    assert (message["status"], message["content"]) == (status, joined(events))
+    assert last.id == str(len(message["content"]))
+    assert bool(message["content"]) == (status != "failed")
+    if code is None:
+        assert message["error"] is None
+        assert "error" not in last.data
+    else:
+        assert message["error"] == last.data["error"]
+        assert message["error"]["code"] == code
+        assert "sk-" not in message["error"]["message"]
+    question, answer = messages(alice, turn.chat)
+    assert (question["content"], question["status"]) == ("My question", "complete")
+    assert answer == message
+    assert len(upstream.requests) == 1, "a person waits: nothing is tried twice"
+    after = alice.ask("And now?", turn.chat)
+    assert (after["message"]["status"], after["message"]["seq"]) == ("complete", 4)
+    assert upstream.requests[-1].said[0][1].startswith("My question")
+
+
+def test_what_a_model_may_not_say_is_cleaned_away(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", "dirty")
+    events = say(alice)
+    assert joined(events) == events[-1].data["message"]["content"] == CLEAN
+    assert Message.objects.get(role="assistant").content == CLEAN
+
+
+def test_nobody_listens_upstream(
+    alice: Client, upstream: FakeUpstream, live: LiveServer, settings: Any
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
+    settings.OPENAI_BASE_URL = f"http://127.0.0.1:{free}/v1"
+    answer = alice.post("message/first", json={"message": "Kept?", "stream": False})
+    details = error(answer, 502, "upstream_error")["details"]
+    assert set(details) == {"chat_id", "user_message_id", "message"}
+    assert details["message"]["status"] == "failed"
+    live.run(registry.aclose())  # only tests change an upstream under way
+    settings.OPENAI_BASE_URL = upstream.base_url
+    chat = details["chat_id"]
+    assert alice.ask("Again", chat)["message"]["status"] == "complete"
+    assert messages(alice, chat)[0]["content"] == "Kept?"
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "code"),
+    [
+        ("status?code=429", 502, "upstream_error"),
+        ("empty", 502, "upstream_error"),
+        ("status?code=400&error=context_length_exceeded", 502, "upstream_error"),
+        ("silent", 504, "upstream_timeout"),
+    ],
+)
+def test_without_stream_nothing_at_all_is_a_gateway_error(
+    alice: Client, upstream: FakeUpstream, settings: Any, how: str, status: int, code: str
+) -> None:
+    settings.REPLY_DEADLINES = QUICK
+    upstream.script("stream", how)
+    answer = alice.post("message/first", json={"message": "x", "stream": False})
+    details = error(answer, status, code)["details"]
+    assert details["message"]["status"] == "failed"
+    assert [row["status"] for row in messages(alice, details["chat_id"])] == ["complete", "failed"]
+
+
+@pytest.mark.promise("P7", injected="429 and 503 with `Retry-After` in every form, sane or not")
+@pytest.mark.parametrize(
+    ("how", "passed_on"),
+    [
+        ("status?code=429&retry_after=7", "7"),
+        ("status?code=503&retry_after=7", "7"),
+        ("status?code=429&retry_after=0.2", "1"),
+        ("status?code=429&retry_after=7.5", "8"),
+        ("status?code=429&retry_after=99999999", "600"),
+        ("status?code=429&retry_after=1e400", "600"),
+        ("status?code=429&retry_after=nan", None),
+        ("status?code=429&retry_after=-3", None),
+        ("status?code=429&retry_after=soon", None),
+        ("status?code=429", None),
+        ("status?code=401&retry_after=7", None),
+        ("status?code=429&error=insufficient_quota&retry_after=7", None),
+    ],
+)
+def test_the_upstreams_retry_after_is_passed_on_within_bounds(
+    alice: Client, upstream: FakeUpstream, how: str, passed_on: str | None
+) -> None:
+    upstream.behave(how)
+    chat = error(alice.post("message/first", json={"message": "x", "stream": False}), 502, "upstream_error")
+    told = {"chat_id": chat["details"]["chat_id"], "message": "again", "stream": False}
+    history = {"messages": [{"role": "user", "content": "x"}], "stream": False}
+    for path, body in (("message", told), ("ask", history)):
+        answer = alice.post(path, json=body)
+        failed = error(answer, 502, "upstream_error")
+        assert answer.headers.get("retry-after") == passed_on, path
+        assert set(failed["details"]["message"]["error"]) == {"code", "message"}
+
+
+def test_a_summarizers_retry_after_is_passed_on(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "TRIES", 1)
+    upstream.behave("status?code=429&retry_after=7", lane="complete")
+    talk = [{"role": role, "content": lorem(40)} for role in ("user", "assistant")]
+    answer = alice.post("summarize", json={"messages": talk})
+    error(answer, 502, "upstream_error")
+    assert answer.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("status?code=404&error=model_not_found", "model_not_found"),
+        ("status?code=400&error=BadRequestError", "BadRequestError"),
+        ("failed?error=rate_limit_exceeded", "rate_limit_exceeded"),
+        ("error_event?error=server_error", "server_error"),
+        ("error_line?error=model_overloaded", "model_overloaded"),
+        # What may be anything else is not repeated; the type of the fake's errors is there instead.
+        ("status?code=404&error=sk-leak", "server_error"),
+        ("status?code=404&error=what%20the%20user%20said", "server_error"),
+        ("status?code=404&error=https://evil.example/", "server_error"),
+        (f"status?code=404&error={'a' * 33}", "server_error"),
+        (f"status?code=404&error={'_'.join(['a'] * 9)}", "server_error"),
+    ],
+)
+def test_the_upstreams_code_is_in_the_log_and_none_of_its_words(
+    alice: Client, upstream: FakeUpstream, caplog: pytest.LogCaptureFixture, how: str, code: str
+) -> None:
+    upstream.script("stream", how)
+    alice.post("message/first", json={"message": "canary-7f3a", "stream": False})
+    (record,) = [one for one in caplog.records if one.getMessage() == "upstream failed"]
+    assert vars(record)["upstream_code"] == code
+    logged = " ".join(str(vars(one)) for one in caplog.records)
+    assert not any(word in logged for word in ("sk-leak", "user said", "canary-7f3a", "evil.example"))
+
+
+@pytest.mark.parametrize("how", ["stall", "cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
+def test_without_stream_something_is_an_answer(
+    alice: Client, upstream: FakeUpstream, settings: Any, how: str
+) -> None:
+    settings.REPLY_DEADLINES = QUICK
+    upstream.script("stream", how)
+    message = alice.ask("x")["message"]
+    assert message["status"] == "incomplete"
+    assert message["content"]
+    assert message["error"]["code"] in ("upstream_timeout", "upstream_error", "too_long")
+
+
+def test_failed_text_is_never_remembered_and_cut_text_is_marked(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.script("stream", "status?code=500", "cut?after=1600&deltas=30")
+    chat = say(alice, "first")[0].data["chat_id"]
+    cut = joined(say(alice, "second", chat))
+    alice.ask("third", chat)
+    said = upstream.requests[-1].said
+    assert said == [
+        ("user", "first"),
+        ("user", "second"),
+        ("assistant", f"{cut}\n[cut off]"),
+        ("user", "third"),
+    ]
+    assert alice.get(f"chats/{chat}/brief").json()["unfolded"]["turns"] == 3
+
+
+@pytest.mark.parametrize("style", ["responses", "chat"])
+def test_both_styles_of_upstream_fail_alike(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    upstream.script("stream", "no_finish", "error_line", "status?code=500", "normal")
+    chat = alice.ask("zero")["chat_id"]
+    assert [say(alice, "x", chat)[-1].name for _ in range(3)] == [
+        "message.incomplete",
+        "message.failed",
+        "message.completed",
+    ]
+
+
+def test_a_bug_of_ours_while_the_model_answers_is_told_too(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> Any:
+        raise RuntimeError("canary")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "chat_model", broken)
+        last = say(alice)[-1]
+    assert last.name == "message.failed"
+    assert last.data["error"]["code"] == "upstream_error"
+    assert "canary" not in str(last.data)
+    assert alice.ask("next", last.data["message"]["chat_id"])["message"]["status"] == "complete"

@@ -1,0 +1,298 @@
+"""Messages that are edited or forgotten over HTTP: who may, when, and what is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core import serializers
+
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.replies import generation
+from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
+from tests.api.cards import answered, card_chat
+from tests.api.talking import MESSAGE_KEYS, Turn, begun, error, final, held, messages, reply
+from tests.conftest import wait_for
+from tests.support.factories import brief_of
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run
+from tests.support.live_server import Client
+
+SECRET = "the blue heron sleeps at 17 Harbour Lane"
+TABLES = (
+    Chat,
+    Message,
+    ActiveReply,
+    IdempotencyKey,
+    ConversationBrief,
+    SummaryRevision,
+    ContextRecord,
+    ContextText,
+    Pin,
+)
+
+
+def path(turn: Turn, message: str) -> str:
+    return f"chats/{turn.chat}/messages/{message}"
+
+
+def stored() -> str:
+    """Everything that any chat holds, as text."""
+    return "".join(serializers.serialize("json", model._base_manager.all()) for model in TABLES)
+
+
+def prompt(upstream: FakeUpstream) -> str:
+    """The newest that was sent for a reply."""
+    return upstream.calls("stream")[-1].text
+
+
+def test_a_message_is_edited(alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask(SECRET))
+    before = reply(alice, Turn(turn.chat, turn.question, turn.question))
+    answer = alice.patch(path(turn, turn.question), json={"content": "  The heron is grey. "})
+    assert answer.status_code == 200
+    edited = answer.json()
+    assert set(edited) == set(MESSAGE_KEYS)
+    assert (edited["content"], edited["status"], edited["seq"]) == ("  The heron is grey. ", "complete", 1)
+    assert edited["edited_at"] > before["created_at"]
+    assert 0 < edited["token_count"] < before["token_count"]
+    assert messages(alice, turn.chat)[0] == edited
+    assert messages(alice, turn.chat)[1]["reply_to"] == turn.question
+    alice.patch(path(turn, turn.reply), json={"content": "I see."})
+    alice.ask("And now?", turn.chat)
+    assert "grey" in prompt(upstream)
+    assert SECRET not in prompt(upstream)
+    assert SECRET not in stored()
+
+
+def test_an_edit_that_changes_nothing_leaves_no_trace(alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask("Hello"))
+    before = stored()
+    answer = alice.patch(path(turn, turn.question), json={"content": "Hello"})
+    assert (answer.status_code, answer.json()["edited_at"]) == (200, None)
+    assert stored() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ("", "content"),
+        ("  ", "content"),
+        ("a\0b", "content"),
+        ("\ud800", "content"),
+        (7, "content"),
+        (None, "content"),
+    ],
+)
+def test_what_is_no_text_is_refused(content: Any, field: str, alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask("Hello"))
+    body = b'{"content": "\\ud800"}' if content == "\ud800" else None
+    options: dict[str, Any] = {"json": {"content": content}} if body is None else {"content": body}
+    headers = {"Content-Type": "application/json"}
+    told = error(alice.patch(path(turn, turn.question), headers=headers, **options), 400, "invalid_request")
+    assert field in told["details"]
+    assert messages(alice, turn.chat)[0]["content"] == "Hello"
+
+
+def test_the_limit_of_a_message_holds_for_an_edit(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.MESSAGE_MAX_CHARS = 10
+    turn = Turn.of(alice.ask("Hello"))
+    assert alice.patch(path(turn, turn.question), json={"content": "x" * 10}).status_code == 200
+    error(alice.patch(path(turn, turn.question), json={"content": "x" * 11}), 400, "invalid_request")
+    assert alice.patch(path(turn, turn.question), json={}).json()["content"] == "x" * 10
+    error(alice.patch(path(turn, turn.question), json={"content": "x", "seq": 1}), 400, "invalid_request")
+
+
+def test_a_message_is_forgotten(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", "normal?text=Noted.")
+    body = {"message": SECRET, "stream": False, "metadata": {"note": SECRET}}
+    turn = Turn.of(alice.post("message/first", json=body).json())
+    assert stored().count(SECRET) >= 2
+    assert alice.delete(path(turn, turn.question)).status_code == 204
+    assert SECRET not in stored()
+    left = alice.get(path(turn, turn.question)).json()
+    assert (left["content"], left["status"], left["seq"], left["metadata"]) == ("", "deleted", 1, {})
+    assert (left["token_count"], left["error"], left["reply_to"]) == (0, None, None)
+    assert [row["seq"] for row in messages(alice, turn.chat)] == [1, 2]
+    assert reply(alice, turn)["content"] == "Noted.", "an answer is a message of its own"
+    alice.ask("What did I say?", turn.chat)
+    assert SECRET not in prompt(upstream)
+    assert "Noted." in prompt(upstream)
+
+
+def test_a_forgotten_reply_keeps_what_it_cost(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", f"normal?text={SECRET}")
+    turn = Turn.of(alice.ask("Where?"))
+    before, bill = reply(alice, turn), alice.get("usage").json()
+    assert SECRET in before["content"]
+    assert alice.delete(turn.path).status_code == 204
+    assert SECRET not in stored()
+    assert reply(alice, turn)["usage"] == before["usage"]
+    assert alice.get("usage").json() == bill
+    again = alice.post(f"{turn.path}/regenerate", json={"stream": False}).json()
+    assert again["message"]["status"] == "complete"
+
+
+def test_what_is_forgotten_stays_so(alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask("Hello"))
+    alice.delete(path(turn, turn.question))
+    before = stored()
+    assert alice.delete(path(turn, turn.question)).status_code == 204
+    error(alice.patch(path(turn, turn.question), json={"content": "x"}), 409, "conflict")
+    error(alice.post(f"{turn.path}/regenerate", json={"stream": False}), 409, "conflict")
+    assert stored() == before
+
+
+def test_nobody_elses_and_nothing(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+    turn, other = Turn.of(alice.ask("Hello")), Turn.of(bob.ask("Hello"))
+    for where in (path(turn, turn.question), path(turn, turn.chat), path(other, turn.question)):
+        error(bob.patch(where, json={"content": "x"}), 404, "not_found")
+        error(bob.delete(where), 404, "not_found")
+    assert messages(alice, turn.chat)[0]["content"] == "Hello"
+
+
+def test_a_reply_being_written_and_its_question_wait(alice: Client, upstream: FakeUpstream) -> None:
+    first = Turn.of(alice.ask("First " + SECRET))
+    held(upstream)
+    turn = begun(alice, "now", first.chat)
+    for message in (turn.reply, turn.question):
+        told = alice.patch(path(turn, message), json={"content": "x"})
+        error(told, 409, "chat_busy")
+        assert told.headers["retry-after"]
+        error(alice.delete(path(turn, message)), 409, "chat_busy")
+    assert alice.delete(path(turn, first.question)).status_code == 204
+    assert alice.delete(path(turn, first.reply)).status_code == 204
+    upstream.release()
+    assert final(alice, turn)["status"] == "complete", "its prompt was sent before: it stays"
+    alice.ask("Next", first.chat)
+    assert SECRET not in prompt(upstream)
+    assert SECRET not in stored()
+
+
+def test_a_reply_whose_process_is_gone_does_not_keep_anybody_waiting(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    held(upstream)
+    turn = begun(alice, SECRET)
+    wait_for(lambda: ActiveReply.objects.exclude(text="").exists())
+    for one in list(generation._running.values()):
+        one.abandon()
+    wait_for(lambda: not generation._running)
+    past = "2020-01-01T00:00:00Z"
+    ActiveReply.objects.update(lease_expires_at=past)
+    assert alice.delete(path(turn, turn.question)).status_code == 204
+    assert reply(alice, turn)["status"] == "incomplete"
+    assert SECRET not in stored()
+    upstream.release()
+
+
+def test_a_key_does_not_bring_it_back(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", f"normal?text=You said {SECRET}")
+    key = {"Idempotency-Key": "once"}
+    body = {"message": SECRET, "stream": False}
+    turn = Turn.of(alice.post("message/first", json=body, headers=key).json())
+    alice.delete(path(turn, turn.question))
+    alice.delete(turn.path)
+    again = alice.post("message/first", json=body, headers=key)
+    assert (again.status_code, again.json()["message"]["status"]) == (200, "deleted")
+    assert SECRET not in again.text
+    streamed = alice.events(
+        "POST", "message/first", json={"message": SECRET}, headers={"Idempotency-Key": "two"}
+    )
+    two = Turn.of(streamed[0].data)
+    alice.delete(path(two, two.reply))
+    events = alice.events("GET", f"{two.path}/stream")
+    assert events[-1].data["message"]["content"] == ""
+    assert len(upstream.calls("stream")) == 2
+
+
+def test_an_answer_that_was_replaced_is_forgotten(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", f"normal?text={SECRET}", "normal?text=Another.")
+    turn = Turn.of(alice.ask("Where?"))
+    alice.post(f"{turn.path}/regenerate", json={"stream": False})
+    alice.delete(turn.path)
+    assert SECRET not in stored()
+    assert [row["content"] for row in messages(alice, turn.chat)] == ["Where?", "", "Another."]
+
+
+def test_forgetting_the_answer_that_another_is_about_to_replace(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.script("stream", f"normal?text={SECRET}")
+    turn = Turn.of(alice.ask("Where?"))
+    held(upstream)
+    with alice.stream("POST", f"{turn.path}/regenerate", json={}) as events:
+        new = Turn.of(next(events).data)
+        assert alice.delete(turn.path).status_code == 204
+        upstream.release()
+    assert final(alice, new)["status"] == "complete"
+    assert reply(alice, turn)["superseded_by"] == new.reply
+    assert SECRET not in stored()
+
+
+def test_a_card_that_knew_it_is_taken_back(alice: Client, upstream: FakeUpstream) -> None:
+    chat = card_chat(alice)
+    upstream.script(
+        "stream",
+        answered("One.", {"goal": "Walk"}),
+        answered("Two.", {"goal": SECRET[:20]}),
+        answered("Three.", {"goal": SECRET[:20], "decisions": ["go"]}),
+    )
+    alice.ask("one", chat)
+    turn = Turn.of(alice.ask("two", chat))
+    alice.ask("three", chat)
+    assert SECRET[:20] in stored()
+    alice.delete(path(turn, turn.question))
+    assert SECRET[:20] not in stored()
+    brief = brief_of(Chat.objects.get(pk=chat))
+    assert (brief.state["data"]["goal"], brief.version) == ("Walk", 4)
+    upstream.script("stream", answered("Four.", {"goal": "Walk on"}))
+    alice.ask("four", chat)
+    assert SECRET[:20] not in prompt(upstream)
+
+
+def test_what_a_past_reply_was_sent_is_told_without_it(alice: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask(SECRET))
+    later = Turn.of(alice.ask("And then?", turn.chat))
+    alice.delete(path(turn, turn.question))
+    alice.delete(turn.path)
+    for one in (turn, later):
+        told = alice.get(f"{one.path}/context")
+        assert told.status_code == 200
+        assert SECRET not in told.text
+        assert told.json()["verified"] is False
+
+
+def test_revisions_that_had_seen_it_say_so(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    upstream.behave("normal", lane="complete", text=SECRET)
+    turn = Turn.of(alice.ask(SECRET))
+    for number in range(4):
+        alice.ask(f"question {number}", turn.chat)
+    alice.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"})
+    run(Chat.objects.get(pk=turn.chat))
+    assert SECRET in alice.get(f"chats/{turn.chat}/revisions/1").json()["global_summary"]
+    alice.delete(path(turn, turn.question))
+    alice.delete(turn.path)
+    told = alice.get(f"chats/{turn.chat}/revisions").json()["results"]
+    assert [one["kind"] for one in told] == ["retract", "fold"]
+    assert [one["forgotten_at"] is None for one in told] == [True, False]
+    assert [one["global_summary"] for one in told] == ["", ""]
+    assert alice.get(f"chats/{turn.chat}/brief").json()["brief"]["global_summary"] == ""
+    assert SECRET not in stored()
+
+
+def test_what_is_forgotten_is_not_found_and_what_was_edited_is(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.behave("normal", lane="stream", text="Noted.")
+    turn = Turn.of(alice.ask("The zeppelin lands at the pier."))
+    other = Turn.of(alice.ask("The ferry leaves at noon.", turn.chat))
+
+    def found(word: str) -> list[str]:
+        return [one["message"]["id"] for one in alice.get("search", params={"q": word}).json()["results"]]
+
+    assert (found("zeppelin"), found("ferry")) == ([turn.question], [other.question])
+    alice.delete(path(turn, turn.question))
+    alice.patch(path(other, other.question), json={"content": "The tramway leaves at noon."})
+    assert (found("zeppelin"), found("ferry"), found("tramway")) == ([], [], [other.question])
+    assert set(Message.objects.filter(pk=turn.question).values_list("terms", flat=True)) == {""}

@@ -1,0 +1,202 @@
+"""Requests that race with the deletion of what they are about: each gets its answer, or is told that it is gone.
+
+Never a 500, and nothing is left behind of what was deleted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import Model
+
+from conversations import lifecycle, lookup
+from conversations.models import ActiveReply, Chat, Erasure, IdempotencyKey, Message, PassingCall
+from conversations.replies import finish
+from memory.models import ContextRecord, ConversationBrief, SummaryRevision
+from memory.worker.sweep import sweep
+from tests.api.talking import Turn, begun, error, held
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run
+from tests.support.live_server import Client
+
+ROUNDS = 4
+ANSWERS = {200, 201, 202, 204, 400, 401, 404, 409}
+OF_A_CHAT: tuple[type[Model], ...] = (
+    *(Chat, Message, ActiveReply, IdempotencyKey, ConversationBrief, SummaryRevision, ContextRecord),
+)
+
+Act = Callable[[Client, Turn, int], Any]
+ACTS: dict[str, Act] = {
+    "send": lambda client, turn, n: client.post(
+        f"chats/{turn.chat}/messages",
+        json={"message": "And now?", "stream": False},
+        headers={"Idempotency-Key": f"key {n}"},
+    ),
+    "stream": lambda client, turn, n: client.post(f"chats/{turn.chat}/messages", json={"message": "Tell."}),
+    "first": lambda client, turn, n: client.post(
+        "message/first", json={"message": "Hello", "stream": False}, headers={"Idempotency-Key": f"first {n}"}
+    ),
+    "ask": lambda client, turn, n: client.post(
+        "ask", json={"messages": [{"role": "user", "content": "Hello"}], "stream": False}
+    ),
+    "again": lambda client, turn, n: client.post(f"{turn.path}/regenerate", json={"stream": False}),
+    "context": lambda client, turn, n: client.get(
+        f"chats/{turn.chat}/context", params={"message": "What was it?"}
+    ),
+    "past context": lambda client, turn, n: client.get(f"{turn.path}/context"),
+    "chat": lambda client, turn, n: client.patch(
+        f"chats/{turn.chat}", json={"policy": ("interval", "chunked")[n % 2]}
+    ),
+    "chats": lambda client, turn, n: client.post("chats", json={"title": "Another"}),
+    "edit": lambda client, turn, n: client.patch(
+        f"chats/{turn.chat}/messages/{turn.question}", json={"content": f"Edited {n}"}
+    ),
+    "resummarize": lambda client, turn, n: client.post(
+        f"chats/{turn.chat}/resummarize", json={"mode": "rebuild"}
+    ),
+    "restore": lambda client, turn, n: client.post(f"chats/{turn.chat}/revisions/1/restore"),
+    "brief": lambda client, turn, n: client.get(f"chats/{turn.chat}/brief"),
+    "pages": lambda client, turn, n: client.get(f"chats/{turn.chat}/messages"),
+    "search": lambda client, turn, n: client.get("search", params={"q": "harbour"}),
+}
+
+
+@pytest.fixture(autouse=True)
+def limited(settings: Any) -> None:
+    """Limits are kept, so that allowances are written, but reached by nobody."""
+    settings.RATE_LIMITS = True
+    settings.LIMITS = settings.LIMITS.with_own(10**6, 10**9, 10**3)
+
+
+def lived(client: Client) -> Turn:
+    """The last turn of a chat that has a revision."""
+    turn = Turn.of(client.ask("Where is the harbour?"))
+    for number in range(4):
+        turn = Turn.of(client.ask(f"question {number}", turn.chat))
+    client.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"})
+    run(Chat.objects.get(pk=turn.chat))
+    return turn
+
+
+def race(client: Client, turn: Turn, delete: Callable[[], Any]) -> dict[str, Counter[int]]:
+    """Do all acts over and over until `delete` has been answered; what each was answered, how often."""
+    over, told = threading.Event(), {name: Counter[int]() for name in ACTS}
+    start = threading.Barrier(len(ACTS) + 1)
+
+    def loop(name: str) -> None:
+        own = Client(client.base, client.token)
+        try:
+            start.wait(20)
+            number = 0
+            while number < 2 or not over.is_set():
+                told[name][ACTS[name](own, turn, number).status_code] += 1
+                number += 1
+        finally:
+            own.http.close()
+
+    threads = [threading.Thread(target=loop, args=(name,)) for name in ACTS]
+    for thread in threads:
+        thread.start()
+    try:
+        start.wait(20)
+        assert delete().status_code == 204
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    return told
+
+
+def strange(told: dict[str, Counter[int]]) -> dict[str, dict[int, int]]:
+    return {name: dict(counts) for name, counts in told.items() if set(counts) - ANSWERS}
+
+
+def left(chat: str) -> list[str]:
+    """Tables that still know the chat."""
+    field = {Chat: "pk", ContextRecord: "reply__chat", ConversationBrief: "pk", ActiveReply: "pk"}
+    return [
+        model.__name__
+        for model in OF_A_CHAT
+        if model._default_manager.filter(**{field.get(model, "chat"): chat}).exists()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_chat_that_is_deleted_while_much_is_asked_of_it(
+    number: int, alice: Client, upstream: FakeUpstream
+) -> None:
+    turn = lived(alice)
+    told = race(alice, turn, lambda: alice.delete(f"chats/{turn.chat}"))
+    assert strange(told) == {}
+    assert set(told["first"]) | set(told["chats"]) <= {200, 201}, "what is about no chat goes on"
+    assert told["send"][404] + told["context"][404] > 0
+    assert left(turn.chat) == []
+    connection.check_constraints()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_somebody_who_is_erased_while_they_ask_for_much(
+    number: int, alice: Client, upstream: FakeUpstream
+) -> None:
+    turn = lived(alice)
+    told = race(alice, turn, lambda: alice.erase(confirm="alice"))
+    assert strange(told) == {}
+    assert sum(counts[401] for counts in told.values()) > 0
+    sweep()
+    assert not User.objects.filter(username="alice").exists()
+    everything: tuple[type[Model], ...] = (*OF_A_CHAT, Erasure, PassingCall)
+    for model in everything:
+        assert not model._default_manager.exists(), model.__name__
+    connection.check_constraints()
+
+
+@pytest.mark.parametrize("path", ["chats", "message/first"])
+def test_who_is_gone_when_their_chat_is_stored_is_told_so(
+    path: str, alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = lifecycle.create_chat
+
+    def too_late(owner: User, **fields: Any) -> Chat:
+        User.objects.filter(pk=owner.pk).delete()
+        return create(owner, **fields)
+
+    monkeypatch.setattr(lifecycle, "create_chat", too_late)
+    error(alice.post(path, json={"message": "Hello"} if path != "chats" else {}), 401, "not_authenticated")
+    assert not Chat.objects.exists()
+
+
+def test_what_is_asked_of_a_chat_that_is_gone_by_then(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = lived(alice)
+    find = lookup.get_chat
+
+    def and_then_gone(user: User, chat_id: UUID) -> Chat:
+        chat = find(user, chat_id)
+        lifecycle.delete_chat(chat)
+        return chat
+
+    monkeypatch.setattr("memory.api.views.get_chat", and_then_gone)
+    error(alice.post(f"chats/{turn.chat}/resummarize", json={"mode": "update"}), 404, "not_found")
+    assert left(turn.chat) == []
+
+
+def test_a_cancel_whose_chat_is_deleted(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    turn = begun(alice, "now")
+    (chat_id,) = ActiveReply.objects.values_list("pk", flat=True)
+    lifecycle.delete_chat(Chat.objects.get(pk=chat_id))
+    finish.finish_cancelled(chat_id, UUID(turn.reply))
+    error(alice.post(f"{turn.path}/cancel"), 404, "not_found")
+    upstream.release()
+    assert left(turn.chat) == []

@@ -1,0 +1,282 @@
+"""What comes before a body, and around its pieces: bounded in bytes, in number and in time, each answered in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from chatmemory.http_protocol import SLICE_BYTES, HttpProtocol
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+from tests.support.processes import SERVER
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = b"Host: 127.0.0.1\r\n"
+CHUNKED = b"POST /v1/chats HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+PIECE = 8192
+MOST = 4 * 1024 * 1024
+"""Bytes that are sent of what does not end, if nothing stops it."""
+HEAP = 500
+"""Requests that are sent while the first one is being answered."""
+
+
+def connected(live: LiveServer) -> socket.socket:
+    where = urlsplit(live.url)
+    return socket.create_connection((str(where.hostname), where.port or 80), timeout=10)
+
+
+def read_to_its_end(connection: socket.socket) -> bytes:
+    got = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65536):
+            got += piece
+    return got
+
+
+def healthy(connection: socket.socket) -> None:
+    """Read one whole answer to `GET /healthz`."""
+    got = b""
+    while not got.endswith(b'{"status":"ok"}\r\n0\r\n\r\n'):
+        piece = connection.recv(65536)
+        assert piece, got
+        got += piece
+
+
+def sent(connection: socket.socket, opening: bytes, again: bytes, most: int = MOST) -> int:
+    """Send `opening`, then `again` over and over, until nobody takes it any more. How many bytes went."""
+    count = 0
+    with suppress(ConnectionResetError, BrokenPipeError):
+        connection.sendall(opening)
+        while count < most:
+            connection.sendall(again)
+            count += len(again)
+    return count
+
+
+def refused(answer: bytes, status: int, code: str) -> None:
+    """That this is one answer, in the form of the contract, and the last of its connection."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status_line, *lines = head.decode().split("\r\n")
+    assert status_line.startswith(f"HTTP/1.1 {status} "), answer[:200]
+    headers = dict(line.split(": ", 1) for line in lines)
+    assert headers["content-type"] == "application/json"
+    assert headers["connection"] == "close"
+    assert headers["cache-control"] == "no-store"
+    assert re.fullmatch(r"[0-9a-f]{32}", headers["x-request-id"])
+    error: dict[str, Any] = json.loads(body)["error"]
+    assert error["code"] == code
+    assert error["message"]
+
+
+ENDLESS = {
+    "a header": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: ", b"x" * PIECE, 431, "headers_too_large"),
+    "headers": (b"GET /healthz HTTP/1.1\r\n" + HOST, b"X: x\r\n" * 1000, 431, "headers_too_large"),
+    "the name of a header": (b"GET /healthz HTTP/1.1\r\n", b"x" * PIECE, 431, "headers_too_large"),
+    "a URL": (b"GET /", b"x" * PIECE, 414, "url_too_long"),
+    "a query": (b"GET /healthz?q=", b"x" * PIECE, 414, "url_too_long"),
+    "trailers": (CHUNKED + b"1\r\n{\r\n0\r\n", b"X: x\r\n" * 1000, 431, "headers_too_large"),
+    "a trailer": (CHUNKED + b"1\r\n{\r\n0\r\nX: ", b"x" * PIECE, 431, "headers_too_large"),
+    "an extension of a chunk": (CHUNKED + b"1;", b"x" * PIECE, 431, "headers_too_large"),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_does_not_end_is_refused(live: LiveServer, what: str) -> None:
+    opening, again, status, code = ENDLESS[what]
+    with connected(live) as connection:
+        assert sent(connection, opening, again) < MOST
+        refused(read_to_its_end(connection), status, code)
+
+
+TOO_MUCH = {
+    "a long URL": (b"GET /healthz?" + b"x" * 40_000 + b" HTTP/1.1\r\n" + HOST, 414, "url_too_long"),
+    "many headers": (b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: x\r\n" * 250, 431, "headers_too_large"),
+    "large headers in one piece": (
+        b"GET /healthz HTTP/1.1\r\n" + HOST + (b"X: " + b"x" * 1000 + b"\r\n") * 100,
+        431,
+        "headers_too_large",
+    ),
+    "a header of a few bytes too many": (
+        b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 65_520 + b"\r\n",
+        431,
+        "headers_too_large",
+    ),
+    "no HTTP": (b"HELLO\r\n", 400, "invalid_request"),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_too_much_is_refused(live: LiveServer, what: str) -> None:
+    head, status, code = TOO_MUCH[what]
+    with connected(live) as connection:
+        connection.sendall(head + b"\r\n")
+        refused(read_to_its_end(connection), status, code)
+
+
+def test_what_is_within_the_bounds_is_served(live: LiveServer) -> None:
+    head = b"GET /healthz?" + b"x" * 30_000 + b" HTTP/1.1\r\n" + HOST + (b"X: " + b"x" * 150 + b"\r\n") * 150
+    with connected(live) as connection:
+        for piece in (head[:5], head[5:30_000], head[30_000:], b"Connection: close\r\n\r\n"):
+            connection.sendall(piece)
+        assert read_to_its_end(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_head_may_be_as_large_as_the_bound(live: LiveServer) -> None:
+    head = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\nX: " + b"x" * 65_400 + b"\r\n\r\n"
+    with connected(live) as connection:
+        connection.sendall(head)
+        assert read_to_its_end(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_request_of_single_bytes_is_served(live: LiveServer) -> None:
+    with connected(live) as connection:
+        for byte in b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n":
+            connection.sendall(bytes([byte]))
+        assert read_to_its_end(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_connection_is_counted_anew_with_each_request(live: LiveServer) -> None:
+    request = b"GET /healthz HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 40_000 + b"\r\n\r\n"
+    with connected(live) as connection:
+        for _ in range(5):
+            connection.sendall(request)
+            healthy(connection)
+
+
+def test_a_few_requests_at_once_are_all_answered(live: LiveServer) -> None:
+    request = b"GET /healthz HTTP/1.1\r\n" + HOST
+    with connected(live) as connection:
+        connection.sendall((request + b"\r\n") * 9 + request + b"Connection: close\r\n\r\n")
+        assert read_to_its_end(connection).count(b"HTTP/1.1 200 ") == 10
+
+
+def test_a_heap_of_requests_waits_unparsed_and_is_answered_in_order(
+    live: LiveServer, alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.hold("stream")
+    body = b'{"message": "Hello", "stream": false}'
+    key = b"Authorization: Bearer " + alice.token.encode() + b"\r\nContent-Type: application/json\r\n"
+    first = (
+        b"POST /v1/message/first HTTP/1.1\r\n" + HOST + key + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    )
+    again = b"GET /healthz HTTP/1.1\r\n" + HOST
+    with connected(live) as connection:
+        connection.sendall(first)
+        upstream.wait_until(lambda it: it.held("stream") == 1)
+        connection.sendall((again + b"\r\n") * (HEAP - 1) + again + b"Connection: close\r\n\r\n")
+        (protocol,) = wait_for(lambda: [one for one in protocols(live) if one._left])
+        assert 0 < len(protocol.pipeline) <= SLICE_BYTES // len(again)
+        upstream.release("stream")
+        got = read_to_its_end(connection)
+    assert got.startswith(b"HTTP/1.1 200 OK")
+    assert got.index(b'"chat_id"') < got.index(b'{"status":"ok"}')
+    assert got.count(b'{"status":"ok"}') == HEAP
+
+
+def protocols(live: LiveServer) -> list[HttpProtocol]:
+    """Of the connections that are open."""
+    connections = live._server.server_state.connections
+    return [one for one in connections if isinstance(one, HttpProtocol)]
+
+
+def test_a_body_of_any_chunks_is_read_whole(live: LiveServer, alice: Client) -> None:
+    title = "0123456789" * 20
+    text = b'{"metadata": {"a": "%s"}, "title": "%s"}' % (b"x" * 16_000, title.encode())
+    for size in (1, 2, 7, 4096, len(text)):
+        pieces = (text[at : at + size] for at in range(0, len(text), size))
+        body = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+        key = b"Authorization: Bearer " + alice.token.encode() + b"\r\nContent-Type: application/json\r\n"
+        with connected(live) as connection:
+            connection.sendall(CHUNKED[:-2] + key + b"Connection: close\r\n\r\n" + body)
+            answer = read_to_its_end(connection)
+        assert answer.startswith(b"HTTP/1.1 201 "), answer
+        assert title.encode() in answer
+
+
+# Time
+
+
+@pytest.fixture
+def impatient(live: LiveServer, settings: Any) -> LiveServer:
+    settings.REQUEST_RECEIVE_SECONDS = 0.3
+    return live
+
+
+HALF_OPEN = {
+    "half a head": b"GET /healthz HTTP/1.1\r\nHost: ",
+    "half a method": b"GE",
+    "half a body": b"POST /v1/chats HTTP/1.1\r\n" + HOST + b'Content-Length: 100\r\n\r\n{"title": ',
+    "half a chunk": CHUNKED + b'20\r\n{"title": ',
+    "no body": b"POST /v1/chats HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("what", HALF_OPEN)
+def test_half_a_request_is_refused_when_the_rest_does_not_come(impatient: LiveServer, what: str) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(HALF_OPEN[what])
+        refused(read_to_its_end(connection), 408, "request_timeout")
+
+
+def test_a_connection_that_says_nothing_is_closed(impatient: LiveServer) -> None:
+    with connected(impatient) as connection:
+        assert read_to_its_end(connection) == b""
+
+
+def test_half_a_request_after_a_whole_one_is_refused(impatient: LiveServer) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+        healthy(connection)
+        connection.sendall(b"GET /heal")
+        refused(read_to_its_end(connection), 408, "request_timeout")
+
+
+def test_a_head_that_comes_in_drips_is_refused(impatient: LiveServer) -> None:
+    with connected(impatient) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nX: ")
+        connection.settimeout(0.05)
+
+        def answered() -> bytes:
+            with suppress(TimeoutError, BrokenPipeError):
+                connection.sendall(b"x")
+                return connection.recv(65536)
+            return b""
+
+        refused(wait_for(answered), 408, "request_timeout")
+
+
+def test_a_body_that_comes_in_drips_is_served(impatient: LiveServer) -> None:
+    body = b'{"username": "a", "password": "b"}'
+    lines = [b"POST /v1/auth/token HTTP/1.1", b"Content-Type: application/json", b"Connection: close"]
+    with connected(impatient) as connection:
+        connection.sendall(b"\r\n".join([*lines, b"Content-Length: %d" % len(body), HOST, b""]))
+        connection.settimeout(0.1)
+        for start in range(0, len(body) - 4, 4):
+            connection.sendall(body[start : start + 4])
+            with suppress(TimeoutError):
+                assert not connection.recv(65536)
+        connection.sendall(body[start + 4 :])
+        connection.settimeout(10)
+        assert read_to_its_end(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def test_an_answer_that_takes_longer_is_not_cut_off(
+    impatient: LiveServer, alice: Client, upstream: FakeUpstream
+) -> None:
+    upstream.behave("normal?delay=1")
+    assert alice.ask("Hello")["message"]["status"] == "complete"
+
+
+# What starts the server
+
+
+def test_the_documents_start_the_server_with_these_bounds() -> None:
+    assert f"python -m {' '.join(SERVER)} --port" in (ROOT / "docs" / "deploy.md").read_text()

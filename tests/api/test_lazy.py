@@ -1,0 +1,239 @@
+"""The lazy fold (seed 003): a reply waits for its memory where its chat asks for that, a few seconds at most."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from chatmemory.llm import retry
+from memory.folding import lease, request
+from memory.models import ConversationBrief, SummaryRevision
+from memory.policies import get_policy
+from memory.services import StaleMemory
+from tests.api.talking import messages
+from tests.conftest import wait_for
+from tests.support.factories import brief_of, make_chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+ANSWER = json.dumps(
+    {
+        "facts": [{"key": "order_id", "value": "AB-1234", "category": "ENTITY"}],
+        "removed": [],
+        "narrative": "They spoke of an order.",
+    }
+)
+FACT = "- order_id: AB-1234"
+SMALL = {"trigger_messages": 4, "recent_messages": 2}
+
+
+@pytest.fixture(autouse=True)
+def facts(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The summarizer knows one fact; retries are brisk."""
+    upstream.behave("normal", lane="complete", text=ANSWER)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
+
+
+def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
+    """A chat that has just become due, and that no worker folds: none runs here."""
+    body = {"policy": "hierarchical", "options": {**SMALL, **options}}
+    made = client.post("chats", json=body)
+    assert made.status_code == 201, made.text
+    chat = str(made.json()["id"])
+    for number in range(turns):
+        client.ask(f"question {number}", chat)
+    assert brief(chat).due
+    return chat
+
+
+def brief(chat: str) -> ConversationBrief:
+    return ConversationBrief.objects.get(chat_id=chat)
+
+
+def last_prompt(upstream: FakeUpstream) -> str:
+    return "\n".join(content for _, content in upstream.calls("stream")[-1].said)
+
+
+@contextmanager
+def meanwhile(act: Any) -> Iterator[list[Any]]:
+    """Run `act` in a thread; at the end it is over, and its result in the list."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(act()))
+    thread.start()
+    yield results
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+# The fold comes first
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_prompt_holds_the_fold_of_the_turns_before_it(
+    alice: Client, upstream: FakeUpstream, stream: bool
+) -> None:
+    chat = due_chat(alice, lazy=True)
+    assert upstream.calls("complete") == []
+    if stream:
+        body = {"message": "And now?", "chat_id": chat}
+        assert alice.events("POST", "message", json=body)[-1].name == "message.completed"
+    else:
+        assert alice.ask("And now?", chat)["message"]["status"] == "complete"
+    prompt = last_prompt(upstream)
+    assert FACT in prompt
+    assert "They spoke of an order." in prompt
+    assert "question 0" not in prompt, "it is folded"
+    assert "question 2" in prompt, "it is in the window"
+    (fold,) = upstream.calls("complete")
+    assert fold.at < upstream.calls("stream")[-1].at
+    assert "question 0" in fold.said[-1][1]
+
+
+def test_a_chat_that_is_not_due_waits_for_nothing(alice: Client, upstream: FakeUpstream) -> None:
+    chat = due_chat(alice, lazy=True)
+    for number in range(2):
+        alice.ask(f"more {number}", chat)
+    assert len(upstream.calls("complete")) == 1
+    assert SummaryRevision.objects.filter(chat_id=chat).count() == 1
+
+
+def test_another_answer_waits_as_well(alice: Client, upstream: FakeUpstream) -> None:
+    chat = due_chat(alice, lazy=True)
+    last = messages(alice, chat)[-1]
+    again = alice.post(f"chats/{chat}/messages/{last['id']}/regenerate", json={"stream": False})
+    assert again.status_code == 200, again.text
+    assert FACT in last_prompt(upstream)
+    assert "question 2" in last_prompt(upstream)
+
+
+def test_it_reads_everything_again_in_the_request_where_that_is_chosen_too(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    chat = due_chat(alice, lazy=True, reread=True)
+    alice.ask("And now?", chat)
+    assert FACT in last_prompt(upstream)
+    assert SummaryRevision.objects.get(chat_id=chat).kind == "rebuild"
+
+
+def test_the_same_request_twice_is_one_turn_though_both_wait(alice: Client, upstream: FakeUpstream) -> None:
+    chat = due_chat(alice, lazy=True)
+    before = len(messages(alice, chat))
+    upstream.hold("complete")
+
+    def ask() -> str:
+        body = {"message": "And now?", "chat_id": chat, "stream": False}
+        answer = alice.post("message", json=body, headers={"Idempotency-Key": "once"})
+        return str(answer.json()["message"]["id"])
+
+    with meanwhile(ask) as one, meanwhile(ask) as two:
+        upstream.wait_until(lambda it: it.held("complete") == 1)
+        assert len(messages(alice, chat)) == before, "nothing is stored while a turn waits"
+        upstream.release("complete")
+    assert one == two
+    assert len(messages(alice, chat)) == before + 2
+
+
+def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstream) -> None:
+    chat = due_chat(alice, lazy=True)
+    owner = lease.take(UUID(chat))
+    assert owner
+    replies = len(upstream.calls("stream"))
+    with meanwhile(lambda: alice.ask("And now?", chat)):
+        time.sleep(0.2)  # a reply that did not wait would have begun by now
+        assert len(upstream.calls("stream")) == replies
+        lease.release(UUID(chat), owner)
+    assert FACT in last_prompt(upstream)
+
+
+# It is never in the way
+
+
+def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    chat, other = due_chat(alice, lazy=True, lazy_seconds=1), due_chat(alice)
+    upstream.hold("complete")
+    began = time.monotonic()
+    with meanwhile(lambda: (alice.ask("And now?", chat), time.monotonic() - began)) as replied:
+        upstream.wait_until(lambda it: it.held("complete") == 1)
+        alice.ask("Meanwhile?", other)
+        assert replied == [], "others do not wait with it"
+    assert 1 <= replied[0][1] < 4
+    assert replied[0][0]["message"]["status"] == "complete"
+    assert "question 0" in last_prompt(upstream), "no turn is missing in what there is"
+    assert FACT not in last_prompt(upstream)
+    upstream.release("complete")
+    wait_for(lambda: not brief(chat).lease_owner)
+    alice.ask("And then?", chat)
+    assert FACT in last_prompt(upstream), "what it said in the end was not in vain"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["status?code=500", "drop", "html", "normal?text=no JSON", 'normal?text={"facts":[],"narrative":""}'],
+)
+def test_a_failure_is_no_error_of_the_reply_and_the_next_one_does_not_wait_for_it(
+    alice: Client, upstream: FakeUpstream, fault: str
+) -> None:
+    chat = due_chat(alice, lazy=True)
+    upstream.behave(fault, lane="complete")
+    assert alice.ask("And now?", chat)["message"]["status"] == "complete"
+    assert "question 0" in last_prompt(upstream)
+    asked = len(upstream.calls("complete"))
+    assert brief(chat).attempts == 1
+    assert alice.ask("And then?", chat)["message"]["status"] == "complete"
+    assert len(upstream.calls("complete")) == asked, "the back-off holds here, too"
+
+
+def test_a_fault_of_our_own_is_logged_and_no_more(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = due_chat(alice, lazy=True)
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(request, "fold", broken)
+    assert alice.ask("And now?", chat)["message"]["status"] == "complete"
+    assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == [
+        "memory not freshened"
+    ]
+
+
+def test_a_chat_without_the_option_never_waits(alice: Client, upstream: FakeUpstream) -> None:
+    chat = due_chat(alice)
+    upstream.hold("complete")
+    for number in range(4):
+        alice.ask(f"more {number}", chat)
+    assert upstream.calls("complete") == []
+    assert brief(chat).attempts == 0
+
+
+def test_without_memory_nothing_waits(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    chat = due_chat(alice, lazy=True)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, enabled=False)
+    alice.ask("And now?", chat)
+    assert upstream.calls("complete") == []
+
+
+def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_queries: Any) -> None:
+    chat = make_chat(policy="hierarchical")
+    stored = brief_of(chat)
+    with django_assert_num_queries(0):
+        request.require_fresh(stored)
+        stored.due = True
+        request.require_fresh(stored)
+        stored.options = {"lazy": True, "lazy_seconds": 7}
+        with pytest.raises(StaleMemory) as caught:
+            request.require_fresh(stored)
+    assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
+    assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0

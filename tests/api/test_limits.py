@@ -1,0 +1,560 @@
+"""What a user may take of the models: refused when it is used up, given back when nothing came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from conversations import lifecycle
+from conversations.accounts import quotas, sign_in_limits
+from conversations.accounts.limits import Limits
+from conversations.models import (
+    ActiveReply,
+    Allowance,
+    Chat,
+    IdempotencyKey,
+    Message,
+    PassingCall,
+    SignInAttempts,
+)
+from conversations.replies import begin as services
+from conversations.replies.finish import finish_expired
+from memory.worker.sweep import sweep
+from tests.api.talking import begun, error, final, held, opened
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream, Lane
+from tests.support.live_server import Client, LiveServer
+
+FIRST = {"message": "Hello", "stream": False}
+TALK = [{"role": "user", "content": "Hello"}]
+Call = Callable[[Client], httpx.Response]
+
+
+def first(client: Client) -> httpx.Response:
+    answer: httpx.Response = client.post("message/first", json=FIRST)
+    return answer
+
+
+def ask(client: Client) -> httpx.Response:
+    answer: httpx.Response = client.post("ask", json={"messages": TALK, "stream": False})
+    return answer
+
+
+def summarize(client: Client) -> httpx.Response:
+    answer: httpx.Response = client.post("summarize", json={"messages": TALK})
+    return answer
+
+
+CALLS = [first, ask, summarize]
+
+
+@pytest.fixture
+def limit(settings: Any) -> Callable[..., None]:
+    """Sets limits; what is not named is without."""
+
+    def to(**numbers: int) -> None:
+        settings.LIMITS = Limits(**numbers)
+
+    return to
+
+
+@pytest.fixture(autouse=True)
+def all_is_settled(house: None) -> Iterator[None]:
+    """Before the allowances are checked, what has ended is settled."""
+    yield
+    wait_for(lambda: not PassingCall.objects.exists())
+
+
+def taken(name: str = "alice") -> Allowance:
+    return Allowance.objects.get(user__username=name)
+
+
+def nothing_stored() -> bool:
+    return not any(model._default_manager.exists() for model in (Chat, Message, ActiveReply, IdempotencyKey))
+
+
+# Requests a minute
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_requests_a_minute(
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
+) -> None:
+    limit(requests_per_minute=2)
+    assert [call(alice).status_code for _ in range(2)] == [200, 200]
+    refused = call(alice)
+    assert error(refused, 429, "rate_limited")["details"] == {"limit": "requests_per_minute", "allowed": 2}
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert call(bob).status_code == 200, "it is each user's own"
+    assert len(upstream.requests) == 3
+    Allowance.objects.update(minute=Now() - timedelta(seconds=60))
+    assert call(alice).status_code == 200
+    assert taken().minute_requests == 1
+
+
+def test_a_refused_turn_stores_nothing(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(tokens_per_day=10)
+    for body in (FIRST, {"message": "Hello"}):
+        error(alice.post("message/first", json=body, headers={"Idempotency-Key": "k"}), 429, "quota_exceeded")
+    assert nothing_stored()
+    assert not Allowance.objects.exists()
+    limit()
+    chat = alice.ask("Hello")["chat_id"]
+    before = list(Message.objects.order_by("seq").values())
+    limit(tokens_per_day=10)
+    last = before[-1]["id"]
+    for path in (f"chats/{chat}/messages", f"chats/{chat}/messages/{last}/regenerate"):
+        body = {"message": "And?"} if path.endswith("messages") else {}
+        error(alice.post(path, json=body, headers={"Idempotency-Key": "k"}), 429, "quota_exceeded")
+    assert list(Message.objects.order_by("seq").values()) == before
+    assert not ActiveReply.objects.exists()
+    assert not IdempotencyKey.objects.exists()
+    assert len(upstream.requests) == 1
+
+
+def test_what_was_answered_once_costs_nothing_again(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=1, tokens_per_day=5000)
+    key = {"Idempotency-Key": "once"}
+    made = alice.post("message/first", json=FIRST, headers=key).json()
+    spent = taken().day_tokens
+    for _ in range(3):
+        assert alice.post("message/first", json=FIRST, headers=key).json() == made
+    error(first(alice), 429, "rate_limited")
+    error(alice.post("message/first", json={"message": "other"}, headers=key), 422, "idempotency_mismatch")
+    assert (taken().day_tokens, taken().minute_requests) == (spent, 1)
+    assert len(upstream.requests) == 1
+
+
+def test_who_is_told_to_wait_for_a_reply_takes_nothing(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=2)
+    held(upstream)
+    turn = begun(alice)
+    for _ in range(5):
+        error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 409, "chat_busy")
+    upstream.release()
+    final(alice, turn)
+    assert taken().minute_requests == 1
+    alice.ask("now", turn.chat)
+    error(alice.post("message", json={"message": "x", "chat_id": turn.chat}), 429, "rate_limited")
+
+
+def test_what_asks_no_model_is_not_counted(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=1, tokens_per_day=5000, streams=1)
+    turn = begun(alice)
+    final(alice, turn)
+    for path in ("chats", "models", "usage", f"chats/{turn.chat}", f"chats/{turn.chat}/messages"):
+        assert alice.get(path).status_code == 200
+    assert alice.events("GET", f"chats/{turn.chat}/messages/{turn.reply}/stream")
+    assert alice.post("chats", json={}).status_code == 201
+    assert taken().minute_requests == 1
+
+
+# Tokens a day
+
+
+def test_tokens_a_day_are_what_the_upstream_bills(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(tokens_per_day=100_000)
+    spent = 0
+    for call in CALLS:
+        body = call(alice).json()
+        usage = body["usage"] if call is summarize else body["message"]["usage"]
+        spent += usage["input_tokens"] + usage["output_tokens"]
+        assert (taken().day_tokens, taken().day_reserved) == (spent, 0)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_tokens_are_reserved_before_the_upstream_is_asked(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
+) -> None:
+    limit(tokens_per_day=2500)
+    lane: Lane = "complete" if call is summarize else "stream"
+    upstream.hold(lane)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(call, alice)
+        wait_for(lambda: upstream.held(lane))
+        assert 2000 < taken().day_reserved < 2500
+        assert taken().day_tokens == 0
+        refused = call(alice)
+        error(refused, 429, "quota_exceeded")
+        assert int(refused.headers["retry-after"]) <= 60, "what is reserved may come back"
+        assert len(upstream.requests) == 1
+        upstream.release(lane)
+        assert waiting.result().status_code == 200
+    assert taken().day_reserved == 0
+    limit(tokens_per_day=taken().day_tokens + 2500)
+    assert call(alice).status_code == 200
+
+
+def test_a_variants_own_limit_is_what_is_reserved(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+) -> None:
+    limit(tokens_per_day=500)
+    error(first(alice), 429, "quota_exceeded")
+    variant = services.default_variant()
+    short = type(variant)(variant.name, variant.model, max_output_tokens=100)
+    settings.MODEL_VARIANTS = {variant.name: short}
+    assert first(alice).status_code == 200
+
+
+def test_used_up_is_until_midnight(alice: Client, upstream: FakeUpstream, limit: Callable[..., None]) -> None:
+    limit(tokens_per_day=100_000)
+    first(alice)
+    Allowance.objects.update(day_tokens=99_000)
+    refused = first(alice)
+    error(refused, 429, "quota_exceeded")
+    now = timezone.now()
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert abs(int(refused.headers["retry-after"]) - (midnight - now).total_seconds()) < 60
+    Allowance.objects.update(day=now.date() - timedelta(days=1))
+    assert first(alice).status_code == 200
+    assert (taken().day, taken().day_reserved) == (now.date(), 0)
+    assert 0 < taken().day_tokens < 1000
+
+
+def test_a_reply_over_midnight_counts_for_the_day_it_began(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(tokens_per_day=100_000)
+    held(upstream)
+    turn = begun(alice)
+    # As after another call, on the next day.
+    tomorrow = timezone.now().date() + timedelta(days=1)
+    Allowance.objects.update(day=tomorrow, day_tokens=300, day_reserved=0)
+    upstream.release()
+    final(alice, turn)
+    assert (taken().day_tokens, taken().day_reserved, taken().open_streams) == (300, 0, 0)
+
+
+# Streams
+
+
+def test_answers_at_the_same_time(alice: Client, upstream: FakeUpstream, limit: Callable[..., None]) -> None:
+    limit(streams=2)
+    held(upstream)
+    turns = [begun(alice), begun(alice)]
+    for call in (first, ask):
+        refused = call(alice)
+        assert error(refused, 429, "rate_limited")["details"] == {"limit": "streams", "allowed": 2}
+        assert int(refused.headers["retry-after"]) <= 5
+    assert len(upstream.requests) == 2
+    upstream.release()
+    for turn in turns:
+        final(alice, turn)
+    assert first(alice).status_code == 200
+    assert ask(alice).status_code == 200
+
+
+def test_replies_of_a_process_that_is_gone_keep_nobody_out(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(streams=1)
+    held(upstream)
+    turn = begun(alice)
+    error(first(alice), 429, "rate_limited")
+    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone", text="as far")
+    upstream.release()
+    assert first(alice).status_code == 200
+    assert finish_expired() == 1
+    assert final(alice, turn)["status"] == "incomplete"
+    assert taken().open_streams == 0
+    assert taken().day_reserved == 0
+
+
+def test_a_client_that_leaves_ends_what_it_asked_for(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(streams=1, tokens_per_day=5000)
+    held(upstream)
+    with alice.stream("POST", "ask", json={"messages": TALK}) as events:
+        assert next(events).name == "message.created"
+        assert next(events).name == "content.delta"
+        assert taken().open_streams == 1
+    wait_for(lambda: not PassingCall.objects.exists())
+    assert taken().open_streams == 0
+    assert 0 < taken().day_tokens < 100, "the model was asked, and had begun to answer"
+    upstream.release()
+    assert ask(alice).status_code == 200
+
+
+# Given back
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.promise("P22", injected="the upstream fails, then answers: what was reserved is given back")
+def test_a_failure_is_given_back(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], call: Call
+) -> None:
+    limit(requests_per_minute=1, tokens_per_day=2500, streams=1)
+    lane: Lane = "complete" if call is summarize else "stream"
+    upstream.behave("status?code=401", lane=lane)
+    for _ in range(3):
+        assert call(alice).status_code == 502
+    left = taken()
+    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
+    upstream.behave("normal", lane=lane)
+    assert call(alice).status_code == 200
+    limit(requests_per_minute=1)
+    error(call(alice), 429, "rate_limited")
+
+
+@pytest.mark.parametrize("how", ["cut?after=1600&deltas=30", "incomplete?error=max_output_tokens"])
+def test_what_was_said_before_a_failure_is_not(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], how: str
+) -> None:
+    limit(tokens_per_day=100_000)
+    upstream.behave(how, lane="stream")
+    turn = begun(alice)
+    assert final(alice, turn)["status"] == "incomplete"
+    assert taken().day_tokens > 0
+    assert (taken().day_reserved, taken().minute_requests) == (0, 1)
+
+
+def test_a_cancelled_reply_costs_its_prompt_and_what_was_said(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(tokens_per_day=100_000)
+    held(upstream)
+    with opened(alice, "Hello") as (turn, events):
+        said = next(events).data["delta"]
+        assert said
+        assert alice.post(f"{turn.path}/cancel").status_code == 200
+    upstream.release()
+    message = final(alice, turn)
+    context = alice.get(f"{turn.path}/context").json()
+    prompt = sum(section["tokens"] for section in context["sections"])
+    assert taken().day_tokens == prompt + message["token_count"]
+
+
+def test_a_crash_before_the_first_word_is_given_back(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=1, tokens_per_day=2500)
+    held(upstream, after=0)
+    turn = begun(alice)
+    ActiveReply.objects.update(lease_expires_at=Now() - timedelta(seconds=1), owner="gone")
+    assert sweep().replies_finished == 1
+    upstream.release()
+    assert final(alice, turn)["status"] == "failed"
+    left = taken()
+    assert (left.minute_requests, left.day_tokens, left.day_reserved, left.open_streams) == (0, 0, 0, 0)
+
+
+def test_what_a_dead_process_held_for_passing_calls_is_swept(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=2, streams=1)
+    assert ask(alice).status_code == 200
+    user = User.objects.get(username="alice")
+    call = quotas.begin_passing(user.pk, 100)
+    assert sweep().calls_refunded == 0
+    error(ask(alice), 429, "rate_limited")
+    PassingCall.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert sweep().calls_refunded == 1
+    assert not quotas.end_passing(call, 50), "a process that was only slow finds it settled"
+    assert (taken().day_reserved, taken().open_streams, taken().minute_requests) == (0, 0, 1)
+
+
+def test_a_chat_that_is_deleted_meanwhile_has_spent_what_it_held(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(tokens_per_day=4000)
+    held(upstream)
+    turn = begun(alice)
+    reserved = taken().day_reserved
+    assert alice.delete(f"chats/{turn.chat}").status_code == 204
+    assert (taken().day_tokens, taken().day_reserved, taken().open_streams) == (reserved, 0, 0)
+    upstream.release()
+    error(first(alice), 429, "quota_exceeded")
+
+
+def test_memory_is_not_the_users_to_pay(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+) -> None:
+    limit(requests_per_minute=3)
+    chat = alice.ask("Hello")["chat_id"]
+    spent = taken().day_tokens
+    assert alice.post(f"chats/{chat}/resummarize", json={"mode": "update"}).status_code == 202
+    sweep()
+    assert (taken().day_tokens, taken().minute_requests) == (spent, 1)
+
+
+# A user's own numbers, and none
+
+
+def test_a_user_may_have_other_limits(
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[..., None]
+) -> None:
+    limit(requests_per_minute=1)
+    Allowance.objects.create(user=User.objects.get(username="bob"), requests_per_minute=0)
+    assert [first(alice).status_code for _ in range(2)] == [200, 429]
+    assert [first(bob).status_code for _ in range(3)] == [200] * 3
+
+
+def test_switched_off_nothing_is_asked_or_counted(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+) -> None:
+    limit(requests_per_minute=1, tokens_per_day=1, streams=1)
+    settings.RATE_LIMITS = False
+    for call in CALLS:
+        assert [call(alice).status_code for _ in range(2)] == [200, 200]
+    user = User.objects.get(username="alice")
+    request = services.TurnRequest(message="Hello", variant=services.default_variant())
+    with CaptureQueriesContext(connection) as captured:
+        begin = services.begin_turn(user, request, chat_id=None)
+        assert isinstance(begin, services.BegunTurn)
+        lifecycle.delete_chat(Chat.objects.get(pk=begin.pending.chat_id))
+    assert not any("allowance" in query["sql"] for query in captured.captured_queries)
+    assert not Allowance.objects.exists()
+
+
+def test_switched_off_in_between_what_is_held_is_settled(
+    alice: Client, upstream: FakeUpstream, limit: Callable[..., None], settings: Any
+) -> None:
+    limit(streams=1)
+    held(upstream)
+    turn = begun(alice)
+    settings.RATE_LIMITS = False
+    other = begun(alice)
+    settings.RATE_LIMITS = True
+    upstream.release()
+    for one in (turn, other):
+        final(alice, one)
+    assert (taken().open_streams, taken().minute_requests) == (0, 1)
+
+
+# Signing in
+
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(settings: Any) -> None:
+    """How long a password is looked at is not what is tested here."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def sign_in(
+    live: LiveServer, password: str, username: str = "carol", address: str = "127.0.0.1"
+) -> httpx.Response:
+    """As a proxy on the server's own machine passes it on: uvicorn takes the address from it."""
+    return httpx.post(
+        f"{live.url}/v1/auth/token",
+        json={"username": username, "password": password},
+        headers={"X-Forwarded-For": address},
+        timeout=60,
+    )
+
+
+def test_guesses_are_refused_before_they_are_looked_at(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 3
+    User.objects.create_user("carol", password=PASSWORD)
+    User.objects.create_user("dave", password=PASSWORD)
+    assert sign_in(live, PASSWORD).status_code == 201
+    for guess in ("a", "b", "c"):
+        error(sign_in(live, guess), 401, "invalid_credentials")
+    refused = sign_in(live, PASSWORD)
+    error(refused, 429, "rate_limited")
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert sign_in(live, "x", "CAROL").status_code == 429
+    assert sign_in(live, PASSWORD, "dave").status_code == 201
+    SignInAttempts.objects.update(minute=Now() - timedelta(seconds=60))
+    assert sign_in(live, PASSWORD).status_code == 201
+    assert not SignInAttempts.objects.filter(key__contains="carol").exists()
+
+
+def test_a_strangers_guesses_do_not_keep_the_owner_of_a_name_out(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 3
+    User.objects.create_user("carol", password=PASSWORD)
+    stranger = [sign_in(live, f"guess {n}", address="198.51.100.7").status_code for n in range(10)]
+    assert stranger == [*[401] * 3, *[429] * 7]
+    assert sign_in(live, PASSWORD, address="203.0.113.4").status_code == 201
+
+
+def test_one_name_is_guessed_from_many_addresses_only_so_often(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 1
+    guesses = [sign_in(live, "x", address=f"198.51.100.{n}").status_code for n in range(12)]
+    assert guesses == [*[401] * 10, 429, 429]
+
+
+def test_the_addresses_of_one_ipv6_network_count_as_one(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 1
+    assert sign_in(live, "x", address="2001:db8:1:2::1").status_code == 401
+    assert sign_in(live, "x", address="2001:db8:1:2:ffff::9").status_code == 429
+    assert sign_in(live, "x", address="2001:db8:1:3::1").status_code == 401
+    assert sign_in_limits.network_of("::ffff:198.51.100.7") == "198.51.100.7"
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer: nothing to deadlock with")
+def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
+    live: LiveServer, settings: Any
+) -> None:
+    """Attempts are counted and given back in one order: else PostgreSQL finds deadlocks."""
+    settings.LIMIT_SIGN_INS = 1000
+    for name in ("carol", "dave"):
+        User.objects.create_user(name, password=PASSWORD)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda n: sign_in(live, PASSWORD, ("carol", "dave")[n % 2]), range(48)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert set(SignInAttempts.objects.values_list("count", flat=True)) == {0}
+
+
+@pytest.mark.promise("P22", injected="20 guesses of a password at once, against a limit of 3")
+def test_guesses_at_once_get_no_further(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 3
+    User.objects.create_user("carol", password=PASSWORD)
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda n: sign_in(live, f"guess {n}").status_code, range(20)))
+    assert sorted(answers) == [*[401] * 3, *[429] * 17]
+
+
+def test_one_address_guesses_many_names_only_so_often(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 1
+    answers = [sign_in(live, "x", f"name {n}").status_code for n in range(12)]
+    assert answers == [*[401] * 10, 429, 429]
+    SignInAttempts.objects.update(minute=Now() - timedelta(hours=2))
+    # Of the address, and of each name that was looked at: itself, and from there.
+    assert sweep().attempts_removed == 1 + 2 * 10
+
+
+def test_the_admin_is_no_way_round(live: LiveServer, settings: Any) -> None:
+    settings.LIMIT_SIGN_INS = 2
+    User.objects.create_superuser("carol", password=PASSWORD)
+    with httpx.Client(base_url=live.url) as browser:
+
+        def enter(password: str) -> httpx.Response:
+            browser.get("/admin/login/")
+            form = {"username": "carol", "password": password, "next": "/admin/"}
+            return browser.post(
+                "/admin/login/", data=form | {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+            )
+
+        assert enter(PASSWORD).status_code == 302
+        browser.cookies.delete("sessionid")
+        for guess in ("a", "b"):
+            assert "enter the correct username and password" in enter(guess).text
+        refused = enter(PASSWORD)
+        assert refused.status_code == 200
+        assert "Too many attempts to sign in." in refused.text
+        assert "sessionid" not in browser.cookies
+    error(sign_in(live, PASSWORD), 429, "rate_limited")

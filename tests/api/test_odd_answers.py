@@ -1,0 +1,95 @@
+"""An upstream whose answers have odd fields: whatever it tells of itself, the reply is there at once, and honest."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.openai import responses
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.protocol import Price
+from conversations.models import Message
+from tests.support.fakes.odd import SAID, Odd, odd_labels
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.upstream.talking import STYLES
+
+SECONDS = 5.0
+"""For one reply, on a machine that has other things to do."""
+DEAR = Price(Decimal(10**6), Decimal(10**6), Decimal(10**6))
+
+
+def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None = None) -> dict[str, Any]:
+    """The reply as it is told and stored, within its time."""
+    upstream.behave(odd.behaviour, lane="stream")
+    started = time.monotonic()
+    body = {"message": "Where is Ada?", "stream": False, **({"chat_id": chat} if chat else {})}
+    answer = client.post("message" if chat else "message/first", json=body)
+    took = time.monotonic() - started
+    assert took < SECONDS, (odd.field, odd.value, took)
+    assert answer.status_code in (200, 502), (odd.field, odd.value, answer.text)
+    told = answer.json() if answer.status_code == 200 else answer.json()["error"]["details"]
+    message: dict[str, Any] = told["message"]
+    assert client.get(f"chats/{message['chat_id']}/messages/{message['id']}").json() == message
+    assert_plain(message)
+    return message
+
+
+def assert_plain(message: dict[str, Any]) -> None:
+    """Nothing of it is beyond what the contract says it is."""
+    assert len(message["model"]) <= responses.MAX_MODEL_CHARS
+    assert message["model"].isprintable()
+    usage = message["usage"]
+    if usage is not None:
+        counts = [usage[name] for name in ("input_tokens", "cached_tokens", "output_tokens")]
+        assert all(type(count) is int and 0 <= count <= responses.MAX_TOKENS for count in counts), usage
+
+
+@pytest.mark.promise("P9", injected="everything that an upstream tells of its answer, odd in 20 ways")
+@pytest.mark.parametrize("style", STYLES)
+def test_whatever_an_upstream_tells_of_its_answer_the_reply_is_complete(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: Style
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    chat = None
+    for odd in odd_labels(style):
+        message = answered(alice, upstream, odd, chat)
+        chat = message["chat_id"]
+        assert (message["status"], message["content"], message["error"]) == ("complete", SAID, None), odd
+        assert Message.objects.get(pk=message["id"]).content == SAID
+        # Counts that are none are not known, rather than made up.
+        assert message["usage"] is None, odd.value
+    upstream.behave("normal")
+    usage = alice.ask("And now?", chat)["message"]["usage"]
+    assert usage["input_tokens"] > 0
+
+
+@pytest.mark.promise("P9", injected="token counts at a price that no column of costs has room for")
+def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    settings.MODEL_VARIANTS = {
+        name: replace(variant, price=DEAR) for name, variant in settings.MODEL_VARIANTS.items()
+    }
+    most = str(responses.MAX_TOKENS)
+    body = next(iter(odd_labels("responses"))).body  # its counts are null
+    told = body.replace(b'"input_tokens": null', b'"input_tokens": ' + most.encode())
+    told = told.replace(b'"output_tokens": null', b'"output_tokens": ' + most.encode())
+    assert told != body
+    message = answered(alice, upstream, Odd("usage", most, told))
+    assert message["status"] == "complete"
+    assert message["usage"]["input_tokens"] == responses.MAX_TOKENS
+    assert message["usage"]["cost_usd"] is None
+
+
+def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a field had been forgotten where answers are read."""
+    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
+    huge = next(odd for odd in odd_labels("responses") if odd.value == "huge")
+    message = answered(alice, upstream, huge)
+    assert (message["status"], message["content"]) == ("complete", SAID)
+    assert message["usage"] is None

@@ -1,0 +1,89 @@
+"""Sixty turns with the built-in model as replier and as summarizer: memory holds what was said, not memory's own words.
+
+Everybody asks about what was said before, so that nearly every reply quotes from memory, and is folded in its turn.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.offline.phrases import INTRODUCTION
+from memory.folding.fold import fold
+from memory.models import ConversationBrief
+from memory.policies import POLICIES
+from tests.support.live_server import Client
+
+FACTS = (
+    "My name is Marta Visser and I plan a trip to Ljubljana for Kaleido Strings.",
+    "The festival is Mlade Strune, from 2026-07-09 to 2026-07-12, our application number is MS-2026-0417.",
+    "The budget is 9,800 euros and the registration fee is 340 euros.",
+    "We decided to go with the night train, the reservation number is NT-88213.",
+    "I prefer a hostel near the hall, please remember that Ayla is allergic to nuts.",
+    "The deposit for the hostel is 612 euros, due on 2026-03-02, reference HB-5521.",
+    "Our contact at the festival is Nina Kovac, nina.kovac@mlade-strune.example.",
+    "The coach costs 1,450 euros, the offer number is CO-7719.",
+    "Let's book the workshop on 2026-07-10, its fee is 85 euros.",
+    "The insurance policy is IP-30417 and its fee is 129 euros.",
+)
+QUESTIONS = (
+    "What is the fee of the workshop?",
+    "What was the number of our application?",
+    "What did we decide about the train?",
+    "When is the deposit for the hostel due?",
+    "Which fee does the insurance have?",
+)
+TURNS = 60
+OWN = re.compile(
+    r"BACKGROUND|EARLIER TURNS|EXCERPTS FROM|FACTS – |IMPORTANT DATA|\[\d|\[messages? |Conversation context"
+    r"|user_preferences|key_decisions|important_facts|lesson_context|\\|[{}\[\]\"]|\b[a-z]+_\d\b|(?:User|Assistant): "
+)
+"""What stands only in memory's own rendering, or comes of reading it as if somebody had said it."""
+
+
+def message(number: int) -> str:
+    """A fact in every second turn while there are any, else a question on one."""
+    if number % 2 == 0 and number // 2 < len(FACTS):
+        return FACTS[number // 2]
+    return QUESTIONS[number // 2 % len(QUESTIONS)]
+
+
+def kept_in(brief: ConversationBrief) -> list[str]:
+    """All texts that memory holds, without its own keys."""
+    return [text for text in (*brief.global_summary.splitlines(), *texts_in(brief.state["data"])) if text]
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """All texts in a JSON value but those that name a kind of fact, or the order of what has none."""
+    if isinstance(value, dict):
+        for name, held in value.items():
+            yield from () if name in ("key", "category", "key_order") else texts_in(held)
+    elif isinstance(value, list):
+        for held in value:
+            yield from texts_in(held)
+    elif isinstance(value, str):
+        yield value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_memory_holds_what_was_said_and_not_its_own_words(
+    alice: Client, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setattr("chatmemory.llm.registry._offline", lambda: OfflineModel(pause=0))
+    monkeypatch.setattr("chatmemory.llm.registry._made", None)
+    chat = alice.ask(message(0), policy=policy)["chat_id"]
+    for number in range(1, TURNS):
+        alice.ask(message(number), chat)
+        fold(UUID(chat), until=time.monotonic() + 60)
+    brief = ConversationBrief.objects.get(chat_id=chat)
+    assert brief.version >= 1, "it was folded"
+    kept = list(texts_in(brief.state["data"])) if policy == "card" else kept_in(brief)
+    own = [text for text in kept if OWN.search(text)]
+    assert not own, own
+    assert not [text for text in kept if INTRODUCTION in text]

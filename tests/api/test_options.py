@@ -1,0 +1,372 @@
+"""Options of a chat over HTTP: every number of memory and of the policy, for every policy; and what is no option."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django_q.models import OrmQ
+
+from conversations.models import Chat
+from memory.folding.request import request_resummarize
+from memory.models import ConversationBrief
+from memory.policies import POLICIES
+from memory.policies.numbers import Bounds
+from memory.policies.options import bounds_for
+from tests.api.talking import error
+from tests.support.factories import add_turns, make_chat, make_user
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run
+from tests.support.live_server import Client
+
+EACH = [(policy, name) for policy in sorted(POLICIES) for name in sorted(bounds_for(POLICIES[policy]))]
+WORDS = "The crane on quay four lifted thirty crates of pears before the tide turned at noon"
+
+
+def said(number: int) -> tuple[str, str]:
+    """A turn of some 140 tokens."""
+    return f"Note {number} is PN-{number + 4000}. {WORDS}. {WORDS}.", f"Noted {number}. " + f"{WORDS}. " * 5
+
+
+def chat_of(policy: str, turns: int = 8, **fields: Any) -> Chat:
+    chat = make_chat(make_user("alice"), policy=policy, **fields)
+    add_turns(chat, [said(number) for number in range(1, turns + 1)])
+    forget_tasks(chat)
+    return chat
+
+
+def folded(policy: str) -> Chat:
+    """A chat that remembers something, with nothing left to do."""
+    chat = chat_of(policy, 40)
+    request_resummarize(chat, "update")
+    run(chat)
+    forget_tasks(chat)
+    assert stored(chat)["version"]
+    return chat
+
+
+def forget_tasks(chat: Chat) -> None:
+    OrmQ.objects.all().delete()
+    ConversationBrief.objects.filter(pk=chat.pk).update(queued_at=None)
+
+
+def stored(chat: Chat) -> dict[str, Any]:
+    return {**ConversationBrief.objects.filter(pk=chat.pk).values().get()}
+
+
+def context(client: Client, chat: Chat, message: str = "And now?", **asked: Any) -> dict[str, Any]:
+    answer = client.post(f"chats/{chat.pk}/context", json={"message": message, **asked})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def choose(client: Client, chat: Chat, **options: Any) -> None:
+    answer = client.patch(f"chats/{chat.pk}", json={"options": options})
+    assert (answer.status_code, answer.json().get("options")) == (200, options), answer.text
+
+
+def section(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    return next((one for one in found["sections"] if one["kind"] == kind), None)
+
+
+def tokens(found: dict[str, Any]) -> int:
+    return sum(one["tokens"] for one in found["sections"])
+
+
+def fitting(bounds: Bounds) -> Any:
+    """A value that an option may have."""
+    if bounds.kind is bool:
+        return True
+    if bounds.kind is str:
+        return bounds.words[-1]
+    return 0.1 if bounds.kind is float else min(bounds.at_most, max(bounds.at_least, 600))
+
+
+def misfits(bounds: Bounds) -> list[Any]:
+    """Values of every wrong type, and those beyond both ends."""
+    odd: list[Any] = [None, [], {}, "no such word", [1]]
+    odd += [1, 0, 0.5] if bounds.kind in (bool, str) else [True, False, "1", -1]
+    if bounds.kind is int:
+        odd += [bounds.at_least - 1, bounds.at_most + 1, 10**400, float(bounds.at_least)]
+    return odd + ([1.5, bounds.most + 0.01] if bounds.kind is float else [])
+
+
+# What is taken, and what is refused
+
+
+@pytest.mark.parametrize(("policy", "name"), EACH)
+def test_what_does_not_fit_is_refused_and_changes_nothing(alice: Client, policy: str, name: str) -> None:
+    bounds = bounds_for(POLICIES[policy])[name]
+    chat = chat_of(policy, 1)
+    before, was = stored(chat), alice.get(f"chats/{chat.pk}").json()
+    for value in misfits(bounds):
+        refused = alice.patch(f"chats/{chat.pk}", json={"title": "New", "options": {name: value}})
+        details = error(refused, 400, "invalid_request")["details"]
+        assert details == {"options": [f"{name} must be {bounds.wanted}"]}, value
+    assert (stored(chat), alice.get(f"chats/{chat.pk}").json()) == (before, was)
+    assert not OrmQ.objects.exists()
+
+
+@pytest.mark.parametrize(("policy", "name"), EACH)
+def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: str, name: str) -> None:
+    chat = folded(policy)
+    before = stored(chat)
+    value = fitting(bounds_for(POLICIES[policy])[name])
+    if name in ("k_raw_turns", "window_turns", "recent_messages"):
+        value = bounds_for(POLICIES[policy])[name].at_least
+    chosen = {name: value} | ({"budget": 50_000} if name == "summary_token_cap" else {})
+    chosen = {"budget": 2000} if name == "budget" else chosen
+    choose(alice, chat, **chosen)
+    after = stored(chat)
+    assert (after["options"], after["requested"], after["epoch"]) == (chosen, "", before["epoch"])
+    assert [after[one] for one in ("version", "state", "global_summary")] == [
+        before[one] for one in ("version", "state", "global_summary")
+    ]
+    assert after["due"] == OrmQ.objects.exists(), "a fold that is due now, and no rebuild"
+    assert context(alice, chat)["unrepresented"] == 0
+
+
+UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
+    ("chunked", {"budgt": 500}, "'budgt'"),
+    ("chunked", {"every_turns": 5}, "'every_turns'"),  # another policy's
+    ("hierarchical", {"k_raw_turns": 5, "budget": 900}, "'k_raw_turns'"),  # it has recent_messages
+    ("card", {"x" * 100: 1}, repr("x" * 40)),
+    ("interval", {f"n{number}": 1 for number in range(9)}, "'n0', 'n1', 'n2', 'n3', 'n4' and 4 more"),
+    ("progressive", {"": None}, "''"),
+]
+
+
+@pytest.mark.parametrize(("policy", "options", "named"), UNKNOWN)
+def test_names_that_are_no_options_are_refused(
+    alice: Client, policy: str, options: dict[str, Any], named: str
+) -> None:
+    has = ", ".join(sorted(bounds_for(POLICIES[policy])))
+    sentence = f"The policy {policy} has no option {named}; it has: {has}"
+    made = alice.post("chats", json={"policy": policy, "options": options})
+    assert error(made, 400, "invalid_request")["details"] == {"options": [sentence]}
+    chat = chat_of(policy, 1)
+    before = stored(chat)
+    refused = alice.patch(f"chats/{chat.pk}", json={"options": options})
+    assert error(refused, 400, "invalid_request")["details"] == {"options": [sentence]}
+    assert stored(chat) == before
+
+
+def test_every_fault_is_told_at_once(alice: Client) -> None:
+    wrong = {"every_turns": 0, "window_turns": "3", "budget": 1.5, "thresold": 9}
+    refused = alice.post("chats", json={"policy": "interval", "options": wrong})
+    told = error(refused, 400, "invalid_request")["details"]["options"]
+    assert [sentence.split(" must ")[0] for sentence in told[:3]] == ["every_turns", "window_turns", "budget"]
+    assert "no option 'thresold'" in told[3]
+
+
+def test_the_default_policy_decides_what_options_fit(alice: Client, settings: Any) -> None:
+    wanted = {"options": {"token_cap": 100}}
+    assert (
+        "has no option 'token_cap'"
+        in error(alice.post("chats", json=wanted), 400, "invalid_request")["details"]["options"][0]
+    )
+    settings.MEMORY_POLICY = "interval"
+    assert alice.post("chats", json=wanted).json()["policy"] == "interval"
+
+
+def test_a_summary_has_to_fit_its_budget(alice: Client) -> None:
+    told = "summary_token_cap (500) must be smaller than budget (400), which it is part of"
+    refused = alice.post("chats", json={"options": {"budget": 400}})
+    assert error(refused, 400, "invalid_request")["details"] == {"options": [told]}
+    assert alice.post("chats", json={"options": {"budget": 400, "summary_token_cap": 100}}).status_code == 201
+    assert alice.post("chats", json={"policy": "card", "options": {"budget": 400}}).status_code == 201
+
+
+def test_what_another_policy_left_behind_stays_without_effect(alice: Client) -> None:
+    """A change of policy alone keeps the options; those that it does not know wait for the way back."""
+    chat = alice.post(
+        "chats", json={"policy": "interval", "options": {"every_turns": 8, "budget": 900}}
+    ).json()
+    path = f"chats/{chat['id']}"
+    assert alice.patch(path, json={"policy": "card"}).json()["options"] == chat["options"]
+    tweaked = {**chat["options"], "budget": 950}
+    assert alice.patch(path, json={"options": tweaked}).json()["options"] == tweaked
+    other = error(alice.patch(path, json={"options": {**tweaked, "every_turns": 9}}), 400, "invalid_request")
+    assert "has no option 'every_turns'" in other["details"]["options"][0]
+    assert alice.patch(path, json={"policy": "interval"}).json()["options"] == tweaked
+
+
+def test_a_shared_name_must_fit_the_new_policy(alice: Client) -> None:
+    chat = alice.post("chats", json={"policy": "interval", "options": {"token_cap": 90}}).json()
+    Chat.objects.filter(pk=chat["id"]).update(policy="progressive", options={"window_turns": 0})
+    refused = alice.patch(f"chats/{chat['id']}", json={"policy": "card"})
+    assert error(refused, 400, "invalid_request")["details"] == {
+        "options": ["window_turns must be a whole number from 1 to 50"]
+    }
+
+
+# What takes effect, in the very next context
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_the_budget_of_a_chat(alice: Client, policy: str) -> None:
+    chat = folded(policy)
+    was = context(alice, chat)
+    choose(alice, chat, budget=700)
+    now = context(alice, chat)
+    assert (was["budget"] != 700, now["budget"], now["tokens"] <= 700) == (True, 700, True)
+    assert context(alice, chat, budget=650)["budget"] == 650, "what is asked for in a preview goes before"
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_recall_of_a_chat(alice: Client, policy: str) -> None:
+    chat = folded(policy)
+    question = "What was note 3, PN-4003?"
+    choose(alice, chat, recall="auto", recall_share=0.5)
+    assert section(context(alice, chat, question), "recall")
+    choose(alice, chat, recall="auto", recall_share=0)
+    assert not section(context(alice, chat, question), "recall")
+    choose(alice, chat, recall="off")
+    assert not section(context(alice, chat, question), "recall")
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_turns_as_text_and_a_budget_for_sources(alice: Client, policy: str) -> None:
+    chat = folded(policy)
+    sources = [{"title": "Tides", "text": WORDS * 40}]
+    choose(alice, chat, turns_as="text", sources_token_budget=60)
+    found = context(alice, chat, sources=sources)
+    window, cut = section(found, "window"), section(found, "sources")
+    assert window
+    assert "User: Note" in window["text"]
+    assert cut
+    assert (cut["clipped"], cut["tokens"] <= 60) == (True, True)
+
+
+WINDOWS = [
+    ("chunked", {"k_raw_turns": 2}),
+    ("card", {"window_turns": 2}),
+    ("interval", {"window_turns": 2}),
+    ("hierarchical", {"recent_messages": 4}),
+    ("progressive", {"window_tokens": 350}),
+]
+
+
+@pytest.mark.parametrize(("policy", "options"), WINDOWS)
+def test_the_window_of_a_chat(alice: Client, policy: str, options: dict[str, int]) -> None:
+    """Two turns are verbatim, and a third only where there is room to spare: here there is none."""
+    chat = chat_of(policy, 4)
+    choose(
+        alice,
+        chat,
+        budget=420,
+        recall_share=0,
+        **({"summary_token_cap": 50} if policy == "chunked" else {}),
+        **options,
+    )
+    found = context(alice, chat)
+    window = section(found, "window")
+    assert window
+    assert len(window["message_ids"]) == 4
+    assert found["unrepresented"] == 0
+
+
+DUE = [
+    ("chunked", {"threshold": 700}),
+    ("chunked", {"threshold": 700, "k_raw_turns": 5, "summary_token_cap": 60}),
+    ("progressive", {"threshold": 700, "data_tokens": 50, "calls": 2}),
+    (
+        "hierarchical",
+        {"trigger_messages": 10, "piece_tokens": 30, "narrative_tokens": 60, "facts_tokens": 60},
+    ),
+    ("interval", {"every_turns": 3, "token_cap": 60}),
+    ("card", {"budget": 420, "min_fold_tokens": 100}),
+]
+
+
+@pytest.mark.parametrize(("policy", "options"), DUE)
+def test_when_a_chat_is_folded(
+    alice: Client, upstream: FakeUpstream, policy: str, options: dict[str, int]
+) -> None:
+    """A lower threshold has the chat folded now, by the new caps; a higher one is not due any more."""
+    chat = chat_of(policy, 6)
+    was_due = stored(chat)["due"]
+    choose(alice, chat, **options)
+    after = stored(chat)
+    assert (after["due"], after["requested"], OrmQ.objects.count()) == (True, "", 1)
+    run(chat)
+    brief = alice.get(f"chats/{chat.pk}/brief").json()
+    assert (brief["version"] > 0, brief["due"]) == (True, False)
+    caps = {name: value for name, value in options.items() if name in ("summary_token_cap", "token_cap")}
+    for cap in caps.values():
+        assert brief["token_count"] <= cap
+    if policy in ("chunked", "progressive"):
+        add_turns(chat, [said(number) for number in range(20, 26)])
+        assert stored(chat)["due"]
+        choose(alice, chat, threshold=50_000, budget=50_000)
+        assert not stored(chat)["due"]
+    assert not was_due
+
+
+def test_a_wider_window_is_counted_and_has_memory_rebuilt(alice: Client) -> None:
+    chat = folded("interval")
+    choose(alice, chat, window_turns=9)
+    assert (stored(chat)["requested"], OrmQ.objects.count()) == ("rebuild", 1)
+    run(chat)
+    assert stored(chat)["unfolded_turns"] >= 9
+
+
+# A budget for the whole prompt
+
+LONG = f"Answer in the voice of a harbour master. {WORDS}. {WORDS}."
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("turns_as", ["messages", "text"])
+def test_the_budget_can_be_for_the_whole_prompt(alice: Client, policy: str, turns_as: str) -> None:
+    chat = folded(policy)
+    Chat.objects.filter(pk=chat.pk).update(instructions=LONG)
+    choose(alice, chat, budget=1200, turns_as=turns_as)
+    sources = [{"title": "Tides", "text": f"{WORDS}. " * 60}]
+    for question in ("And now?", WORDS * 12):
+        assert tokens(context(alice, chat, question, sources=sources)) > 1200
+    choose(alice, chat, budget=1200, turns_as=turns_as, budget_for="prompt")
+    for question in ("", "And now?", WORDS * 12):
+        for given in ([], sources):
+            found = context(alice, chat, question, sources=given)
+            assert tokens(found) <= 1200
+            assert found["tokens"] <= found["budget"] < 1200
+            assert found["prompt"][-1]["content"] == (question or found["prompt"][-1]["content"])
+
+
+def test_what_cannot_be_cut_is_sent_though_it_is_over_the_budget(alice: Client) -> None:
+    chat = folded("chunked")
+    choose(alice, chat, budget=600, budget_for="prompt")
+    question = WORDS * 60
+    found = context(alice, chat, question)
+    assert (found["tokens"], found["budget"], [one["kind"] for one in found["sections"]]) == (
+        0,
+        0,
+        ["question"],
+    )
+    assert found["prompt"] == [{"role": "user", "content": question}]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_reply_is_asked_for_within_the_whole_prompts_budget(
+    alice: Client, upstream: FakeUpstream, policy: str
+) -> None:
+    """What is sent is what the context endpoint tells of, now and when it is rebuilt later."""
+    chat = folded(policy)
+    Chat.objects.filter(pk=chat.pk).update(instructions=LONG)
+    choose(alice, chat, budget=1600, budget_for="prompt")
+    run(chat)
+    reply = alice.ask("And now?", str(chat.pk))["message"]
+    past = alice.get(f"chats/{chat.pk}/messages/{reply['id']}/context").json()
+    assert tokens(past) <= 1600
+    assert past["unrepresented"] == 0
+
+
+def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> None:
+    """Instructions take room that lines would need: the chat is due earlier."""
+    chat = chat_of("chunked", 14, instructions=f"{WORDS}. " * 60)
+    choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="memory")
+    assert not stored(chat)["due"]
+    choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="prompt")
+    assert stored(chat)["due"]

@@ -1,0 +1,180 @@
+"""Lists end a page at so many bytes, and lead on; what a client may store beside a text is bounded, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client as Browser
+
+from chatmemory.database import row_sizes
+from conversations.models import Chat, Message
+from memory.models import SummaryRevision
+from tests.admin.rows import add_revision, make_chat
+from tests.api.talking import error
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+ROOM = 10_000
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers have little room."""
+    monkeypatch.setattr(row_sizes, "ANSWER_MAX_BYTES", ROOM)
+
+
+@pytest.fixture
+def owner(alice: Client) -> User:
+    return User.objects.get(username="alice")
+
+
+def pages(client: Client, path: str, link: str = "next") -> list[list[dict[str, Any]]]:
+    """All pages from this one on."""
+    found, url = [], f"/v1/{path}"
+    while url:
+        answer = client.http.get(url)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        found.append(page["results"])
+        url = page[link]
+    return found
+
+
+def size(row: dict[str, Any]) -> int:
+    return len(json.dumps(row, ensure_ascii=False).encode())
+
+
+def check(client: Client, path: str, key: str, wanted: list[Any]) -> None:
+    """Every row once and in order, there and back, on more pages than rows alone would take; none has too much."""
+    there = pages(client, f"{path}limit=100")
+    assert [row[key] for page in there for row in page] == wanted
+    assert 1 < len(there) < len(wanted)
+    assert all(page for page in there)
+    for page in there:
+        assert len(page) == 1 or sum(map(size, page)) < ROOM + 1000 * len(page)
+    first = client.http.get(f"/v1/{path}limit=100")
+    url = first.json()["next"]
+    while (page := client.http.get(url).json())["next"]:
+        url = page["next"]
+    back = pages(client, url.partition("/v1/")[2], "previous")
+    assert [row[key] for page in reversed(back) for row in page] == wanted
+
+
+def test_a_page_of_chats_ends_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
+    sizes = [10, 2000, 20, 30_000, 9000, 500, 500, 500, 12_000, 4000, 4000, 4000, 10]
+    made = [
+        Chat.objects.create(
+            owner=owner,
+            policy="chunked",
+            instructions="é" * (number // 4),
+            metadata={"note": "x" * (number // 2)},
+        )
+        for number in sizes
+    ]
+    check(alice, "chats?", "id", [str(chat.pk) for chat in reversed(made)])
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_page_of_messages_ends_at_so_many_bytes(
+    order: str, alice: Client, owner: User, small: None
+) -> None:
+    chat = make_chat(owner, turns=8)
+    for message in Message.objects.filter(chat=chat):
+        Message.objects.filter(pk=message.pk).update(content="ж" * (message.seq * 400))
+    seqs = list(range(1, 17))
+    check(alice, f"chats/{chat.pk}/messages?order={order}&", "seq", seqs if order == "asc" else seqs[::-1])
+
+
+def test_a_page_of_revisions_ends_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
+    chat = make_chat(owner, turns=8)
+    for version in range(1, 9):
+        add_revision(chat, version, "The room is booked.", through=2 * version)
+    SummaryRevision.objects.filter(chat=chat).update(state={"facts": ["x" * 3000]})
+    check(alice, f"chats/{chat.pk}/revisions?", "version", list(range(8, 0, -1)))
+    chat.delete()  # its revisions are made up: the invariants do not hold
+
+
+def test_usual_rows_fill_their_page(alice: Client, owner: User) -> None:
+    for _ in range(60):
+        Chat.objects.create(owner=owner, policy="chunked")
+    assert [len(page) for page in pages(alice, "chats")] == [50, 10]
+    assert [len(page) for page in pages(alice, "chats?limit=25")] == [25, 25, 10]
+
+
+def test_results_of_a_search_end_at_so_many_bytes(alice: Client, owner: User, small: None) -> None:
+    for number in range(6):
+        make_chat(owner, turns=1, said=f"The heron {'waits ' * 700} {number}")
+    answer = alice.get("search", params={"q": "heron", "limit": 20}).json()
+    assert 1 <= len(answer["results"]) <= 3
+    assert answer["next"] is None
+
+
+def test_a_list_takes_no_more_queries_than_it_did_but_one(
+    alice: Client, owner: User, django_assert_max_num_queries: Any
+) -> None:
+    """Sizes, then rows."""
+    browser = Browser(headers={"Authorization": f"Bearer {alice.token}"})
+    for _ in range(5):
+        Chat.objects.create(owner=owner, policy="chunked")
+    with django_assert_max_num_queries(3):
+        assert browser.get("/v1/chats").status_code == 200
+
+
+# What is kept beside a text
+
+LARGE = {"note": "é" * 8200}
+FITS = {"note": "é" * 8185}
+
+
+def test_metadata_and_options_are_bounded(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.post("chats", json={"metadata": FITS})
+    assert chat.status_code == 201, chat.text
+    path = f"chats/{chat.json()['id']}"
+    calls: list[tuple[Any, str, dict[str, Any]]] = [
+        (alice.post, "chats", {"metadata": LARGE}),
+        (alice.patch, path, {"metadata": LARGE}),
+        (alice.post, "chats", {"options": LARGE}),
+        (alice.patch, path, {"options": LARGE}),
+        (alice.post, "message/first", {"message": "x", "metadata": LARGE}),
+        (alice.post, f"{path}/messages", {"message": "x", "metadata": LARGE}),
+    ]
+    for call, where, body in calls:
+        field = next(name for name in body if name != "message")
+        told = error(call(where, json=body), 400, "invalid_request")
+        assert told["details"] == {field: ["This is over the limit of 16384 bytes as JSON."]}
+    assert Chat.objects.count() == 1
+    assert not Message.objects.exists()
+
+
+def test_what_was_stored_before_there_was_a_limit_is_shown(alice: Client, owner: User) -> None:
+    chat = Chat.objects.create(owner=owner, policy="chunked", metadata={"note": "x" * 3_000_000})
+    after = Chat.objects.create(owner=owner, policy="chunked")
+    assert [[row["id"] for row in page] for page in pages(alice, "chats")] == [
+        [str(after.pk)],
+        [str(chat.pk)],
+    ]
+    changed = alice.patch(f"chats/{chat.pk}", json={"title": "Another"})
+    assert changed.json()["metadata"] == chat.metadata
+
+
+@pytest.mark.parametrize(
+    ("what", "of_chat", "of_message"),
+    [("The chat's metadata", LARGE, {}), ("The metadata of message 1", {}, LARGE)],
+)
+def test_imported_metadata_is_bounded(
+    what: str, of_chat: dict[str, Any], of_message: dict[str, Any], owner: User, tmp_path: Path, settings: Any
+) -> None:
+    file = tmp_path / "chat.json"
+    message = {"role": "user", "text": "Hello", "metadata": of_message}
+    file.write_text(json.dumps({"chats": [{"id": "1", "metadata": of_chat, "messages": [message]}]}))
+    with pytest.raises(CommandError, match=rf"{what} has 16\d\d\d bytes as JSON; the limit is 16384"):
+        call_command("import_chat", str(file), user="alice")
+    assert not Chat.objects.exists()
+    settings.METADATA_MAX_BYTES = 20_000
+    call_command("import_chat", str(file), user="alice")
+    assert Chat.objects.count() == 1

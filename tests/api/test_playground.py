@@ -1,0 +1,189 @@
+"""The playground's page: who gets it, that it holds nothing of anybody's, and that all it names is there, and small."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as Browser
+
+import chatmemory
+from memory.policies import POLICIES
+from tests.security.access.test_headers import check_headers
+from tests.support.live_server import Client, LiveServer
+
+SCRIPTS = Path(chatmemory.__file__).parent / "static" / "chatmemory" / "playground"
+VENDOR = SCRIPTS / "vendor"
+MOST_SCRIPT_BYTES = 100_000
+PATH = "/playground/"
+
+
+@pytest.fixture
+def cookie_of() -> Callable[[User], dict[str, str]]:
+    """The session of a user, as a browser sends it."""
+
+    def cookie(user: User) -> dict[str, str]:
+        browser = Browser()
+        browser.force_login(user)
+        return {"sessionid": browser.cookies["sessionid"].value}
+
+    return cookie
+
+
+def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
+    return httpx.get(f"{live.url}{PATH}", **options)  # type: ignore[arg-type]  # cookies, headers
+
+
+# Who gets it
+
+
+def test_by_default_it_is_for_staff(live: LiveServer, cookie_of: Callable[[User], dict[str, str]]) -> None:
+    anonymous = page(live)
+    assert (anonymous.status_code, anonymous.headers["location"]) == (
+        302,
+        f"/admin/login/?next={PATH}",
+    )
+    plain = page(live, cookies=cookie_of(User.objects.create_user("plain")))
+    assert plain.status_code == 302
+    staff = page(live, cookies=cookie_of(User.objects.create_user("staff", is_staff=True)))
+    assert staff.status_code == 200
+
+
+def test_a_token_is_no_way_to_a_page_for_staff(live: LiveServer, alice: Client) -> None:
+    assert alice.get(PATH).status_code == 302
+
+
+def test_open_is_for_anybody(live: LiveServer, settings: SimpleNamespace) -> None:
+    settings.PLAYGROUND = "open"
+    assert page(live).status_code == 200
+
+
+def test_off_is_for_nobody(
+    live: LiveServer, settings: SimpleNamespace, cookie_of: Callable[[User], dict[str, str]]
+) -> None:
+    settings.PLAYGROUND = "off"
+    assert page(live).status_code == 404
+    assert page(live, cookies=cookie_of(User.objects.create_superuser("boss"))).status_code == 404
+
+
+def test_it_is_read_and_never_written(live: LiveServer, settings: SimpleNamespace) -> None:
+    settings.PLAYGROUND = "open"
+    assert httpx.head(f"{live.url}{PATH}").status_code == 200
+    assert httpx.delete(f"{live.url}{PATH}").status_code in (403, 405)
+
+
+# What is in it
+
+
+def test_it_is_stored_nowhere_and_its_policy_holds(live: LiveServer, settings: SimpleNamespace) -> None:
+    settings.PLAYGROUND = "open"
+    answer = page(live)
+    check_headers(answer)
+    assert answer.headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\s(style|on\w+)=|javascript:", answer.text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
+
+
+def test_it_holds_nothing_of_who_looks(
+    live: LiveServer, alice: Client, cookie_of: Callable[[User], dict[str, str]]
+) -> None:
+    alice.ask("My order is AB-1234.")
+    staff = User.objects.create_user("marigold", email="m@example.com", is_staff=True)
+    text = page(live, cookies=cookie_of(staff)).text
+    for told in ("AB-1234", "marigold", "m@example.com", "alice", alice.token):
+        assert told not in text
+
+
+def test_a_session_gets_what_its_calls_must_bring_and_others_do_not(
+    live: LiveServer, settings: SimpleNamespace, cookie_of: Callable[[User], dict[str, str]]
+) -> None:
+    settings.PLAYGROUND = "open"
+    assert "csrf" not in page(live).text
+    cookies = cookie_of(User.objects.create_user("staff", is_staff=True))
+    with httpx.Client(base_url=live.url, cookies=cookies) as browser:
+        found = re.search(r'<meta name="csrf-token" content="(\w+)">', browser.get(PATH).text)
+        assert found is not None
+        assert "csrftoken" in browser.cookies
+        made = browser.post("/v1/chats", json={}, headers={"X-CSRFToken": found[1]})
+        assert made.status_code == 201
+        assert browser.post("/v1/chats", json={}).status_code == 403
+
+
+def test_every_policy_can_be_chosen_in_words(live: LiveServer, settings: SimpleNamespace) -> None:
+    settings.PLAYGROUND = "open"
+    options = re.findall(r'<option value="(\w+)" title="[^"]+', page(live).text)
+    assert sorted(options) == sorted(POLICIES)
+    assert all(policy.label and policy.description for policy in POLICIES.values())
+    assert options[0] == settings.MEMORY_POLICY
+
+
+def test_what_folds_wait_for_is_told_as_the_settings_have_it(
+    live: LiveServer, settings: SimpleNamespace
+) -> None:
+    settings.PLAYGROUND = "open"
+    limits = settings.MEMORY_LIMITS
+    told = numbers_told(live)
+    assert told.keys() == POLICIES.keys()
+    assert all(one["budget"] == limits.prompt_budget for one in told.values())
+    assert told["interval"].items() >= asdict(limits.numbers["interval"]).items()
+    assert (told["chunked"]["threshold"], "threshold" in told["interval"]) == (limits.threshold, False)
+    settings.MEMORY_LIMITS = replace(limits, enabled=False)
+    assert set(numbers_told(live).values()) == {None}
+
+
+def numbers_told(live: LiveServer) -> dict[str, Any]:
+    options = re.findall(r'<option value="(\w+)"[^>]* data-numbers="([^"]*)"', page(live).text)
+    return {name: json.loads(unescape(numbers)) for name, numbers in options}
+
+
+# Its scripts
+
+
+def test_every_script_that_is_named_exists_and_is_fetched_at_once(
+    live: LiveServer, settings: SimpleNamespace
+) -> None:
+    settings.PLAYGROUND = "open"
+    named = set(re.findall(r'(?:src|href)="(/static/[^"]+\.js)"', page(live).text))
+    on_disk = {f"/static/chatmemory/playground/{path.relative_to(SCRIPTS)}" for path in SCRIPTS.rglob("*.js")}
+    assert named == on_disk
+    for path in SCRIPTS.glob("*.js"):
+        for target in re.findall(r'from "(\.[^"]+)"', path.read_text()):
+            assert (path.parent / target).exists(), (path.name, target)
+
+
+def test_all_scripts_together_are_small(live: LiveServer) -> None:
+    """What a browser fetches; and what it unpacks, for who wants to know."""
+    with httpx.Client(base_url=f"{live.url}/static/chatmemory/playground/") as browser:
+        answers = [browser.get(str(path.relative_to(SCRIPTS))) for path in SCRIPTS.rglob("*.js")]
+    assert {answer.status_code for answer in answers} == {200}
+    fetched = sum(answer.num_bytes_downloaded for answer in answers)
+    print(
+        f"\nscripts of the playground: {fetched:,} bytes fetched, {sum(len(one.content) for one in answers):,} unpacked"
+    )
+    assert fetched < MOST_SCRIPT_BYTES
+
+
+def test_what_is_not_ours_is_as_it_was_published() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.M)
+    assert [name for name, _ in rows] == [path.name for path in VENDOR.glob("*.js")]
+    for name, digest in rows:
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+        assert gzip.decompress((VENDOR / f"{name}.gz").read_bytes()) == (VENDOR / name).read_bytes()
+
+
+def test_its_scripts_make_no_html_from_text() -> None:
+    for path in SCRIPTS.glob("*.js"):
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|srcdoc", path.read_text()
+        ), path

@@ -1,0 +1,271 @@
+"""Readers of one reply: however many, they share what is read of the database, and a user has so many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from datetime import timedelta
+from threading import Event as Flag
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError
+from django.db.models.functions import Now
+
+from chatmemory.llm.protocol import Reply
+from conversations.accounts.limits import Limits
+from conversations.api import streams
+from conversations.models import ActiveReply, Allowance
+from conversations.replies import begin, pollers
+from conversations.replies.begin import BegunTurn, TurnRequest
+from conversations.replies.finish import Ending, Pending, finish
+from tests.api.talking import Turn, begun, error, final, held, opened
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event, joined
+
+MANY = 40
+"""More than are woken together."""
+
+
+@pytest.fixture
+def elsewhere(alice: Client) -> Iterator[Turn]:
+    """A reply of alice's that another process writes: this test."""
+    asked = TurnRequest(message="Hello", variant=begin.default_variant())
+    made = begin.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
+    assert isinstance(made, BegunTurn)
+    ActiveReply.objects.update(owner="elsewhere", lease_expires_at=Now() + timedelta(minutes=5))
+    yield Turn(str(made.pending.chat_id), str(made.pending.user_message.pk), str(made.pending.message_id))
+    for active in ActiveReply.objects.all():
+        ended(active.text)
+
+
+def stored(text: str) -> None:
+    """That other process stores what is there so far."""
+    ActiveReply.objects.update(text=text)
+
+
+def ended(text: str) -> None:
+    """It finishes the reply."""
+    active = ActiveReply.objects.select_related("user_message").get()
+    assert finish(Pending.of(active), text, Ending.of(Reply("complete"))) is not None
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The positions that the server's pollers looked from."""
+    found: list[int] = []
+    look = pollers.text_after
+
+    def counted(chat_id: Any, message_id: Any, position: int) -> str | None:
+        found.append(position)
+        return look(chat_id, message_id, position)
+
+    monkeypatch.setattr(pollers, "text_after", counted)
+    return found
+
+
+def reading(client: Client, turn: Turn, stack: ExitStack, **options: Any) -> Iterator[Event]:
+    return stack.enter_context(client.stream("GET", f"{turn.path}/stream", **options))
+
+
+def test_all_readers_share_one_poller(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
+    with ExitStack() as stack, ThreadPoolExecutor(MANY) as pool:
+        readers = [reading(alice, elsewhere, stack) for _ in range(MANY)]
+        assert pollers.running() == 1
+        first = [next(reader).name for reader in readers]
+        stored("one ")
+        wait_for(lambda: 4 in looks)
+        stored("one two ")
+        wait_for(lambda: 8 in looks)
+        before = len(looks)
+        wait_for(lambda: len(looks) >= before + 5)
+        ended("one two three")
+        rest: list[list[Event]] = list(pool.map(list, readers))
+    assert first == ["message.created"] * MANY
+    assert {joined(events) for events in rest} == {"one two three"}
+    assert {(events[-1].name, events[-1].id) for events in rest} == {("message.completed", "13")}
+    assert looks == sorted(looks), "each look begins where the last one ended"
+    wait_for(lambda: pollers.running() == 0)
+
+
+def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: list[int]) -> None:
+    with ExitStack() as stack:
+        readers = [reading(alice, elsewhere, stack) for _ in range(3)]
+        assert [next(reader).name for reader in readers] == ["message.created"] * 3
+        wait_for(lambda: looks)
+    wait_for(lambda: pollers.running() == 0)
+    stored("one ")
+    late = alice.events  # a new reader has it looked up anew
+    with ExitStack() as stack:
+        reader = reading(alice, elsewhere, stack, params={"after": 1})
+        assert next(reader).data["delta"] == "ne "
+        ended("one two")
+        assert joined(list(reader)) == "two"
+    assert joined(late("GET", f"{elsewhere.path}/stream")) == "one two"
+
+
+def test_who_waits_for_the_whole_reply_shares_it(alice: Client, upstream: FakeUpstream) -> None:
+    """By its key, at the process that writes it."""
+    held(upstream)
+    asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "k"}}
+    whole = {**asked, "json": {"message": "x", "stream": False}}
+    with alice.stream("POST", "message/first", **asked) as events, ThreadPoolExecutor(MANY) as pool:
+        next(events)
+        waiting = [pool.submit(alice.post, "message/first", **whole) for _ in range(MANY)]
+        upstream.release()
+        bodies = [one.result().json() for one in waiting]
+        text = joined(list(events))
+    assert {body["message"]["content"] for body in bodies} == {text}
+    assert len(upstream.calls("stream")) == 1
+
+
+def test_many_readers_in_the_process_that_writes(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream, deltas=60, after=5)
+    turn = begun(alice)
+    with ExitStack() as stack, ThreadPoolExecutor(MANY) as pool:
+        readers = [reading(alice, turn, stack) for _ in range(MANY)]
+        upstream.release()
+        rest: list[list[Event]] = list(pool.map(list, readers))
+    content = final(alice, turn)["content"]
+    for events in rest:
+        assert joined(events) == content
+        assert [events[0].name, events[-1].name] == ["message.created", "message.completed"]
+
+
+def test_silence_is_filled_for_all(alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE_SECONDS", 0.2)
+
+    def comments() -> int:
+        with alice.http.stream("GET", f"/v1/{elsewhere.path}/stream") as response:
+            lines = response.iter_lines()
+            return sum(next(line for line in lines if line.startswith(":")) != "" for _ in range(3))
+
+    with ThreadPoolExecutor(MANY) as pool:
+        assert list(pool.map(lambda _: comments(), range(MANY))) == [3] * MANY
+
+
+def test_a_deleted_chat_sends_its_readers_away(alice: Client, elsewhere: Turn) -> None:
+    with ExitStack() as stack:
+        reader = reading(alice, elsewhere, stack)
+        assert next(reader).name == "message.created"
+        assert alice.delete(f"chats/{elsewhere.chat}").status_code == 204
+        assert [event.name for event in reader] == ["reconnect"]
+    error(alice.get(f"{elsewhere.path}/stream"), 404, "not_found")
+
+
+def test_a_database_that_is_away_for_a_moment(
+    alice: Client, elsewhere: Turn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, failed, look = Flag(), Flag(), pollers.text_after
+
+    def sometimes(*place: Any) -> str | None:
+        if away.is_set():
+            failed.set()
+            raise OperationalError("away")
+        return look(*place)
+
+    monkeypatch.setattr(pollers, "text_after", sometimes)
+    with ExitStack() as stack:
+        reader = reading(alice, elsewhere, stack)
+        next(reader)
+        away.set()
+        assert failed.wait(10)
+        stored("one ")
+        away.clear()
+        assert next(reader).data["delta"] == "one "
+        monkeypatch.setattr(pollers, "GIVE_UP_SECONDS", 0.1)
+        away.set()
+        assert [event.name for event in reader] == ["reconnect"]
+
+
+# How many a user may have
+
+
+@pytest.fixture
+def limit(settings: Any) -> Callable[[int], None]:
+    """Sets the limit on readers; all others are off."""
+
+    def to(readers: int) -> None:
+        settings.LIMITS = Limits(readers=readers)
+
+    return to
+
+
+def refused(answer: Any, allowed: int) -> None:
+    details = error(answer, 429, "rate_limited")["details"]
+    assert details == {"limit": "readers", "allowed": allowed}
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_user_has_so_many_readers(
+    alice: Client, bob: Client, upstream: FakeUpstream, limit: Callable[[int], None]
+) -> None:
+    limit(2)
+    held(upstream)
+    asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "k"}}
+    with alice.stream("POST", "message/first", **asked) as own, ExitStack() as stack:
+        turn = Turn.of(next(own).data)
+        readers = [reading(alice, turn, stack) for _ in range(2)]
+        refused(alice.get(f"{turn.path}/stream"), 2)
+        for body in ({"message": "x"}, {"message": "x", "stream": False}):
+            refused(alice.post("message/first", **(asked | {"json": body})), 2)
+        with opened(bob) as (others, _), ExitStack() as besides:
+            assert next(reading(bob, others, besides)).name == "message.created"
+        Allowance.objects.filter(user__username="alice").update(readers=3)
+        readers.append(reading(alice, turn, stack))
+        refused(alice.get(f"{turn.path}/stream"), 3)
+        upstream.release()
+        assert list(own)[-1].name == "message.completed"
+    wait_for(lambda: alice.get(f"{turn.path}/stream").status_code == 200)
+
+
+def test_without_limits_nobody_counts(
+    alice: Client, upstream: FakeUpstream, limit: Callable[[int], None], settings: Any
+) -> None:
+    limit(1)
+    settings.RATE_LIMITS = False
+    held(upstream)
+    turn = begun(alice)
+    with ExitStack() as stack:
+        readers = [reading(alice, turn, stack) for _ in range(3)]
+        assert [next(reader).name for reader in readers] == ["message.created"] * 3
+        upstream.release()
+    assert final(alice, turn)["status"] == "complete"
+
+
+def test_the_limit_is_exact_in_a_burst(
+    alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]
+) -> None:
+    limit(5)
+    held(upstream)
+    turn, refusals = begun(alice), 25
+    with ThreadPoolExecutor(30) as pool:
+        answers = [pool.submit(alice.get, f"{turn.path}/stream") for _ in range(30)]
+        wait_for(lambda: sum(one.done() for one in answers) == refusals)
+        upstream.release()
+        assert sorted(one.result().status_code for one in answers) == [200] * 5 + [429] * 25
+
+
+def test_readers_that_leave_at_once_leave_no_trace(
+    alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]
+) -> None:
+    """In whatever moment: before their answer, at its head, in its middle."""
+    limit(1)
+    held(upstream)
+    turn = begun(alice)
+    for patience in [0.001 * step for step in range(1, 30)]:
+        with suppress(httpx.TimeoutException):  # or 429, while the one before has not been noticed to be gone
+            alice.get(f"{turn.path}/stream", timeout=patience)
+    with ExitStack() as stack:
+        assert wait_for(lambda: _reads(alice, turn, stack))
+        upstream.release()
+    assert final(alice, turn)["status"] == "complete"
+
+
+def _reads(client: Client, turn: Turn, stack: ExitStack) -> bool:
+    answer = stack.enter_context(client.http.stream("GET", f"/v1/{turn.path}/stream"))
+    return bool(answer.status_code == 200)

@@ -1,0 +1,315 @@
+"""What a user has memory do beyond their turns: counted, one task at a time, making way for what is due.
+
+Never at the cost of deleting a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from conversations.accounts.limits import Limits
+from conversations.models import Allowance, Chat, Message
+from memory import tasks
+from memory.models import ConversationBrief
+from memory.worker.sweep import sweep
+from tests.api.talking import error
+from tests.support.factories import add_turns, brief_of, make_chat, make_user
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import turn
+from tests.support.invariants import check_all
+from tests.support.live_server import Client
+
+LIMIT = {"limit": "resummarize_per_hour", "allowed": 3}
+HOUR = 3600
+
+
+@pytest.fixture(autouse=True)
+def small(settings: Any, upstream: FakeUpstream) -> Iterator[None]:
+    """Thirty tokens a turn, three turns a bite; three rebuilds an hour; a summarizer that keeps every code."""
+    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
+    settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
+    settings.LIMITS = Limits(resummarize_per_hour=3)
+    yield
+    check_all()
+
+
+def chat_of(turns: int, name: str = "alice") -> Chat:
+    chat = make_chat(make_user(name))
+    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
+    return chat
+
+
+def folded(turns: int = 12, name: str = "alice") -> Chat:
+    chat = chat_of(turns, name)
+    work()
+    assert brief_of(chat).head
+    return chat
+
+
+def queued() -> list[str]:
+    """The chats of which a fold waits, oldest first."""
+    found = [one.task for one in OrmQ.objects.order_by("pk")]
+    return [task["args"][0] for task in found if task["func"] == "memory.tasks.fold_task"]
+
+
+def work_once() -> None:
+    """What a worker does with the oldest task."""
+    row = OrmQ.objects.order_by("pk").first()
+    assert row is not None
+    row.delete()
+    if row.func() == "memory.tasks.fold_task":
+        tasks.fold_task(*row.task["args"])
+
+
+def work() -> None:
+    """Work until the queue is empty."""
+    while OrmQ.objects.exists():
+        work_once()
+
+
+def resummarize(client: Client, chat: Chat, mode: str = "rebuild") -> httpx.Response:
+    answer: httpx.Response = client.post(f"chats/{chat.pk}/resummarize", json={"mode": mode})
+    return answer
+
+
+def accepted(answer: httpx.Response) -> str:
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["task_id"])
+
+
+def counted(name: str = "alice") -> int:
+    return Allowance.objects.filter(user__username=name).values_list("hour_rebuilds", flat=True).first() or 0
+
+
+def use_up(client: Client, chat: Chat) -> None:
+    for _ in range(3):
+        accepted(resummarize(client, chat))
+        work()
+
+
+def summarizer_calls(upstream: FakeUpstream) -> int:
+    return len(upstream.calls("complete"))
+
+
+def test_so_many_an_hour_and_no_more(alice: Client, upstream: FakeUpstream) -> None:
+    chat = folded()
+    use_up(alice, chat)
+    calls = summarizer_calls(upstream)
+    refused = resummarize(alice, chat)
+    assert error(refused, 429, "rate_limited")["details"] == LIMIT
+    assert HOUR - 60 < int(refused.headers["Retry-After"]) <= HOUR
+    assert queued() == []
+    assert brief_of(chat).requested == ""
+    assert summarizer_calls(upstream) == calls
+    Allowance.objects.update(hour=timezone.now() - timedelta(hours=1, seconds=1))
+    accepted(resummarize(alice, chat))
+    assert counted() == 1
+
+
+def test_while_one_waits_another_is_the_same(alice: Client) -> None:
+    chat = folded()
+    names = {accepted(resummarize(alice, chat, mode)) for mode in ("rebuild", "rebuild", "update", "rebuild")}
+    (row,) = OrmQ.objects.all()
+    assert names == {row.name()}
+    assert counted() == 1
+    work()
+    assert accepted(resummarize(alice, chat)) not in names
+
+
+def test_a_larger_wish_is_counted_and_joins_the_task_that_waits(alice: Client) -> None:
+    chat = folded()
+    assert accepted(resummarize(alice, chat, "update")) == accepted(resummarize(alice, chat, "rebuild"))
+    assert (len(queued()), counted(), brief_of(chat).requested) == (1, 2, "rebuild")
+
+
+ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
+    resummarize,
+    lambda client, chat: client.patch(f"chats/{chat.pk}", json={"policy": "interval", "title": "New"}),
+    lambda client, chat: client.patch(f"chats/{chat.pk}", json={"options": {"k_raw_turns": 4}}),
+    lambda client, chat: client.post(f"chats/{chat.pk}/revisions/1/restore"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_whatever_has_memory_made_anew_is_counted(alice: Client, order: Any) -> None:
+    chat = folded(20)
+    assert order(alice, chat).status_code in (200, 202)
+    assert counted() == 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_is_refused_changed_nothing(alice: Client, upstream: FakeUpstream, order: Any) -> None:
+    chat = folded(20)
+    use_up(alice, chat)
+    before = ConversationBrief.objects.filter(pk=chat.pk).values().get()
+    calls = summarizer_calls(upstream)
+    assert error(order(alice, chat), 429, "rate_limited")["details"] == LIMIT
+    assert ConversationBrief.objects.filter(pk=chat.pk).values().get() == before
+    assert Chat.objects.get(pk=chat.pk).title == ""
+    work()
+    assert summarizer_calls(upstream) == calls
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_whose_day_is_spent_orders_nothing(alice: Client, settings: Any, order: Any) -> None:
+    chat = folded(20)
+    settings.LIMITS = Limits(tokens_per_day=6000)
+    today = timezone.now().date()
+    Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 4500})
+    refused = order(alice, chat)
+    assert error(refused, 429, "quota_exceeded")["details"] == {"limit": "tokens_per_day", "allowed": 6000}
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert queued() == []
+
+
+def test_a_chat_without_messages_changes_its_policy_for_nothing(alice: Client) -> None:
+    for _ in range(5):
+        chat = alice.post("chats", json={}).json()["id"]
+        assert alice.patch(f"chats/{chat}", json={"policy": "interval"}).status_code == 200
+    assert counted() == 0
+
+
+@pytest.mark.parametrize("spent", ["hour", "day"])
+def test_deleting_and_editing_is_never_refused_and_what_it_causes_waits(
+    alice: Client, upstream: FakeUpstream, settings: Any, spent: str
+) -> None:
+    chat = folded(20)
+    if spent == "hour":
+        use_up(alice, chat)
+    else:
+        settings.LIMITS = Limits(tokens_per_day=6000)
+        today = timezone.now().date()
+        Allowance.objects.update_or_create(user=chat.owner, defaults={"day": today, "day_tokens": 6000})
+    calls = summarizer_calls(upstream)
+    first, second = Message.objects.filter(chat=chat, role="user").order_by("seq")[:2]
+    assert (
+        alice.patch(f"chats/{chat.pk}/messages/{first.pk}", json={"content": "redacted"}).status_code == 200
+    )
+    assert alice.delete(f"chats/{chat.pk}/messages/{second.pk}").status_code == 204
+    brief = brief_of(chat)
+    assert "T1" not in brief.global_summary
+    assert brief.due
+    assert brief.delayed_until is not None
+    sweep()
+    work()
+    assert summarizer_calls(upstream) == calls
+    told = timezone.now() - timedelta(seconds=1)
+    ConversationBrief.objects.update(delayed_until=told)
+    sweep()
+    work()
+    assert not brief_of(chat).due
+    assert summarizer_calls(upstream) > calls
+
+
+def test_edits_of_what_was_not_folded_cost_nothing(alice: Client) -> None:
+    chat = chat_of(2)
+    question = Message.objects.get(chat=chat, seq=1)
+    for text in ("one", "two", "three", "four", "five"):
+        alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": text})
+    assert (counted(), brief_of(chat).delayed_until) == (0, None)
+
+
+def test_an_edit_again_and_again_wastes_no_more_calls_than_the_limit(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    """Each edit takes a fold under way out of date; the fourth within the hour makes it wait."""
+    chat = folded(20)
+    calls = summarizer_calls(upstream)
+    question = Message.objects.get(chat=chat, seq=1)
+    for number in range(12):
+        alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": f"again {number}"})
+        if queued():
+            work_once()
+    assert counted() == 3
+    rebuilt = summarizer_calls(upstream) - calls
+    assert rebuilt <= 3 * 7, "a fold of the whole chat takes seven bites at most"
+
+
+def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
+    """Due by turns: neither the hour's count nor a spent day has a say."""
+    chat = folded(20)
+    use_up(alice, chat)
+    other = chat_of(20)
+    assert queued() == [str(other.pk)]
+    work()
+    assert not brief_of(other).due
+
+
+def test_an_order_does_not_hurry_a_summarizer_that_fails(alice: Client, upstream: FakeUpstream) -> None:
+    chat = folded()
+    upstream.behave("status?code=500", lane="complete")
+    accepted(resummarize(alice, chat))
+    work()
+    brief = brief_of(chat)
+    assert brief.attempts == 1
+    calls = summarizer_calls(upstream)
+    for _ in range(5):
+        accepted(resummarize(alice, chat))
+        work()
+    after = brief_of(chat)
+    assert (after.attempts, after.next_attempt_at) == (1, brief.next_attempt_at)
+    assert summarizer_calls(upstream) == calls
+
+
+def test_of_one_users_orders_one_at_a_time_is_queued(alice: Client, bob: Client) -> None:
+    hers, his = [folded() for _ in range(3)], folded(name="bob")
+    names = [accepted(resummarize(alice, chat)) for chat in hers]
+    assert len(set(names)) == 3
+    accepted(resummarize(bob, his))
+    assert queued() == [str(hers[0].pk), str(his.pk)]
+    assert sweep().chats_enqueued == 0, "the sweep knows that, too"
+    OrmQ.objects.all().delete()
+    assert sweep().chats_enqueued == 2
+    assert set(queued()) == {str(hers[0].pk), str(his.pk)}
+    done = []
+    while waiting := queued():
+        done.append(waiting[0])
+        work_once()
+    assert not ConversationBrief.objects.exclude(requested="").exists()
+    assert [chat for chat in dict.fromkeys(done) if chat != str(his.pk)] == [str(chat.pk) for chat in hers]
+
+
+def test_what_is_ordered_makes_way_for_others_after_each_bite(alice: Client, upstream: FakeUpstream) -> None:
+    chat = folded(20)
+    accepted(resummarize(alice, chat))
+    due = chat_of(20, name="bob")
+    calls = summarizer_calls(upstream)
+    work_once()
+    assert summarizer_calls(upstream) == calls + 1
+    assert queued() == [str(due.pk), str(chat.pk)]
+    work_once()
+    assert not brief_of(due).due, "what is due by turns is folded to its end"
+    work_once()
+    assert queued() == [], "with nobody else waiting, so is the rest"
+    assert brief_of(chat).requested == ""
+
+
+def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
+    chats = [folded() for _ in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda chat: resummarize(alice, chat).status_code, chats))
+    assert sorted(answers) == [202] * 3 + [429] * 9
+    assert counted() == 3
+    assert ConversationBrief.objects.exclude(requested="").count() == 3
+
+
+def test_an_operator_is_not_held_by_a_users_limits(alice: Client, settings: Any) -> None:
+    from memory.folding.request import request_resummarize
+
+    chat = folded(20)
+    use_up(alice, chat)
+    question = Message.objects.get(chat=chat, seq=1)
+    alice.patch(f"chats/{chat.pk}/messages/{question.pk}", json={"content": "redacted"})
+    assert brief_of(chat).delayed_until is not None
+    request_resummarize(chat, "update")
+    work()
+    assert not brief_of(chat).due

@@ -1,0 +1,121 @@
+"""The rest of a reply, from any position: no gap, nothing twice, and past the end the final event alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.api.talking import Turn, begun, error, final, held, opened, reply, say
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, Event, joined
+
+TEXT = "One 😀 two, e\u0301 three 👩‍👩‍👧\u2028 four.\n ende"
+some = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.mark.promise("P5", injected="a finished reply read from every position")
+def test_every_position_of_a_finished_reply(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.behave("normal", text=TEXT)
+    turn = Turn.of(alice.ask("x"))
+    whole = alice.events("GET", f"{turn.path}/stream")
+    assert [event.name for event in whole] == ["message.created", "content.delta", "message.completed"]
+    for position in range(1, len(TEXT) + 1):
+        rest = alice.events("GET", f"{turn.path}/stream", params={"after": position})
+        assert joined(rest) == TEXT[position:]
+        assert "message.created" not in [event.name for event in rest]
+        assert (rest[-1].name, rest[-1].id) == ("message.completed", str(len(TEXT)))
+        assert rest[-1].data == whole[-1].data
+
+
+@pytest.mark.parametrize("position", [len(TEXT), len(TEXT) + 1, 10**9])
+def test_past_the_end_comes_the_final_event_alone(
+    alice: Client, upstream: FakeUpstream, position: int
+) -> None:
+    upstream.behave("normal", text=TEXT)
+    turn = Turn.of(alice.ask("x"))
+    rest = alice.events("GET", f"{turn.path}/stream", headers={"Last-Event-ID": str(position)})
+    assert [event.name for event in rest] == ["message.completed"]
+
+
+@some
+@given(data=st.data())
+def test_a_running_reply_from_anywhere(alice: Client, upstream: FakeUpstream, data: st.DataObject) -> None:
+    words = TEXT.split(" ")
+    pause = data.draw(st.integers(0, len(words)), label="deltas before the pause")
+    after = data.draw(st.integers(0, len(TEXT) + 3), label="code points the client has")
+    header = data.draw(st.booleans(), label="by header")
+    held(upstream, after=pause, text=TEXT, deltas=0)
+    turn = begun(alice)
+    asked = {"headers": {"Last-Event-ID": str(after)}} if header else {"params": {"after": after}}
+    with alice.stream("GET", f"{turn.path}/stream", **asked) as events:
+        upstream.release()
+        rest = list(events)
+    assert joined(rest) == TEXT[after:]
+    assert (rest[0].name == "message.created") == (after == 0)
+    assert [event.name for event in rest].count("message.completed") == 1
+    ids = [int(event.id) for event in rest if event.name == "content.delta" and event.id]
+    assert ids == sorted(set(ids))
+    assert rest[-1].id == str(len(TEXT))
+
+
+@pytest.mark.promise("P5", injected="a client that loses its connection again and again")
+@some
+@given(cuts=st.lists(st.integers(1, 40), min_size=1, max_size=6))
+def test_a_client_that_keeps_losing_the_connection_reads_it_all_once(
+    alice: Client, upstream: FakeUpstream, cuts: list[int]
+) -> None:
+    upstream.behave("normal", deltas=120, rate=2000.0)
+    turn = begun(alice)
+    text, seen = "", 0
+    for cut in [*cuts, 10**6]:
+        with alice.stream("GET", f"{turn.path}/stream", params={"after": seen}) as events:
+            for count, event in enumerate(events):
+                if event.name == "content.delta":
+                    text, seen = text + event.data["delta"], int(event.id or 0)
+                if count >= cut:
+                    break
+    assert text == final(alice, turn)["content"]
+    assert seen == len(text)
+
+
+def test_resuming_starts_no_second_call(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    with opened(alice) as (turn, events):
+        first = next(events)
+    position = int(first.id or 0)
+    upstream.release()
+    rest = alice.events("GET", f"{turn.path}/stream", params={"after": position})
+    assert first.data["delta"] + joined(rest) == reply(alice, turn)["content"]
+    assert len(upstream.calls("stream")) == 1
+
+
+def ended(events: list[Event]) -> tuple[str, str]:
+    return events[-1].name, events[-1].data["message"]["status"]
+
+
+def test_replies_that_failed_or_were_cut_can_be_read_again(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.script("stream", "status?code=500", "cut?after=1600")
+    for _ in range(2):
+        original = say(alice)
+        turn = Turn.of(original[0].data)
+        again = alice.events("GET", f"{turn.path}/stream")
+        assert ended(again) == ended(original)
+        assert joined(again) == joined(original)
+        assert again[-1].data == original[-1].data
+
+
+def test_what_cannot_be_followed(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+    turn = Turn.of(alice.ask("x"))
+    error(bob.get(f"{turn.path}/stream"), 404, "not_found")
+    error(alice.get(f"chats/{turn.chat}/messages/{turn.question}/stream"), 404, "not_found")
+    error(alice.get(f"chats/{turn.chat}/messages/{turn.chat}/stream"), 404, "not_found")
+    for bad in ("-1", "x", "1.5", "9" * 30, "²"):
+        details = error(alice.get(f"{turn.path}/stream", params={"after": bad}), 400, "invalid_request")[
+            "details"
+        ]
+        assert "after" in details

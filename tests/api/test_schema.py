@@ -1,0 +1,122 @@
+"""The schema says what the API does: valid, and of the same fields as what is really sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import httpx
+import pytest
+from django.core.management import call_command
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from chatmemory import errors
+from chatmemory.api import error_handler
+from chatmemory.api.openapi import errors as schema_errors
+from conversations.api.serializers import MessageOut
+from conversations.models import ActiveReply, Chat, Message
+from conversations.replies.message_json import message_json, streaming_json
+from memory.api.revision_serializers import RevisionOut, revision_json
+from memory.api.serializers import BriefOut, ContextOut, brief_json
+from memory.models import ConversationBrief, SummaryRevision
+from tests.api.talking import MESSAGE_KEYS
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+
+def test_the_schema_is_valid_and_without_warnings() -> None:
+    out = StringIO()
+    call_command("spectacular", "--validate", "--fail-on-warn", stdout=out)
+    assert "openapi: 3" in out.getvalue()
+
+
+def test_the_schema_is_served_and_names_every_route(live: LiveServer) -> None:
+    answer = httpx.get(f"{live.url}/v1/schema?format=json")
+    assert answer.status_code == 200
+    paths = {re.sub(r"\{\w+\}", "{}", path) for path in answer.json()["paths"]}
+    served = {re.sub(r"<[^>]+>", "{}", path) for path in routes(get_resolver().url_patterns)}
+    api = {path for path in served if path.startswith("/v1/") and path not in ("/v1/schema", "/v1/docs")}
+    assert api <= paths
+
+
+def test_the_schema_tells_the_codes_that_errors_have() -> None:
+    ours = {(kind.status, kind.code) for kind in kinds(errors.ChatMemoryError)}
+    # 405 is the answer to what is no operation.
+    theirs = {(status, code) for status, code in error_handler._DRF_CODES.items() if status != 405}
+    told = {(status, code) for status, codes in schema_errors.CODES.items() for code in codes}
+    assert told == ours | theirs
+
+
+def kinds(kind: type[errors.ChatMemoryError]) -> Iterator[type[errors.ChatMemoryError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from kinds(below)
+
+
+def test_every_operation_tells_its_errors_one_by_one(live: LiveServer) -> None:
+    """A `default` answer would allow anything at all."""
+    paths = httpx.get(f"{live.url}/v1/schema?format=json").json()["paths"]
+    told = {
+        (path, method): set(one["responses"]) for path, item in paths.items() for method, one in item.items()
+    }
+    assert all("default" not in answers and "500" in answers for answers in told.values())
+    assert {"401", "403", "404", "409", "413", "415", "422", "429"} <= told["/v1/message", "post"]
+
+
+def routes(patterns: list[Any], before: str = "/") -> list[str]:
+    found: list[str] = []
+    for pattern in patterns:
+        here = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            found += routes(pattern.url_patterns, here)
+        elif isinstance(pattern, URLPattern):
+            found.append(here)
+    return found
+
+
+def test_what_is_sent_has_the_fields_of_the_schema() -> None:
+    fields = list(MessageOut().fields)
+    assert fields == MESSAGE_KEYS
+    assert list(message_json(Message(chat=Chat(), seq=1))) == fields
+    assert list(streaming_json(ActiveReply(chat=Chat()), 1)) == fields
+    brief, revision = ConversationBrief(chat=Chat()), SummaryRevision(chat=Chat())
+    assert set(brief_json(brief)) == set(BriefOut().fields)
+    assert set(revision_json(revision)) == set(RevisionOut().fields)
+
+
+def test_contexts_have_the_fields_of_the_schema(alice: Client, upstream: FakeUpstream) -> None:
+    answer = alice.ask("x")
+    now = alice.get(f"chats/{answer['chat_id']}/context", params={"message": "y"}).json()
+    then = alice.get(f"chats/{answer['chat_id']}/messages/{answer['message']['id']}/context").json()
+    assert {*now, "verified", "exact", "why", "card"} == set(then) == set(ContextOut().fields)
+    section = {"kind", "tokens", "text", "message_ids", "clipped"}
+    assert {frozenset(one) for one in now["sections"]} == {frozenset(section)}
+
+
+def test_the_docs_work_without_internet_and_without_inline_scripts(live: LiveServer) -> None:
+    with httpx.Client(base_url=live.url) as browser:
+        page = browser.get("/v1/docs")
+        assert page.status_code == 200
+        assert page.headers["x-frame-options"] == "DENY"
+        assert not re.search(r"<style|\sstyle=|\son\w+=", page.text)
+        for attributes, inside in re.findall(r"<script([^>]*)>(.*?)</script>", page.text, re.DOTALL):
+            assert "src=" in attributes
+            assert not inside.strip()
+        sources = re.findall(r"(?:src|href)=\"([^\"]+)\"", page.text)
+        assert len(sources) >= 4
+        for source in sources:
+            assert source.startswith("/"), f"{source} is not ours"
+            answer = browser.get(source.replace("&amp;", "&"))
+            assert answer.status_code == 200
+            assert answer.content
+        script = next(source for source in sources if source.startswith("/v1/docs"))
+        body = browser.get(script.replace("&amp;", "&"))
+        assert "javascript" in body.headers["content-type"]
+        assert not re.search(r"https?://(?!localhost|127\.0\.0\.1)", body.text)
+
+
+@pytest.mark.parametrize(("path", "to"), [("/", "/v1/docs"), ("/admin", "/admin/")])
+def test_where_a_browser_is_sent(live: LiveServer, path: str, to: str) -> None:
+    assert httpx.get(f"{live.url}{path}").headers["location"] == to

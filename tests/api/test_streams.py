@@ -1,0 +1,183 @@
+"""A stream is only a way of reading: who leaves, stays away or comes twice changes nothing about the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from chatmemory.api import async_view
+from chatmemory.database import executors
+from conversations.api import streams as following
+from conversations.models import ActiveReply, Message
+from tests.api.talking import (
+    MESSAGE_KEYS,
+    begun,
+    final,
+    heard,
+    held,
+    messages,
+    opened,
+    reply,
+    say,
+)
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer, joined
+
+WORDS = 12
+
+
+def test_while_it_is_written_a_reply_is_shown_as_streaming(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    with opened(alice, model_variant="arco-pro") as (turn, events):
+        said = heard(events)
+        wait_for(lambda: reply(alice, turn)["content"] == said)
+        now = reply(alice, turn)
+        assert sorted(now) == sorted(MESSAGE_KEYS)
+        assert (now["status"], now["content"], now["seq"], now["role"]) == ("streaming", said, 2, "assistant")
+        assert (now["model_variant"], now["reply_to"]) == ("arco-pro", turn.question)
+        assert now["completed_at"] is now["usage"] is now["error"] is None
+        assert messages(alice, turn.chat)[-1] == now
+        assert not Message.objects.filter(pk=turn.reply).exists(), "a row is written once, when it is final"
+        upstream.release()
+        rest = list(events)
+    last = reply(alice, turn)
+    assert (last["status"], last["content"]) == ("complete", said + joined(rest))
+    assert not ActiveReply.objects.exists()
+
+
+@pytest.mark.parametrize("events_read", range(6))
+def test_a_reader_that_leaves_cancels_nothing(
+    alice: Client, upstream: FakeUpstream, events_read: int
+) -> None:
+    held(upstream, WORDS, after=events_read)
+    with opened(alice) as (turn, events):
+        said = ""
+        while len(said.split()) < events_read:
+            said += next(events).data["delta"]
+    upstream.release()
+    ended = final(alice, turn)
+    assert (ended["status"], len(ended["content"].split())) == ("complete", WORDS)
+    assert ended["content"].startswith(said)
+    assert len(upstream.calls("stream")) == 1
+
+
+@pytest.mark.promise("P5", injected="a client that leaves before its turn is stored")
+def test_a_client_that_leaves_while_its_turn_begins_cancels_nothing(
+    alice: Client, upstream: FakeUpstream, live: LiveServer
+) -> None:
+    gate = threading.Event()
+    busy = [
+        asyncio.run_coroutine_threadsafe(executors.write(gate.wait, 20), live._server.loop)
+        for _ in range(executors._writer()._max_workers)
+    ]
+    host, port = live.url.removeprefix("http://").split(":")
+    body = b'{"message": "gone at once"}'
+    head = (
+        f"POST /v1/message/first HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {alice.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as gone:
+        gone.sendall(head.encode() + body)
+        wait_for(lambda: async_view._serving)
+    wait_for(lambda: not live._server.server_state.connections)
+    gate.set()
+    assert all(one.result(10) for one in busy)
+    wait_for(lambda: Message.objects.filter(role="assistant", status="complete").count() == 1)
+    assert not ActiveReply.objects.exists()
+
+
+@pytest.mark.promise("P5", injected="nine readers of one reply")
+def test_many_read_one_reply(alice: Client, upstream: FakeUpstream) -> None:
+    held(upstream, deltas=200, after=20, rate=400.0)
+    with opened(alice) as (turn, events), ThreadPoolExecutor(8) as pool:
+        others = [pool.submit(alice.events, "GET", f"{turn.path}/stream") for _ in range(8)]
+        wait_for(lambda: reply(alice, turn)["content"])
+        upstream.release()
+        seen = [list(events), *(other.result() for other in others)]
+    content = reply(alice, turn)["content"]
+    assert len(content.split()) == 200
+    for one in seen:
+        assert joined(one) == content
+        assert one[-1].name == "message.completed"
+        assert one[-1].data["message"]["content"] == content
+    assert len(upstream.calls("stream")) == 1
+
+
+def test_silence_is_filled_with_comments(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    held(upstream)
+    with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}) as response:
+        lines = response.iter_lines()
+        assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
+        assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
+        upstream.release()
+        assert "event: message.completed" in list(lines)
+
+
+def test_a_stream_says_how_it_wants_to_be_carried(alice: Client, upstream: FakeUpstream) -> None:
+    accepted = {"Accept": "text/event-stream"}
+    with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}, headers=accepted) as response:
+        response.read()
+    assert response.headers["content-type"] == "text/event-stream"
+    assert response.headers["cache-control"] == "no-store, no-transform"
+    assert response.headers["x-accel-buffering"] == "no"
+    assert "set-cookie" not in response.headers
+
+
+def test_silence_after_some_words_is_filled_for_every_reader(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "KEEP_ALIVE_SECONDS", 0.05)
+    held(upstream)
+    turn = begun(alice)
+    path = f"/v1/{turn.path}/stream"
+    with alice.http.stream("GET", path) as one, alice.http.stream("GET", path) as other:
+        readers = [one.iter_lines(), other.iter_lines()]
+        for lines in readers * 2:
+            assert next(line for line in lines if line.startswith(":")) == ": keep-alive"
+        upstream.release()
+        assert ["event: message.completed" in list(lines) for lines in readers] == [True, True]
+
+
+def test_two_chats_stream_at_once(alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+    held(upstream)
+    one, two = begun(alice), begun(bob)
+    wait_for(lambda: upstream.held() == 2)
+    upstream.release()
+    assert final(alice, one)["status"] == final(bob, two)["status"] == "complete"
+
+
+@pytest.mark.promise("P16", injected="50 streams that wait, counted in pg_stat_activity")
+def test_open_streams_hold_no_database_connection(
+    alice: Client, upstream: FakeUpstream, live: LiveServer
+) -> None:
+    from django.db import connection
+
+    if connection.vendor != "postgresql":
+        pytest.skip("on SQLite connections are files, and cost nobody anything")
+
+    def sessions() -> Any:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            return cursor.fetchone()
+
+    with ThreadPoolExecutor(50) as pool:
+        list(pool.map(lambda n: say(alice, f"warm {n}"), range(50)))
+        idle, _ = sessions()
+        held(upstream)
+        streams = [pool.submit(say, alice, f"held {n}") for n in range(50)]
+        wait_for(lambda: upstream.held() == 50)
+        wait_for(lambda: sessions() == (idle, 0))
+        upstream.release()
+        assert {one.result()[-1].name for one in streams} == {"message.completed"}

@@ -1,0 +1,200 @@
+"""Titles that are made from the first message: marked as such, and gone with the text they were made from."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import DatabaseError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conversations import titles
+from conversations.models import Chat, Message
+from memory import services as memory
+from tests.api.talking import Turn, error
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+LONG = "My order AB-1234, which I placed three weeks ago in your shop, has not arrived."
+
+
+def titled(client: Client, chat: str) -> tuple[str, bool]:
+    told = client.get(f"chats/{chat}").json()
+    (listed,) = [one for one in client.get("chats").json()["results"] if one["id"] == chat]
+    assert listed == told
+    return told["title"], told["title_is_automatic"]
+
+
+def asked(client: Client, *messages: str, chat: str | None = None) -> list[Turn]:
+    turns: list[Turn] = []
+    for message in messages:
+        turns.append(Turn.of(client.ask(message, turns[-1].chat if turns else chat)))
+    return turns
+
+
+def forget(client: Client, turn: Turn) -> None:
+    assert client.delete(f"chats/{turn.chat}/messages/{turn.question}").status_code == 204
+
+
+# Where they come from
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        ("My order has not arrived.\nWhat now?", "My order has not arrived."),
+        ("\n \u200b\n  One\t two  \r\nthree", "One two"),
+        (LONG, LONG[:59] + "…"),
+        ("x" * 60, "x" * 60),
+        ("x" * 61, "x" * 59 + "…"),
+        ("😀" * 70, "😀" * 59 + "…"),
+        ("\u200b", "Another one."),
+        ("می‌خواهم بدانم", "می‌خواهم بدانم"),
+    ],
+)
+def test_a_chat_is_titled_by_its_first_message(
+    alice: Client, upstream: FakeUpstream, message: str, title: str
+) -> None:
+    first, _ = asked(alice, message, "Another one.")
+    assert titled(alice, first.chat) == (title, True)
+
+
+@given(st.text(max_size=300))
+def test_a_title_fits_whatever_is_said(message: str) -> None:
+    title = titles.automatic_title(message)
+    assert len(title) <= titles.MAX_TITLE_CHARS
+    assert title == title.strip()
+    assert len(title.splitlines()) <= 1
+
+
+def test_an_empty_chat_is_titled_by_what_is_said_first(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.post("chats", json={}).json()
+    assert (chat["title"], chat["title_is_automatic"]) == ("", False)
+    asked(alice, "Hello there", chat=chat["id"])
+    assert titled(alice, chat["id"]) == ("Hello there", True)
+
+
+def test_a_title_that_a_client_gave_stays(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.post("chats", json={"title": "Mine"}).json()["id"]
+    (turn,) = asked(alice, "Hello there", chat=chat)
+    assert titled(alice, chat) == ("Mine", False)
+    forget(alice, turn)
+    assert titled(alice, chat) == ("Mine", False)
+
+
+def test_a_client_that_wants_no_title_gets_none(alice: Client, upstream: FakeUpstream) -> None:
+    (turn,) = asked(alice, "Hello there")
+    alice.patch(f"chats/{turn.chat}", json={"title": ""})
+    asked(alice, "Are you there?", chat=turn.chat)
+    assert titled(alice, turn.chat) == ("", False)
+
+
+def test_the_mark_is_not_a_clients_to_set(alice: Client) -> None:
+    chat = alice.post("chats", json={}).json()["id"]
+    for answer in (
+        alice.post("chats", json={"title_is_automatic": True}),
+        alice.patch(f"chats/{chat}", json={"title_is_automatic": True}),
+    ):
+        error(answer, 400, "invalid_request")
+
+
+# Where they go
+
+
+def test_what_is_forgotten_is_in_no_title(alice: Client, upstream: FakeUpstream) -> None:
+    first, second = asked(alice, "The code is heron-17", "And a second one")
+    forget(alice, second)
+    assert titled(alice, first.chat) == ("The code is heron-17", True)
+    alice.patch(f"chats/{first.chat}", json={"metadata": {"a": 1}, "title": "The code is heron-17"})
+    forget(alice, first)
+    assert titled(alice, first.chat) == ("", True)
+    assert alice.get("chats?search=heron").json()["results"] == []
+    asked(alice, "Something else", chat=first.chat)
+    assert titled(alice, first.chat) == ("Something else", True)
+
+
+def test_the_next_question_gives_the_title_then(alice: Client, upstream: FakeUpstream) -> None:
+    first, _ = asked(alice, "The code is heron-17", "And a second one")
+    forget(alice, first)
+    assert titled(alice, first.chat) == ("And a second one", True)
+
+
+def test_an_edit_makes_it_anew(alice: Client, upstream: FakeUpstream) -> None:
+    (turn,) = asked(alice, "The code is heron-17")
+    answer = alice.patch(f"chats/{turn.chat}/messages/{turn.question}", json={"content": "The code is …"})
+    assert answer.status_code == 200
+    assert titled(alice, turn.chat) == ("The code is …", True)
+
+
+def test_ones_own_title_is_left_alone(alice: Client, upstream: FakeUpstream) -> None:
+    (turn,) = asked(alice, "The code is heron-17")
+    alice.patch(f"chats/{turn.chat}", json={"title": "Codes"})
+    forget(alice, turn)
+    assert titled(alice, turn.chat) == ("Codes", False)
+
+
+@pytest.mark.parametrize("message", [LONG, "Where is it?", "  Where?\nWhen?", "\ufeffWhere is it?"])
+def test_a_title_that_repeats_the_message_goes_with_it(
+    alice: Client, upstream: FakeUpstream, message: str
+) -> None:
+    """As playgrounds made them, before the server did."""
+    (turn,) = asked(alice, message)
+    made = message.strip().strip("\ufeff").split("\n")[0][:60].strip()
+    Chat.objects.filter(pk=turn.chat).update(title=made, title_is_automatic=False)
+    forget(alice, turn)
+    assert titled(alice, turn.chat) == ("", True)
+
+
+def test_title_and_message_go_together_or_not_at_all(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (turn,) = asked(alice, "The code is heron-17")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise DatabaseError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "messages_changed", fail)
+        assert alice.delete(f"chats/{turn.chat}/messages/{turn.question}").status_code >= 500
+    assert Message.objects.get(pk=turn.question).content == "The code is heron-17"
+    assert titled(alice, turn.chat) == ("The code is heron-17", True)
+
+
+def test_a_refused_message_titles_nothing(alice: Client, upstream: FakeUpstream) -> None:
+    chat = alice.post("chats", json={}).json()["id"]
+    error(alice.post("message", json={"chat_id": chat, "message": " "}), 400, "invalid_request")
+    assert titled(alice, chat) == ("", False)
+
+
+# Files
+
+
+def test_an_export_keeps_the_mark(alice: Client, bob: Client, upstream: FakeUpstream, tmp_path: Path) -> None:
+    (turn,) = asked(alice, "The code is heron-17")
+    own = alice.post("chats", json={"title": "Mine"}).json()["id"]
+    file, out = tmp_path / "export.json", StringIO()
+    file.write_bytes(alice.get("me/export").content)
+    told = {one["id"]: one["title_is_automatic"] for one in json.loads(file.read_text())["chats"]}
+    assert told == {turn.chat: True, own: False}
+    call_command("import_chat", str(file), user="bob", stdout=out)
+    found = Chat.objects.filter(owner=User.objects.get(username="bob")).order_by("pk")
+    assert [(one.title, one.title_is_automatic) for one in found] == [
+        ("The code is heron-17", True),
+        ("Mine", False),
+    ]
+    forget(bob, Turn(str(found[0].pk), str(found[0].messages.get(seq=1).pk), ""))
+    assert titled(bob, str(found[0].pk)) == ("", True)
+
+
+def test_a_file_of_others_marks_nothing(alice: Client, tmp_path: Path) -> None:
+    file, out = tmp_path / "chat.json", StringIO()
+    said = [{"role": "user", "content": "Hello"}]
+    file.write_text(json.dumps({"title": "T", "title_is_automatic": True, "messages": said}))
+    call_command("import_chat", str(file), user="alice", stdout=out)
+    assert not Chat.objects.get(pk=out.getvalue().strip()).title_is_automatic

@@ -1,0 +1,272 @@
+"""One's own tokens: listed without telling them, revoked one by one or all at once; whose account a token is of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.test import Client as Browser
+from django.utils import timezone
+from knox.models import AuthToken
+
+from conversations.accounts import api_tokens
+from tests.api.talking import begun, error
+from tests.api.talking import held as holding
+from tests.conftest import wait_for
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+PASSWORD = "correct horse battery"
+
+
+def listed(client: Client) -> list[dict[str, Any]]:
+    answer = client.get("auth/tokens")
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["results"]
+    return found
+
+
+# The list
+
+
+def test_tokens_are_listed_without_telling_them(alice: Client, bob: Client) -> None:
+    user = User.objects.get(username="alice")
+    _, expiring = AuthToken.objects.create(user, expiry=timedelta(days=30))
+    AuthToken.objects.create(user, expiry=timedelta(seconds=-1))
+    newest, current = listed(alice)
+    assert (newest["current"], current["current"]) == (False, True)
+    assert newest["prefix"] == expiring[:8]
+    assert current["prefix"] == alice.token[:8]
+    assert current["expires_at"] is None
+    assert newest["expires_at"] > newest["created_at"]
+    text = alice.get("auth/tokens").text
+    for token in AuthToken.objects.all():
+        assert token.digest not in text
+        assert token.token_key not in text
+    assert len(listed(bob)) == 1
+
+
+def test_many_tokens_come_by_pages(alice: Client) -> None:
+    user = User.objects.get(username="alice")
+    for _ in range(6):
+        AuthToken.objects.create(user)
+    found, path = [], "auth/tokens?limit=3"
+    while path:
+        page = alice.get(path).json()
+        assert len(page["results"]) <= 3
+        found += [one["id"] for one in page["results"]]
+        path = page["next"] and f"auth/tokens?{page['next'].partition('?')[2]}"
+    assert len(found) == len(set(found)) == 7
+
+
+# Revoking
+
+
+def test_one_is_revoked_and_the_others_stay(alice: Client, user_client: Callable[[str], Client]) -> None:
+    other = user_client("alice")
+    (theirs,) = [one for one in listed(alice) if not one["current"]]
+    assert alice.delete(f"auth/tokens/{theirs['id']}").status_code == 204
+    error(other.get("chats"), 401, "not_authenticated")
+    error(alice.delete(f"auth/tokens/{theirs['id']}"), 404, "not_found")
+    assert len(listed(alice)) == 1
+
+
+@pytest.mark.parametrize("bad", ["0" * 15, "0" * 17, "G" * 16, "%00" * 16, "0" * 16 + "%0A", "A" * 16])
+def test_what_is_no_id_of_a_token_is_not_found(alice: Client, bad: str) -> None:
+    error(alice.delete(f"auth/tokens/{bad}"), 404, "not_found")
+    assert len(listed(alice)) == 1
+
+
+def test_an_id_in_capitals_is_another(alice: Client) -> None:
+    (mine,) = listed(alice)
+    AuthToken.objects.update(digest="a" * 128)
+    assert mine["id"] != "a" * 16
+    error(alice.delete(f"auth/tokens/{'A' * 16}"), 404, "not_found")
+
+
+def test_all_are_revoked_at_once(alice: Client, bob: Client, user_client: Callable[[str], Client]) -> None:
+    other = user_client("alice")
+    assert alice.delete("auth/tokens").status_code == 204
+    for client in (alice, other):
+        error(client.get("chats"), 401, "not_authenticated")
+    assert bob.get("chats").status_code == 200
+
+
+def test_what_is_being_read_with_a_revoked_token_goes_on_and_is_not_resumed(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    """As documented: a stream ends with its reply. Whoever comes back is refused."""
+    holding(upstream)
+    turn = begun(alice, "now")
+    wait_for(lambda: upstream.held())
+    path = f"chats/{turn.chat}/messages/{turn.reply}"
+    with alice.http.stream("GET", f"/v1/{path}/stream") as stream:
+        lines = stream.iter_lines()
+        assert "message.created" in next(lines)
+        assert alice.delete("auth/tokens").status_code == 204
+        upstream.release()
+        assert "event: message.completed" in list(lines)
+    error(alice.get(f"{path}/stream"), 401, "not_authenticated")
+    error(alice.post(f"{path}/cancel"), 401, "not_authenticated")
+
+
+# At a change of password
+
+
+def changed_by_set_password(user: User) -> None:
+    user.set_password("another one")
+    user.save()
+
+
+def changed_by_its_field(user: User) -> None:
+    user.password = make_password("another one")
+    user.save(update_fields=["password"])
+
+
+def taken_away(user: User) -> None:
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+
+
+def set_back(user: User) -> None:
+    """Somebody saves what they read before."""
+    before = User.objects.get(pk=user.pk)
+    User.objects.filter(pk=user.pk).update(password=make_password("meanwhile"))
+    before.save()
+
+
+@pytest.mark.parametrize("change", [changed_by_set_password, changed_by_its_field, taken_away, set_back])
+def test_a_change_of_password_revokes_all_tokens(
+    alice: Client, bob: Client, change: Callable[[User], None]
+) -> None:
+    user = User.objects.get(username="alice")
+    user.password = make_password(PASSWORD)
+    User.objects.filter(pk=user.pk).update(password=user.password)
+    assert alice.get("chats").status_code == 200
+    change(user)
+    error(alice.get("chats"), 401, "not_authenticated")
+    assert bob.get("chats").status_code == 200
+
+
+def test_what_is_no_change_of_password_revokes_nothing(
+    alice: Client, live: LiveServer, settings: Any
+) -> None:
+    user = User.objects.get(username="alice")
+    user.set_password(PASSWORD)
+    user.save()
+    token = AuthToken.objects.create(user)[1]
+    user.first_name = "Alice"
+    user.save()
+    user.save(update_fields=["last_login"])
+    # Django hashes otherwise by now: the same password gets another hash at the next sign-in.
+    settings.PASSWORD_HASHERS = [
+        "django.contrib.auth.hashers.ScryptPasswordHasher",
+        "django.contrib.auth.hashers.MD5PasswordHasher",
+    ]
+    answer = httpx.post(f"{live.url}/v1/auth/token", json={"username": "alice", "password": PASSWORD})
+    assert answer.status_code == 201
+    assert User.objects.get(username="alice").password.startswith("scrypt")
+    headers = {"Authorization": f"Bearer {token}"}
+    assert httpx.get(f"{live.url}/v1/chats", headers=headers).status_code == 200
+
+
+def test_no_token_comes_after_the_password_was_changed(
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody signs in with the former password while it is changed: checked before, issued after."""
+    user = User.objects.create_user("carol", password=PASSWORD)
+    checked, may_go_on = threading.Event(), threading.Event()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        found = authenticate(*args, **kwargs)
+        checked.set()
+        assert may_go_on.wait(20)
+        return found
+
+    monkeypatch.setattr("conversations.api.account.authenticate", slow)
+    answers: list[httpx.Response] = []
+    body = {"username": "carol", "password": PASSWORD}
+    thread = threading.Thread(
+        target=lambda: answers.append(httpx.post(f"{live.url}/v1/auth/token", json=body, timeout=30))
+    )
+    thread.start()
+    assert checked.wait(20)
+    changed_by_set_password(user)
+    may_go_on.set()
+    thread.join()
+    error(answers[0], 401, "invalid_credentials")
+    assert not AuthToken.objects.exists()
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has one writer")
+def test_a_token_that_is_issued_while_the_password_changes_is_revoked(live: LiveServer) -> None:
+    """The other order: issued, but not committed, when the new password is stored."""
+    user = User.objects.create_user("carol", password=PASSWORD)
+
+    def change() -> None:
+        changed_by_set_password(User.objects.get(pk=user.pk))
+        connection.close()
+
+    with transaction.atomic():
+        assert api_tokens.issue(user, None) is not None
+        thread = threading.Thread(target=change)
+        thread.start()
+        wait_for(_somebody_waits_for_a_lock)
+    thread.join()
+    assert not AuthToken.objects.exists()
+
+
+def _somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
+
+
+# Whose account it is
+
+
+def test_a_token_tells_whose_it_is(alice: Client) -> None:
+    (mine,) = listed(alice)
+    told = alice.get("me").json()
+    assert told == {"username": "alice", "is_staff": False, "has_password": False, "token": mine}
+
+
+def test_a_session_tells_whose_it_is(live: LiveServer) -> None:
+    staff = User.objects.create_user("staff", password=PASSWORD, is_staff=True)
+    browser = Browser()
+    browser.force_login(staff)
+    cookies = {"sessionid": browser.cookies["sessionid"].value}
+    told = httpx.get(f"{live.url}/v1/me", cookies=cookies).json()
+    assert told == {"username": "staff", "is_staff": True, "has_password": True, "token": None}
+    (row,) = [AuthToken.objects.create(staff)[0]]
+    page = httpx.get(f"{live.url}/v1/auth/tokens", cookies=cookies).json()["results"]
+    assert [(one["id"], one["current"]) for one in page] == [(api_tokens.id_of(row), False)]
+
+
+def test_an_expired_token_is_nobodys(alice: Client) -> None:
+    AuthToken.objects.update(expiry=timezone.now() - timedelta(seconds=1))
+    error(alice.get("me"), 401, "not_authenticated")
+
+
+def test_looking_a_caller_up_takes_one_statement_however_many_tokens_there_are(
+    alice: Client, django_assert_num_queries: Any
+) -> None:
+    from chatmemory.api.http import TokenAuthentication
+
+    user = User.objects.get(username="alice")
+    for _ in range(50):
+        AuthToken.objects.create(user)
+    with django_assert_num_queries(1):
+        found, _ = TokenAuthentication().authenticate_credentials(alice.token.encode())
+    assert found == user

@@ -1,0 +1,208 @@
+"""Pictures of every page, on the server that `quickstart` starts: `make screenshots` writes docs/screenshots/.
+
+Desktop and phone, light and dark. Run as `python -m tests.browser.support.screenshots [NAME…]`: those pages alone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from tests.browser.support.first_look import ROOT, FirstLook, Person, browser, person, running
+from tests.browser.support.playground import come_in
+
+FOLDER = ROOT / "docs" / "screenshots"
+COLOURS = 256
+"""A palette is enough for pages, and a third of the bytes."""
+HIGHEST = 1700
+"""Pixels of height that a picture shows; a longer page is cut."""
+
+Act = Callable[[Person], None]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A page and what is done on it before it is taken. `whole`: all its height, not only the window."""
+
+    name: str
+    path: Callable[[FirstLook, Facts], str]
+    act: Act = lambda _: None
+    whole: bool = True
+    signed_in: bool = True
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the pages are about: the sample chat's last reply and its revisions, oldest first."""
+
+    reply_id: str
+    revision_ids: list[int]
+    versions: list[int]
+
+
+QUESTIONS = (
+    "When and where is our concert?",
+    "What did we decide about the double bass?",
+    "How much money is left, and what is it for?",
+)
+
+
+def prepare(look: FirstLook) -> Facts:
+    """Ask the sample chat something, fold, edit nothing: the state that all pictures show."""
+    for question in QUESTIONS:
+        answer = look.api.post(
+            "/v1/message", json={"chat_id": look.chat_id, "message": question, "stream": False}
+        ).raise_for_status()
+    run(look, "-m", "tests.browser.support.sample_days")
+    run(look, "manage.py", "resummarize", look.chat_id, "--sync")
+    run(look, "manage.py", "resummarize", look.chat_id, "--sync", "--rebuild")
+    found = look.api.get(f"/v1/chats/{look.chat_id}/revisions").raise_for_status().json()["results"]
+    ids = run(look, "manage.py", "shell", "-v", "0", "-c", _IDS.format(look.chat_id))
+    return Facts(
+        answer.json()["message"]["id"],
+        [int(one) for one in ids.split()],
+        sorted(one["version"] for one in found),
+    )
+
+
+_IDS = """
+from memory.models import SummaryRevision
+print(*SummaryRevision.objects.filter(chat_id="{}").order_by("version").values_list("pk", flat=True))
+"""
+
+
+def run(look: FirstLook, *arguments: str) -> str:
+    """What a Python process on the database of `look` prints."""
+    own = {
+        "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
+        "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
+    }
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **own},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return done.stdout
+
+
+def settle(somebody: Person) -> None:
+    somebody.page.wait_for_load_state("networkidle")
+
+
+def ask_in_playground(somebody: Person) -> None:
+    """The chat with its memory, as somebody sees it after a question."""
+    come_in(somebody.page)
+    settle(somebody)
+    somebody.page.wait_for_timeout(500)
+
+
+def show_memory(somebody: Person) -> None:
+    """On a phone, the memory is behind a tab."""
+    ask_in_playground(somebody)
+    tab = somebody.page.get_by_role("button", name="Memory").or_(
+        somebody.page.get_by_role("tab", name="Memory")
+    )
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+        somebody.page.wait_for_timeout(400)
+
+
+def preview(somebody: Person) -> None:
+    somebody.page.get_by_label("Question").fill("Who looks after the bass?")
+    somebody.page.click("#content form [type=submit]")
+    settle(somebody)
+
+
+CHAT = "/admin/conversations/chat"
+BRIEF = "/admin/memory/conversationbrief"
+
+PICTURES = (
+    Picture(
+        "playground",
+        lambda look, _: f"/playground/#token={look.demo_token}&chat={look.chat_id}",
+        ask_in_playground,
+        whole=False,
+        signed_in=False,
+    ),
+    Picture(
+        "playground-memory",
+        lambda look, _: f"/playground/#token={look.demo_token}&chat={look.chat_id}",
+        show_memory,
+        whole=False,
+        signed_in=False,
+    ),
+    Picture("chats", lambda *_: f"{CHAT}/"),
+    Picture("chat", lambda look, _: f"{CHAT}/{look.chat_id}/change/", settle),
+    Picture(
+        "what-the-model-saw", lambda _, facts: f"/admin/memory/contextrecord/{facts.reply_id}/change/", settle
+    ),
+    Picture("what-it-would-see", lambda look, _: f"{CHAT}/{look.chat_id}/context/", preview),
+    Picture("history", lambda look, _: f"{BRIEF}/{look.chat_id}/change/", settle),
+    Picture(
+        "difference",
+        lambda look, facts: f"{BRIEF}/{look.chat_id}/diff/?from={facts.versions[0]}&to={facts.versions[-1]}",
+        settle,
+    ),
+    Picture(
+        "revision", lambda _, facts: f"/admin/memory/summaryrevision/{facts.revision_ids[1]}/change/", settle
+    ),
+    Picture("overview", lambda *_: "/admin/overview/", settle),
+)
+
+
+def take(chromium: Any, look: FirstLook, facts: Facts, names: set[str]) -> Iterator[str]:
+    """Take the pictures of these names, or all; the file names, as they are written."""
+    for phone in (False, True):
+        for dark in (False, True):
+            suffix = f"{'phone' if phone else 'desktop'}-{'dark' if dark else 'light'}"
+            for signed_in in (True, False):
+                wanted = [
+                    one for one in PICTURES if one.signed_in == signed_in and (not names or one.name in names)
+                ]
+                if not wanted:
+                    continue
+                with person(chromium, look, phone=phone, dark=dark) as somebody:
+                    if signed_in:
+                        somebody.sign_in()
+                    for picture in wanted:
+                        somebody.go(picture.path(look, facts))
+                        picture.act(somebody)
+                        file = FOLDER / f"{picture.name}-{suffix}.png"
+                        _write(somebody.page.screenshot(full_page=picture.whole, animations="disabled"), file)
+                        yield file.name
+                        somebody.page.goto("about:blank")
+
+
+def _write(png: bytes, file: Path) -> None:
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    cut = image.crop((0, 0, image.width, min(image.height, HIGHEST)))
+    cut.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+
+
+def main() -> None:
+    names = set(sys.argv[1:])
+    unknown = names - {one.name for one in PICTURES}
+    if unknown:
+        raise SystemExit(f"There is no picture named {', '.join(sorted(unknown))}.")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as look:
+        facts = prepare(look)
+        with browser() as chromium:
+            for name in take(chromium, look, facts, names):
+                print(name)
+
+
+if __name__ == "__main__":
+    main()

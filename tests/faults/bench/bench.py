@@ -1,0 +1,262 @@
+"""The fault bench: two servers, a worker and the fake upstream on one database, whose processes may die at any moment.
+
+Whoever dies is started again at once, a server on the port that it had, as a supervisor of services would. `Bench`
+deals the blows and looks after the processes; what users do is `people`'s business, what must hold `checks`'.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from chatmemory.runtime import processes
+from chatmemory.runtime.processes import Child
+from tests.faults.bench.inside import Away, Inside
+from tests.faults.bench.journal import Journal
+from tests.faults.bench.people import Person
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.ports import free_port
+from tests.support.process_tree import descendants_of, is_alive
+from tests.support.processes import ROOT, SERVER, START_SECONDS, Product, wait_for
+
+SERVERS = ("one", "two")
+WORKER = "worker"
+TICK = 0.02
+VARIANTS = {
+    "quick": {"model": "normal"},
+    "slow": {"model": "normal?deltas=60&rate=30"},
+    "endless": {"model": "normal?deltas=2000&rate=20"},
+    "brief": {"model": "normal?text=Noted, thank you."},
+}
+"""How the upstream answers: at once, in two seconds, for longer than anybody waits, and with three words."""
+ENV = {
+    "LOG_LEVEL": "INFO",
+    "MODEL_VARIANTS": json.dumps(VARIANTS),
+    "DEFAULT_MODEL_VARIANT": "quick",
+    # A fold is due every few turns, and what a dead process held is soon free again.
+    "MEMORY_PROMPT_TOKEN_BUDGET": "900",
+    "MEMORY_CHUNK_SUMMARIZE_THRESHOLD": "600",
+    "MEMORY_SUMMARY_TOKEN_CAP": "300",
+    "MEMORY_MIN_RETAINED": "0",  # the fake's summaries are codes alone: each would be asked for twice
+    "MEMORY_FOLD_LEASE_SECONDS": "2",
+    "MEMORY_FOLD_BACKOFF_SECONDS": "0.1",
+    "REPLY_LEASE_SECONDS": "3",
+    "WORKER_CANARY_SECONDS": "1",
+    "WORKER_PATIENCE_SECONDS": "10",
+}
+
+
+@dataclass
+class Slot:
+    """A process that is to run."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str]
+    child: Child
+
+
+class Bench(Product):
+    """The product in processes that are looked after. Make its tables first (`manage("migrate")`), then `begin`."""
+
+    def __init__(self, folder: Path, database_url: str, fake: FakeUpstream, **env: str) -> None:
+        super().__init__(folder, database_url, **{**ENV, **env})
+        self.fake = fake
+        self.use(fake)
+        fake.behave("normal?tokens=60", lane="complete")
+        self.slots: dict[str, Slot] = {}
+        self.ports = dict.fromkeys(SERVERS, 0)
+        self.restarts = 0
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+
+    def begin(self) -> None:
+        """Start everything and wait until it is ready."""
+        self.inside = Inside(self._environment({}), self.folder / "inside.log")
+        for name in SERVERS:
+            self.ports[name] = free_port()
+            options = ["--no-access-log", "--port", str(self.ports[name])]
+            self._put(name, ["-m", *SERVER, *options])
+        self._put(WORKER, ["manage.py", "worker"])
+        self._supervisor = threading.Thread(target=self._supervise, name="supervisor")
+        self._supervisor.start()
+        self.wait_until_up()
+
+    def stop(self) -> None:
+        self._ended.set()
+        if self.slots:
+            self._supervisor.join()
+            self.inside.close()
+        for slot in self.slots.values():
+            _kill(slot.child)
+        super().stop()
+
+    def order_file(self, name: str) -> Path:
+        """Where that process looks for the fault that it is to suffer."""
+        return self.folder / f"{name}.order"
+
+    def order(self, name: str, point: str, n: int, what: str) -> Path:
+        """Have a process suffer a fault the next time it comes there. Returns the file that tells that it struck."""
+        struck = self.folder / f"struck-{time.monotonic_ns()}"
+        whole = self.folder / f"{name}.next"
+        whole.write_text(f"{point}:{n}:{what}:{struck}")
+        whole.rename(self.order_file(name))
+        return struck
+
+    def strike(self, name: str) -> None:
+        """SIGKILL for that process and all that it started. It is started again."""
+        with self._lock:
+            slot = self.slots[name]
+            _kill(slot.child)
+            self._restart(slot)
+
+    def retire(self, name: str) -> None:
+        """SIGTERM for that process, as at a release. It is started again when it has ended."""
+        with self._lock:
+            self.slots[name].child.process.terminate()
+
+    def is_up(self, name: str) -> bool:
+        """Whether that process does its work: a server answers, the worker has shown that it does tasks."""
+        try:
+            answer = httpx.get(f"{self.base(SERVERS[0] if name == WORKER else name)}/readyz", timeout=5)
+        except httpx.TransportError:
+            return False
+        if answer.status_code == 200:
+            return True
+        return name != WORKER and set(answer.json()["error"]["details"]) == {"worker"}
+
+    def wait_until_up(self, names: Iterable[str] = (*SERVERS, WORKER)) -> None:
+        """Wait until these do their work."""
+        for name in names:
+            wait_for(partial(self._looks_up, name), f"{name} is up", timeout=2 * START_SECONDS)
+
+    def _looks_up(self, name: str) -> bool:
+        """The same, asked no more often than helps."""
+        time.sleep(5 * TICK)
+        return self.is_up(name)
+
+    def base(self, server: str) -> str:
+        """Where that server answers."""
+        return f"http://127.0.0.1:{self.ports[server]}"
+
+    def person(self, name: str, journal: Journal, *, roams: bool = False) -> Person:
+        """A new user with a token."""
+        urls = [self.base(one) for one in SERVERS]
+        return Person(name, self.ask("token", name), urls, journal, roams=roams)
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Ask the process inside, until the database answers."""
+
+        def answer() -> list[Any] | None:
+            try:
+                return [self.inside.ask(question, *arguments)]
+            except Away:
+                return None
+
+        return wait_for(answer, f"an answer to {question!r}", timeout=60)[0]
+
+    def settle(self, users: list[str], *, timeout: float = 60.0) -> float:
+        """Wait until nothing is under way in these users' chats, sweeping as the schedule does. Returns how long."""
+        begun = time.monotonic()
+        left: list[str] = []
+
+        def settled() -> bool:
+            nonlocal left
+            if left := self.ask("unsettled", users):
+                self.ask("sweep")
+            return not left
+
+        try:
+            wait_for(settled, "everything at rest", timeout=timeout)
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}\n" + "\n".join(left)) from None
+        return time.monotonic() - begun
+
+    def problems(
+        self,
+        journal: Journal,
+        *,
+        imported: Iterable[str] = (),
+        prompts: Iterable[tuple[str, str]] | None = None,
+    ) -> list[str]:
+        """Everything that is wrong with what these users' turns left behind. They must have settled.
+
+        `prompts` are those of replies, as (question, text), where the fake has not kept them.
+        """
+        users = sorted({turn.user for turn in journal.turns})
+        if prompts is None:
+            prompts = [(request.said[-1][1], request.text) for request in self.fake.calls("stream")]
+        case = {
+            "users": users,
+            "turns": [turn.to_json() for turn in journal.turns],
+            "imported": list(imported),
+            "prompts": list(prompts),
+        }
+        path = self.folder / "case.json"
+        path.write_text(json.dumps(case))
+        return [*journal.problems, *self.ask("problems", str(path)), *self.fake.faults]
+
+    def _put(self, name: str, arguments: list[str]) -> None:
+        command = [sys.executable, *arguments]
+        env = self._environment({"FAULT": f"@{self.order_file(name)}"} if name != SERVERS[1] else {})
+        self.slots[name] = Slot(name, command, env, self._launch(name, command, env))
+
+    def _launch(self, name: str, command: list[str], env: dict[str, str]) -> Child:
+        return processes.start(name, command, log=self.folder / f"{name}.log", cwd=ROOT, env=env, patience=5)
+
+    def _restart(self, slot: Slot) -> None:
+        slot.child = self._launch(slot.name, slot.command, slot.env)
+        self.restarts += 1
+
+    def _supervise(self) -> None:
+        while not self._ended.wait(TICK):
+            with self._lock:
+                for slot in self.slots.values():
+                    if slot.child.exit_code is not None:
+                        self._restart(slot)
+
+
+class Load:
+    """Many users who talk at the same time, until they are told to stop."""
+
+    def __init__(self, people: list[Person], act: Callable[[Person], None]) -> None:
+        self._stopped = threading.Event()
+        self._errors: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._run, args=(one, act), name=one.name) for one in people]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _run(self, person: Person, act: Callable[[Person], None]) -> None:
+        try:
+            while not self._stopped.is_set():
+                act(person)
+        except BaseException as exc:  # noqa: BLE001  # raised again by the test
+            self._errors.append(exc)
+
+
+def _kill(child: Child) -> None:
+    """End a child and all below it, and wait for that. One that has ended already has taken its family along."""
+    if child.exit_code is not None:
+        return
+    below = descendants_of(child.process.pid)
+    child.kill_all()
+    wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")

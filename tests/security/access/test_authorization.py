@@ -1,0 +1,100 @@
+"""An `Authorization` header that is not the API's is a proxy's business: pages work behind it, with their session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client as Browser
+
+from tests.support.live_server import Client, LiveServer
+
+FORMS = {
+    "basic": "Basic YTpi",
+    "bearer": "Bearer x",
+    "bearer without a token": "Bearer",
+    "empty": "",
+    "digest": 'Digest username="a"',
+    "not ASCII": "Bearer ü".encode().decode("latin-1"),
+    "negotiate": "Negotiate " + "A" * 2000,
+}
+PAGES = (
+    *("/admin/", "/admin/login/", "/admin/overview/", "/admin/jsi18n/", "/admin/conversations/chat/"),
+    *("/admin/auth/user/", "/admin/password_change/", "/playground/", "/v1/docs", "/healthz", "/readyz"),
+)
+
+
+@pytest.fixture
+def boss(live: LiveServer) -> Iterator[httpx.Client]:
+    """A superuser's browser."""
+    browser = Browser()
+    browser.force_login(User.objects.create_superuser("boss"))
+    cookies = {"sessionid": browser.cookies["sessionid"].value}
+    with httpx.Client(base_url=live.url, cookies=cookies, timeout=30) as client:
+        yield client
+
+
+def sent(form: str) -> dict[str, Any]:
+    return {"headers": [(b"Authorization", FORMS[form].encode("latin-1"))]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pages_are_what_they_are_without_it(form: str, live: LiveServer, boss: httpx.Client) -> None:
+    with httpx.Client(base_url=live.url) as nobody:
+        for path, client in product(PAGES, (boss, nobody)):
+            plain, with_it = client.get(path), client.get(path, **sent(form))
+            assert with_it.status_code == plain.status_code, path
+            assert with_it.status_code in (200, 302, 503), path
+            assert with_it.headers.get("location") == plain.headers.get("location")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_staff_sign_in_and_out_behind_it(form: str, live: LiveServer) -> None:
+    User.objects.create_superuser("boss", password="correct horse battery")
+    with httpx.Client(base_url=live.url, headers=sent(form)["headers"]) as browser:
+        browser.get("/admin/login/")
+        told = {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+        data = {**told, "username": "boss", "password": "correct horse battery"}
+        assert browser.post("/admin/login/?next=/admin/", data=data).headers["location"] == "/admin/"
+        assert "boss" in browser.get("/admin/").text
+        told = {"csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+        assert browser.post("/admin/logout/", data=told).status_code == 200
+        assert browser.get("/admin/").status_code == 302
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_without_its_csrf_token_is_refused_all_the_same(form: str, boss: httpx.Client) -> None:
+    assert boss.post("/admin/logout/", **sent(form)).status_code == 403
+    is_token = FORMS[form].lower().startswith("bearer")
+    answer = boss.post("/v1/chats", json={}, **sent(form))
+    assert answer.status_code == (401 if is_token else 403), answer.text
+
+
+def test_a_session_of_staff_calls_the_api_behind_basic(boss: httpx.Client) -> None:
+    """What the playground does, which knows its user by the session."""
+    assert boss.get("/v1/chats", **sent("basic")).status_code == 200
+    assert boss.get("/v1/chats", **sent("bearer")).status_code == 401
+    assert boss.get("/playground/", **sent("basic")).status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_a_token_is_known_however_its_scheme_is_written(scheme: str, alice: Client) -> None:
+    answer = alice.get("chats", headers={"Authorization": f"{scheme} {alice.token}"})
+    assert answer.status_code == 200
+
+
+# Caches
+
+
+@pytest.mark.parametrize("path", ["chats", "search?q=x", "models", "nothing", "schema", "chats?cursor=no"])
+def test_nothing_of_the_api_is_stored_on_the_way(path: str, alice: Client, live: LiveServer) -> None:
+    assert alice.get(path).headers["cache-control"] == "no-store"
+    assert httpx.get(f"{live.url}/v1/{path}").headers["cache-control"] == "no-store"
+
+
+def test_what_says_so_itself_keeps_its_words(alice: Client) -> None:
+    assert alice.get("me/export").headers["cache-control"] == "no-store, no-transform"

@@ -1,0 +1,100 @@
+"""How a body is sent changes nothing: every operation with one, whole, chunked, and one byte at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+from django.core.management import call_command
+
+from conversations.models import Message
+from tests.admin.rows import make_chat
+from tests.faults.bench.table import Tally
+from tests.security.access.operations import FRAMINGS, Filled, Operation, framed, operations
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+WITH_BODY = [one for one in operations() if one.body is not None]
+REPEATABLE = [one for one in WITH_BODY if one.id != "me_delete"]
+"""What can be asked for again. Erasing oneself, in each framing, is in the control of the matrix."""
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32,64}\b")
+PASSWORD = "correct horse battery"
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+
+
+def told(body: Any) -> Any:
+    """An answer without what no two have in common: ids, hashes, times."""
+    return json.loads(MOMENT.sub("<time>", ID.sub("<id>", json.dumps(body))))
+
+
+def remembered() -> dict[str, Any]:
+    """A chat of alice's with a revision, and its last question."""
+    chat = make_chat(User.objects.get(username="alice"), title="A trip", said="Hello")
+    call_command("resummarize", str(chat.pk), sync=True)
+    question = Message.objects.filter(chat=chat, role="user").latest("seq")
+    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1}
+
+
+def answers(client: Client, one: Operation, values: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+    """To the same request on a chat of its own, framing after framing."""
+    for number, framing in enumerate(FRAMINGS):
+        filled = one.fill({**values, **remembered(), "Idempotency-Key": f"{one.id}-{number}"})
+        answer = send(client, replace(filled, framing=framing))
+        yield answer.status_code, told(answer.json()) if answer.content else None
+
+
+def send(client: Client, filled: Filled) -> httpx.Response:
+    answer: httpx.Response = client.http.request(filled.method, filled.path, **filled.options())
+    return answer
+
+
+@pytest.mark.parametrize("one", REPEATABLE, ids=lambda one: one.id)
+@pytest.mark.promise(
+    "P28", injected="every operation with a body: with its length, chunked, a byte at a time"
+)
+def test_a_body_is_read_however_it_is_sent(
+    one: Operation, alice: Client, upstream: FakeUpstream, tally: Tally
+) -> None:
+    User.objects.filter(username="alice").update(password=make_password(PASSWORD))
+    whole, *others = answers(alice, one, {"username": "alice", "password": PASSWORD})
+    assert whole[0] < 300, whole
+    assert others == [whole] * len(others)
+    tally(len(FRAMINGS))
+
+
+def test_what_is_no_json_is_refused_however_it_is_sent(alice: Client, upstream: FakeUpstream) -> None:
+    values = {**remembered(), "username": "alice", "password": "x"}
+    for one, framing in product(WITH_BODY, FRAMINGS):
+        filled = one.fill(values)
+        answer = alice.http.request(filled.method, filled.path, **framed(b"not json", framing))
+        assert answer.status_code == 400, f"{one.id}, {framing}: {answer.text}"
+        assert answer.json()["error"]["code"] == "invalid_request"
+
+
+def test_an_edit_that_redacts_does_so_however_it_is_sent(alice: Client) -> None:
+    for framing in FRAMINGS:
+        where = remembered()
+        path = f"/v1/chats/{where['chat_id']}/messages/{where['message_id']}"
+        answer = send(alice, Filled("PATCH", path, body={"content": "redacted"}, framing=framing))
+        assert answer.json()["content"] == "redacted", framing
+        assert Message.objects.get(pk=where["message_id"]).content == "redacted"
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+def test_a_form_of_the_admin_is_read_however_it_is_sent(framing: str, live: LiveServer) -> None:
+    User.objects.create_superuser("boss", password=PASSWORD)
+    csrf = "0123456789abcdef0123456789abcdef"
+    fields = {"csrfmiddlewaretoken": csrf, "username": "boss", "password": PASSWORD}
+    form = httpx.Request("POST", live.url, files={name: (None, value) for name, value in fields.items()})
+    sent = framed(form.read(), framing, form.headers["content-type"])
+    answer = httpx.post(f"{live.url}/admin/login/", cookies={"csrftoken": csrf}, **sent)
+    assert answer.status_code == 302
+    assert "sessionid" in answer.cookies

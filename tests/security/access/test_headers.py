@@ -1,0 +1,154 @@
+"""What browsers are told to hold back, on every answer; and that production settings leave no warning."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from django.conf import settings as configured
+from django.core import checks
+
+from chatmemory.checks import middleware_is_there
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+ROOT = Path(__file__).resolve().parents[3]
+
+PAGE = {
+    "default-src": "'self'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "object-src": "'none'",
+    "base-uri": "'none'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+NO_PAGE = {"default-src": "'none'", "frame-ancestors": "'none'"}
+
+
+def policy_of(answer: httpx.Response) -> dict[str, str]:
+    """The directives of an answer's one policy."""
+    parts = [part.strip().partition(" ") for part in answer.headers["content-security-policy"].split(";")]
+    return {name: sources for name, _, sources in parts}
+
+
+def check_headers(answer: httpx.Response) -> None:
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["x-frame-options"] == "DENY"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+    is_page = answer.headers["content-type"].startswith("text/html")
+    assert policy_of(answer) == (PAGE if is_page else NO_PAGE)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/admin/", "/admin/login/", "/v1/docs", "/v1/docs?script=", "/v1/schema", "/v1/models"),
+        *("/healthz", "/readyz", "/nothing", "/static/admin/css/base.css", "/admin/jsi18n/"),
+    ],
+)
+def test_every_answer_says_what_a_browser_may_not_do(live: LiveServer, path: str) -> None:
+    check_headers(httpx.get(f"{live.url}{path}"))
+
+
+def test_streams_and_refusals_say_it_too(alice: Client, upstream: FakeUpstream) -> None:
+    with alice.http.stream("POST", "/v1/message/first", json={"message": "x"}) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        check_headers(answer)
+        answer.read()
+    check_headers(alice.post("message/first", json={}))
+    check_headers(alice.get("chats", headers={"Authorization": "Bearer no"}))
+
+
+def test_forms_and_scripts_of_the_login_page_fit_its_policy(live: LiveServer) -> None:
+    page = httpx.get(f"{live.url}/admin/login/")
+    assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>[^<]*\S|<style|\s(style|on\w+)=", page.text)
+    cookie = page.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    assert "Secure" not in cookie  # so that http://localhost works
+
+
+# Production
+
+
+def production(**variables: str) -> dict[str, str]:
+    """The environment that docs/deploy.md names, and what a test process needs besides."""
+    needed = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "DATABASE_URL")}
+    documented = {
+        "DJANGO_SECRET_KEY": "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        "DJANGO_ALLOWED_HOSTS": "chat.example.com",
+        "DJANGO_SECURE_SSL_REDIRECT": "true",
+        "OPENAI_API_KEY": "sk-production",
+    }
+    return {**needed, **documented, **variables}
+
+
+def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", *arguments]
+    env = production(**variables)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.processes
+def test_the_documented_settings_pass_djangos_deployment_check() -> None:
+    done = manage("check", "--deploy", "--fail-level", "WARNING")
+    assert done.returncode == 0, done.stderr
+    assert "no issues" in done.stdout
+
+
+@pytest.mark.processes
+def test_what_must_not_go_into_production_is_told() -> None:
+    bad = {"DJANGO_SECURE_SSL_REDIRECT": "false", "DJANGO_DEBUG": "true", "DJANGO_SECRET_KEY": "short"}
+    done = manage("check", "--deploy", "--fail-level", "WARNING", **bad)
+    assert done.returncode != 0
+    for told in ("chatmemory.W001", "security.W018", "security.W009"):
+        assert told in done.stderr
+
+
+@pytest.mark.parametrize("gone", ["Security", "ContentSecurityPolicy", "CsrfView", "XFrameOptions"])
+def test_a_middleware_that_is_taken_out_is_missed(gone: str, settings: SimpleNamespace) -> None:
+    assert middleware_is_there(None) == []
+    settings.MIDDLEWARE = [one for one in configured.MIDDLEWARE if not one.endswith(f".{gone}Middleware")]
+    (told,) = middleware_is_there(None)
+    assert told.level == checks.ERROR
+
+
+ASK = """
+import json
+from django.test import Client
+browser = Client(HTTP_HOST="chat.example.com")
+plain = browser.get("/admin/login/")
+probe = browser.get("/healthz")
+page = browser.get("/admin/login/", headers={"X-Forwarded-Proto": "https"})
+cookie = page.cookies["csrftoken"]
+flags = {name: cookie[name] for name in ("secure", "httponly", "samesite")}
+print(json.dumps([*([one.status_code, dict(one.headers)] for one in (plain, probe, page)), [0, flags]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def in_production() -> list[tuple[int, dict[str, object]]]:
+    """Status and headers with production settings: by HTTP, to a probe, behind a proxy; last, a cookie's flags."""
+    done = manage("shell", "--no-imports", "-c", ASK)
+    assert done.returncode == 0, done.stderr
+    answers: list[tuple[int, dict[str, object]]] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+@pytest.mark.processes
+def test_in_production_there_is_https_alone(in_production: list[tuple[int, dict[str, object]]]) -> None:
+    (status, plain), (probed, _), (served, page), (_, cookie) = in_production
+    assert (status, plain["Location"]) == (301, "https://chat.example.com/admin/login/")
+    assert (probed, served) == (200, 200)
+    assert page["Strict-Transport-Security"] == "max-age=31536000; includeSubDomains"
+    assert cookie == {"secure": True, "httponly": True, "samesite": "Lax"}

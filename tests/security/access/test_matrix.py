@@ -1,0 +1,369 @@
+"""Every operation of the schema × everybody who is not its object's owner: 401 or 404, and nothing happens.
+
+The last test is the control: the same requests, made by the owner, succeed. So what refuses the others is who they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.core import serializers
+from django.core.management import call_command
+from django.test import Client as Browser
+from django.urls import get_resolver
+from django.utils import timezone
+from knox.models import AuthToken
+
+from chatmemory.database.ids import new_id
+from conversations.accounts import api_tokens
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.replies import begin
+from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
+from memory.pins import manual
+from tests.admin.rows import make_chat
+from tests.api.test_schema import routes
+from tests.faults.bench.table import Tally
+from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
+from tests.security.access.traces import everything, statements
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.invariants import check_all
+from tests.support.live_server import Client, LiveServer
+
+OPERATIONS = operations()
+OF_OBJECTS = [one for one in OPERATIONS if one.objects]
+OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC]
+ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
+"""What leaves nobody to ask for more. In this order, each with a token of its own."""
+CANARY = "the heron in the reeds"
+KEY, BUSY_KEY = "alice-1", "alice-2"
+Ids = Mapping[str, Any]
+
+
+@dataclass
+class House:
+    """What alice has: a chat with memory, and one in which a reply is being written."""
+
+    idle: Ids
+    question: Ids
+    busy: Ids
+
+    @property
+    def all(self) -> list[Ids]:
+        return [self.idle, self.question, self.busy]
+
+
+@pytest.fixture
+def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
+    settings.REPLY_LEASE_SECONDS = 600  # nobody writes the busy chat's reply: it must not count as abandoned
+    settings.REPLY_CHECKPOINT_SECONDS = 0.05
+    user = User.objects.get(username="alice")
+    idle = make_chat(user, title=CANARY, said=CANARY)
+    call_command("resummarize", str(idle.pk), sync=True)
+    asked = alice.ask(CANARY, str(idle.pk))
+    reply, question = asked["message"]["id"], asked["user_message_id"]
+    other_token = AuthToken.objects.create(user)[0]
+    pin, _ = manual.pin(user, idle.pk, text=CANARY)
+    mine = {
+        "chat_id": str(idle.pk),
+        "version": 1,
+        "token_id": api_tokens.id_of(other_token),
+        "pin_id": str(pin.pk),
+    }
+    IdempotencyKey.objects.create(
+        user=user,
+        key=KEY,
+        request_hash="0" * 64,
+        chat=idle,
+        user_message_id=question,
+        message_id=reply,
+        created_at=timezone.now(),
+    )
+    busy = make_chat(user, title=CANARY, said=CANARY)
+    request = begin.TurnRequest(message=CANARY, variant=begin.default_variant())
+    begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
+    assert isinstance(begun, begin.BegunTurn)
+    return House(
+        {**mine, "message_id": reply, "Idempotency-Key": KEY},
+        {**mine, "message_id": question, "Idempotency-Key": KEY},
+        {
+            **mine,
+            "chat_id": str(busy.pk),
+            "message_id": str(begun.pending.message_id),
+            "Idempotency-Key": BUSY_KEY,
+        },
+    )
+
+
+def nowhere() -> Ids:
+    """Ids of nothing."""
+    return {
+        "chat_id": str(new_id()),
+        "message_id": str(new_id()),
+        "version": 7,
+        "token_id": "0" * 16,
+        "pin_id": str(new_id()),
+        "Idempotency-Key": KEY,
+    }
+
+
+# Who asks
+
+
+@dataclass
+class Caller:
+    """Somebody, by what their requests carry."""
+
+    http: httpx.Client = field(repr=False)
+    user: User | None = None
+
+    def send(self, filled: Filled) -> httpx.Response:
+        return self.http.request(filled.method, filled.path, **filled.options())
+
+
+CSRF = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def calling(live: LiveServer) -> Iterator[Callable[..., Caller]]:
+    made: list[httpx.Client] = []
+
+    def call(token: str = "", session: User | None = None, csrf: bool = True) -> Caller:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        cookies = {}
+        if session is not None:
+            browser = Browser()
+            browser.force_login(session)
+            cookies = {"sessionid": browser.cookies["sessionid"].value, "csrftoken": CSRF}
+            headers |= {"X-CSRFToken": CSRF} if csrf else {}
+        made.append(
+            httpx.Client(base_url=live.url, headers=headers, cookies=cookies, timeout=30, verify=False)
+        )
+        return Caller(made[-1], session)
+
+    yield call
+    for client in made:
+        client.close()
+
+
+def with_token(calling: Callable[..., Caller], user: User) -> Caller:
+    caller = calling(token=AuthToken.objects.create(user)[1])
+    caller.user = user
+    return caller
+
+
+def member(name: str, **fields: Any) -> User:
+    return User.objects.create(username=name, **fields)
+
+
+def expired(calling: Callable[..., Caller]) -> Caller:
+    caller = with_token(calling, User.objects.get(username="alice"))
+    AuthToken.objects.filter(user=caller.user).update(expiry=timezone.now() - timedelta(seconds=1))
+    return caller
+
+
+def revoked(calling: Callable[..., Caller]) -> Caller:
+    caller = with_token(calling, User.objects.get(username="alice"))
+    AuthToken.objects.filter(user=caller.user).delete()
+    return caller
+
+
+def left(calling: Callable[..., Caller]) -> Caller:
+    caller = with_token(calling, User.objects.get(username="alice"))
+    User.objects.filter(pk=caller.user.pk).update(is_active=False)  # type: ignore[union-attr]  # set by with_token
+    return caller
+
+
+UNKNOWN: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
+    "nobody": lambda calling: calling(),
+    "made-up token": lambda calling: calling(token="0" * 64),
+    "expired token": expired,
+    "revoked token": revoked,
+    "token of one who left": left,
+}
+STAFF, BOSS = {"is_staff": True}, {"is_staff": True, "is_superuser": True}
+STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
+    "another user": lambda calling: with_token(calling, member("mallory")),
+    "staff, token": lambda calling: with_token(calling, member("clerk", **STAFF)),
+    "staff, session": lambda calling: calling(session=member("clerk", **STAFF)),
+    "superuser, token": lambda calling: with_token(calling, member("boss", **BOSS)),
+    "superuser, session": lambda calling: calling(session=member("boss", **BOSS)),
+}
+named = {"ids": lambda one: one if isinstance(one, str) else one.id}
+
+
+# What they get
+
+
+def test_the_schema_that_is_served_is_the_one_tried_here(live: LiveServer) -> None:
+    served = httpx.get(f"{live.url}/v1/schema?format=json").json()["paths"]
+    tried = {(one.path, one.method.lower()) for one in OPERATIONS}
+    assert tried == {(path, method) for path, methods in served.items() for method in methods}
+    paths = {re.sub(r"\{\w+\}", "{}", path) for path in served} | {"/v1/schema", "/v1/docs"}
+    routed = {re.sub(r"<[^>]+>", "{}", path) for path in routes(get_resolver().url_patterns)}
+    assert {path for path in routed if path.startswith("/v1/")} <= paths
+    assert len(OF_OBJECTS) >= 15
+    assert len(OF_ONESELF) >= 8
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.promise("P21", injected="every operation asked for without a valid token")
+def test_who_is_unknown_gets_401(
+    name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream, tally: Tally
+) -> None:
+    caller = UNKNOWN[name](calling)
+    before, asked = everything(), len(upstream.requests)
+    for one, ids in product([*OF_OBJECTS, *OF_ONESELF], [house.idle, house.busy, nowhere()]):
+        for filled in one.fill(ids).in_every_framing():
+            answer = caller.send(filled)
+            assert answer.status_code == 401, one.id
+            assert answer.json()["error"]["code"] == "not_authenticated"
+            tally()
+    assert (everything(), len(upstream.requests)) == (before, asked)
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.promise(
+    "P21", injected="every operation on another's objects, idle and busy, also with their keys"
+)
+def test_what_is_anothers_is_as_if_it_were_not_there(
+    name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream, tally: Tally
+) -> None:
+    caller = STRANGERS[name](calling)
+    before, asked = everything(), len(upstream.requests)
+    for one in OF_OBJECTS:
+        absent = caller.send(one.fill(nowhere()))
+        assert absent.status_code == 404, one.id
+        for filled in (filled for ids in house.all for filled in one.fill(ids).in_every_framing()):
+            assert told(caller.send(filled)) == told(absent), f"{one.id}, {filled.framing}"
+            tally()
+    assert (everything(), len(upstream.requests)) == (before, asked)
+    check_all()
+
+
+def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
+    """All that an answer says, but for when, and to which request."""
+    apart = ("date", "x-request-id")
+    return (
+        answer.status_code,
+        answer.content,
+        {name: value for name, value in answer.headers.items() if name not in apart},
+    )
+
+
+@pytest.mark.promise("P21", injected="another's message by way of one's own chat, and the other way round")
+def test_ids_of_two_owners_do_not_mix(
+    calling: Callable[..., Caller], house: House, upstream: FakeUpstream, tally: Tally
+) -> None:
+    caller = STRANGERS["another user"](calling)
+    assert caller.user is not None
+    own = make_chat(caller.user)
+    said = Message.objects.filter(chat=own, role="assistant").latest("seq")
+    before, asked = everything(), len(upstream.requests)
+    for one in OF_OBJECTS:
+        if {"chat_id", "message_id"} <= one.objects:
+            for theirs in house.all:
+                for mixed in ({"chat_id": str(own.pk)}, {"message_id": str(said.pk)}):
+                    assert caller.send(one.fill({**theirs, **mixed})).status_code == 404, one.id
+                    tally()
+    assert (everything(), len(upstream.requests)) == (before, asked)
+
+
+@pytest.mark.promise("P21", injected="statements of a stranger's request, of another's object against none")
+def test_a_refusal_costs_the_same_whether_the_object_is_there(
+    calling: Callable[..., Caller], house: House, tally: Tally
+) -> None:
+    caller = STRANGERS["another user"](calling)
+    caller.http.headers["X-Request-ID"] = mine = "refused-request-0001"
+    for one in OF_OBJECTS:
+        with statements(of=mine) as absent:
+            caller.send(one.fill(nowhere()))
+        assert absent, one.id
+        for ids in house.all:
+            with statements(of=mine) as there:
+                caller.send(one.fill(ids))
+            assert there == absent, one.id
+            tally()
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.promise("P21", injected="every operation on oneself, with another's idempotency keys")
+def test_what_one_gets_of_oneself_has_nothing_of_anothers(
+    name: str, calling: Callable[..., Caller], house: House, tally: Tally
+) -> None:
+    caller, before = STRANGERS[name](calling), owned_by("alice")
+    secret = [CANARY, house.idle["chat_id"], house.idle["message_id"], house.busy["chat_id"]]
+    for one in OF_ONESELF:
+        if one.id not in ENDS_ITSELF:
+            answer = caller.send(one.fill(house.idle))
+            assert answer.status_code < 300, f"{one.id}: {answer.text}"
+            assert not [word for word in secret if word in answer.text], one.id
+            tally()
+    assert owned_by("alice") == before
+    check_all()
+
+
+def owned_by(name: str) -> str:
+    """All rows that are somebody's, as text."""
+    ways = {
+        Chat: "owner",
+        Message: "chat__owner",
+        ActiveReply: "chat__owner",
+        IdempotencyKey: "user",
+        ConversationBrief: "chat__owner",
+        SummaryRevision: "chat__owner",
+        ContextRecord: "reply__chat__owner",
+        Pin: "chat__owner",
+    }
+    found = [model._base_manager.filter(**{f"{way}__username": name}) for model, way in ways.items()]
+    return "".join(serializers.serialize("json", rows.order_by("pk")) for rows in found)
+
+
+@pytest.mark.promise("P21", injected="the owner's session without its CSRF token")
+def test_a_session_alone_changes_nothing(
+    calling: Callable[..., Caller], house: House, upstream: FakeUpstream, tally: Tally
+) -> None:
+    owner = User.objects.get(username="alice")
+    caller = calling(session=owner, csrf=False)
+    before, asked = everything(), len(upstream.requests)
+    for one in [*OF_OBJECTS, *OF_ONESELF]:
+        if one.method != "GET":
+            answer = caller.send(one.fill(house.busy if one.id == "messages_cancel" else house.idle))
+            assert answer.status_code == 403, one.id
+            assert answer.json()["error"]["code"] == "permission_denied"
+            tally()
+    assert (everything(), len(upstream.requests)) == (before, asked)
+
+
+# The control
+
+
+@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.promise("P21", injected="the control: the same requests by the owner, which succeed")
+def test_the_owner_gets_all_of_it(
+    framing: str, alice: Client, house: House, calling: Callable[..., Caller], tally: Tally
+) -> None:
+    caller = Caller(alice.http)
+    for one in sorted([*OF_OBJECTS, *OF_ONESELF], key=_harmless_first):
+        ids = dict(house.busy if one.id == "messages_cancel" else house.idle)
+        asks = with_token(calling, User.objects.get(username="alice")) if one.id in ENDS_ITSELF else caller
+        filled = one.fill({**ids, "Idempotency-Key": f"new-{one.id}"})
+        answer = asks.send(replace(filled, framing=framing))
+        assert answer.status_code < 300, f"{one.id}: {answer.status_code} {answer.text}"
+        tally()
+    assert not Chat.objects.filter(pk=house.idle["chat_id"]).exists()
+    assert not AuthToken.objects.exists()
+    assert not User.objects.filter(username="alice").exists()
+
+
+def _harmless_first(one: Operation) -> tuple[int, int]:
+    """Reads, then what adds, then what changes, then what deletes: messages before chats; oneself last."""
+    last = ENDS_ITSELF.index(one.id) if one.id in ENDS_ITSELF else -len(one.path)
+    return ("GET", "POST", "PATCH", "PUT", "DELETE").index(one.method), last

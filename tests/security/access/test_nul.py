@@ -1,0 +1,80 @@
+"""A NUL, which no text of PostgreSQL has: no text of a request takes one, and the schema says so of each."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.security.access.operations import Operation, operations
+from tests.security.access.test_framing import remembered
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+NUL = "a\0b"
+Path = tuple[str | int, ...]
+
+
+def texts(value: Any, path: Path = ()) -> Iterator[Path]:
+    """Where in a filled body a text stands, the names of free objects included."""
+    if isinstance(value, str):
+        yield path
+    elif isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from texts(inner, (*path, key))
+
+
+def with_nul(body: Any, path: Path) -> Any:
+    changed = copy.deepcopy(body)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = NUL
+    return changed
+
+
+@pytest.mark.parametrize("one", [one for one in operations() if one.body is not None], ids=lambda one: one.id)
+def test_no_text_of_a_body_takes_one(one: Operation, alice: Client, upstream: FakeUpstream) -> None:
+    filled = one.fill({**remembered(), "username": "alice", "password": "x", "metadata": {"lesson": "one"}})
+    found = list(texts(filled.body))
+    for path in found:
+        answer = alice.http.request(
+            filled.method, filled.path, params=dict(filled.query), json=with_nul(filled.body, path)
+        )
+        assert answer.status_code == 400, f"{path}: {answer.text}"
+        assert answer.json()["error"]["code"] == "invalid_request"
+        assert allows_no_nul(one, path), path
+
+
+def allows_no_nul(one: Operation, path: Path) -> bool:
+    """Whether the schema of the text at `path` says so: by a pattern, or because only certain texts are allowed."""
+    schema = one._resolved(one.body or {})
+    for key in path:
+        if "properties" not in schema and "items" not in schema:
+            return "JSONValue" in str(schema)  # a free object, which says so of all that is inside
+        schema = one._resolved(schema["items"] if isinstance(key, int) else schema["properties"][key])
+    return refuses(schema)
+
+
+def refuses(schema: Any) -> bool:
+    if schema.get("enum") or schema.get("format") or any("enum" in kind for kind in schema.get("oneOf", ())):
+        return True
+    return not re.search(schema.get("pattern", ""), NUL)
+
+
+@pytest.mark.parametrize("one", [one for one in operations() if one.method == "GET"], ids=lambda one: one.id)
+def test_no_text_of_a_query_takes_one(one: Operation, alice: Client, upstream: FakeUpstream) -> None:
+    filled = one.fill({**remembered(), "token_id": "0" * 16})
+    for parameter in one.parameters:
+        schema = parameter["schema"]
+        if parameter["in"] != "query" or schema.get("type") != "string" or "cursor" in parameter["name"]:
+            continue
+        answer = alice.http.get(filled.path, params={**filled.query, parameter["name"]: NUL})
+        if parameter["name"] == "search":  # taken out of it, as the admin's lists do
+            assert answer.status_code == 200
+        else:
+            assert answer.status_code == 400, f"{parameter['name']}: {answer.text}"
+            assert refuses(schema), parameter["name"]

@@ -1,0 +1,140 @@
+"""Conversations folded under a policy without a database, to see what the gate says of every state on the way.
+
+`SAMPLES=folder python -m tests.security.injection.folding` tells how many states of recorded conversations it would refuse, and
+which texts in them: of the built-in model and of the fake summarizer's answers, none may be.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import UUID
+
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.text.tokens import count_tokens
+from conversations.interchange.read import read_chats
+from memory.folding import answer_checks
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES
+from memory.policies.protocol import Policy, Refusal, State
+from tests.support.fakes.scripted import tell
+
+OWN = Path(__file__).resolve().parents[3] / "conversations" / "samples"
+VARIANT = Variant("v", "m")
+BITE = 4
+"""Turns that are folded at once: few, so that there are many states."""
+
+Summarizer = Callable[[Prompt], str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fold: the state before it and after it, and what was folded."""
+
+    before: State
+    after: State
+    turns: Sequence[Turn]
+
+    @property
+    def refusal(self) -> str:
+        """Why the gate refuses it; "" where it does not."""
+        try:
+            answer_checks.check(self.before, self.after, answer_checks.said_in(self.turns))
+        except Refusal as refusal:
+            return refusal.reason
+        return ""
+
+
+def built_in(prompt: Prompt) -> str:
+    """The built-in model's answer."""
+    return OfflineModel().complete(prompt, VARIANT, timeout=1).text
+
+
+def faked(prompt: Prompt) -> str:
+    """The fake upstream's answer."""
+    return tell(prompt)
+
+
+def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
+    """Pairs of what a user and the assistant said, as turns."""
+    return [
+        Turn(
+            2 * at + 1,
+            2 * at + 2,
+            user,
+            reply,
+            False,
+            count_tokens(user),
+            count_tokens(reply),
+            (UUID(int=at + 1),),
+            None,
+        )
+        for at, (user, reply) in enumerate(said)
+    ]
+
+
+def steps(
+    policy: Policy, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
+) -> Iterator[Step]:
+    """Each fold of `turns`, a bite after the other."""
+    state = State()
+    for start in range(0, len(turns), BITE):
+        bite = turns[start : start + BITE]
+        after = folded(policy, state, bite, summarizer, limits)
+        yield Step(state, after, bite)
+        state = after
+
+
+def folded(
+    policy: Policy, state: State, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
+) -> State:
+    """The state after one fold, as the engine makes it, but for the gate. Raises `Refusal`."""
+    answers: list[Completion | None] = []
+    while (ask := policy.ask(state, turns, limits, answers)) is not None:
+        prompt = Prompt(
+            (PromptMessage("user", ask.input),),
+            ask.instructions,
+            schema=ask.schema,
+            answer_tokens=ask.answer_tokens,
+        )
+        answers.append(Completion(summarizer(prompt), model="m"))
+    return policy.absorb(state, turns, answers, limits)
+
+
+def recorded(folder: Path) -> Iterator[list[Turn]]:
+    """The conversations in the JSON files of a folder, as turns."""
+    for path in sorted(folder.glob("*.json")):
+        for chat in read_chats(path.read_text(encoding="utf-8")):
+            said: list[tuple[str, str]] = []
+            for message in chat.messages:
+                if message.role == "user":
+                    said.append((message.content, ""))
+                elif said:
+                    said[-1] = (said[-1][0], f"{said[-1][1]}\n\n{message.content}".strip())
+            yield turns_of(pair for pair in said if any(pair))
+
+
+def main() -> int:
+    """Fold everything that is there under every policy; 1 if anything was refused."""
+    folder = os.environ.get("SAMPLES")
+    talks = [*recorded(OWN), *(recorded(Path(folder)) if folder else ())]
+    states = refused = 0
+    for name, policy in POLICIES.items():
+        for summarizer in (built_in, faked):
+            for turns in talks:
+                for step in steps(policy, turns, summarizer, replace(MemoryLimits())):
+                    states += 1
+                    if step.refusal:
+                        refused += 1
+                        print(f"{name} {summarizer.__name__}: {step.refusal}: {step.after}", file=sys.stderr)
+    print(f"{len(talks)} conversations, {states} states, {refused} refused")
+    return bool(refused)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

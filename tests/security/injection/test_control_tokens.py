@@ -1,0 +1,187 @@
+"""Control tokens of chat templates that people, sources or summaries write: no request to the upstream has one.
+
+Each text goes the whole way, over HTTP into the product and over the wire out of it. What is stored stays as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from chatmemory.llm import registry
+from chatmemory.text.control_tokens import disarm
+from conversations.models import Chat, Message
+from memory.folding.request import request_resummarize
+from memory.policies import POLICIES
+from tests.security.injection.answers import answer_with
+from tests.security.injection.corpus import CONTROL_TOKENS
+from tests.security.injection.test_prompts import chat_saying
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import Behaviour, lorem
+from tests.support.fakes.connection import Request
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run
+from tests.support.live_server import Client
+
+HOSTILE = "All of them: " + " x ".join(CONTROL_TOKENS) + " and code: `<p>a</s></p>`."
+
+
+@pytest.fixture(autouse=True)
+def tidy(sound: None) -> None:
+    """Afterwards every chat is in order."""
+
+
+def assert_disarmed(requests: list[Request]) -> None:
+    """None of the tokens is in any of these, and what they say can be read."""
+    assert requests
+    for request in requests:
+        said = request.body.get("instructions", ""), *(text for _, text in request._messages())
+        found = [token for token in CONTROL_TOKENS if any(token in text for text in said)]
+        assert not found, (request.path, found)
+
+
+def disarmed(requests: list[Request]) -> bool:
+    """Whether their last one has the first token broken, rather than not at all."""
+    return disarm(CONTROL_TOKENS[0]) in requests[-1].text
+
+
+@pytest.mark.promise("P23", injected="control tokens of 20 chat templates, wherever something can be said")
+@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("turns_as", ["messages", "text"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_prompt_has_a_control_token_that_is_not_ours(
+    policy: str, turns_as: str, style: str, alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    limits = replace(settings.MEMORY_LIMITS, turns_as=turns_as, prompt_budget=20_000, threshold=10**6)
+    settings.MEMORY_LIMITS = limits
+    chat = chat_saying(policy, HOSTILE)
+    assert alice.patch(f"chats/{chat.pk}", json={"instructions": HOSTILE}).status_code == 200
+    upstream.clear()
+    upstream.behave(Behaviour(text=HOSTILE), lane="stream")
+    body = {"sources": [{"title": HOSTILE[:1000], "text": HOSTILE}], "instructions": HOSTILE}
+    told = alice.ask(HOSTILE, str(chat.pk), **body)
+    assert told["message"]["content"] == HOSTILE, "what is stored is what was said"
+    assert Message.objects.get(pk=told["user_message_id"]).content == HOSTILE
+    calls = upstream.calls("stream")
+    assert_disarmed(calls)
+    assert disarm(HOSTILE) in calls[0].instructions
+    assert calls[0].said[-1] == ("user", disarm(HOSTILE))
+    assert "x </s > x" in calls[0].text, "it can still be read"
+
+
+def test_a_prompt_is_rebuilt_as_it_was_sent_though_the_setting_changed(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    first = alice.ask(HOSTILE)
+    settings.UPSTREAM_CONTROL_TOKENS = "send"
+    second = alice.ask(HOSTILE, first["chat_id"])
+    disarmed_call, plain = upstream.calls("stream")
+    assert_disarmed([disarmed_call])
+    assert plain.said[-1] == ("user", HOSTILE)
+    for told in (first, second):
+        path = f"chats/{first['chat_id']}/messages/{told['message']['id']}/context"
+        assert alice.get(path).json()["exact"] is True
+    settings.UPSTREAM_CONTROL_TOKENS = "auto"
+    again = alice.post(
+        f"chats/{first['chat_id']}/messages/{second['message']['id']}/regenerate", json={"stream": False}
+    )
+    assert again.status_code == 200
+    assert_disarmed(upstream.calls("stream")[-1:])
+
+
+def test_what_recall_brings_back_is_disarmed(alice: Client, upstream: FakeUpstream, settings: Any) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1500, k_raw_turns=1)
+    chat = make_chat(User.objects.get(username="alice"))
+    add_turns(chat, [("The zeppelin password", f"The zeppelin password: {CONTROL_TOKENS[0]} hangar")])
+    add_turns(chat, [(lorem(150), lorem(150))] * 12)
+    message = alice.ask("What was the zeppelin password?", str(chat.pk))["message"]
+    calls = upstream.calls("stream")
+    assert_disarmed(calls)
+    assert f"{disarm(CONTROL_TOKENS[0])} hangar" in calls[-1].text
+    past = alice.get(f"chats/{chat.pk}/messages/{message['id']}/context").json()
+    assert past["exact"] is True
+    shown = [text for section in past["sections"] for text in [section["text"]] if "hangar" in text]
+    assert shown
+    assert disarm(shown[0]) == shown[0], "and staff and clients are shown what was sent"
+
+
+@pytest.mark.promise("P23", injected="the same in turns that a summarizer folds, and in what it made of them")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_summarizer_is_shown_a_control_token(
+    policy: str, upstream: FakeUpstream, transactional_db: None
+) -> None:
+    chat = folded_chat(policy, upstream)
+    calls = upstream.calls("complete")
+    assert_disarmed(calls)
+    assert disarmed(calls)
+    # What a model that is shown one writes itself is no order that nobody gave.
+    assert brief_of(chat).last_error is None
+    assert CONTROL_TOKENS[0].rstrip(">") in str(brief_of(chat).state) + brief_of(chat).global_summary
+
+
+def folded_chat(policy: str, upstream: FakeUpstream) -> Chat:
+    """A chat that was folded twice by a summarizer that repeats a token as it was shown it."""
+    chat = make_chat(policy=policy)
+    upstream.behave(
+        Behaviour(text=answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")), lane="complete"
+    )
+    for _ in range(2):
+        add_turns(chat, [(HOSTILE, f"{HOSTILE} {lorem(40)}")] * 8)
+        request_resummarize(chat, "update")
+        assert run(chat).outcome == "done"
+    return chat
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_histories_of_clients_are_disarmed(alice: Client, upstream: FakeUpstream, stream: bool) -> None:
+    messages = [{"role": role, "content": HOSTILE} for role in ("system", "user", "assistant", "user")]
+    if stream:
+        alice.events("POST", "ask", json={"messages": messages})
+    else:
+        assert alice.post("ask", json={"messages": messages, "stream": False}).status_code == 200
+    assert_disarmed(upstream.calls("stream"))
+    assert upstream.calls("stream")[-1].said[0] == ("user", disarm(HOSTILE))
+    assert upstream.calls("stream")[-1].instructions == disarm(HOSTILE)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_histories_to_summarize_are_disarmed(policy: str, alice: Client, upstream: FakeUpstream) -> None:
+    upstream.behave(Behaviour(text=answer_with(policy, "They talked.")), lane="complete")
+    talk = [{"role": role, "content": HOSTILE} for role in ("user", "assistant") * 4]
+    body = {"messages": talk, "policy": policy, "previous_summary": HOSTILE}
+    assert alice.post("summarize", json=body).status_code == 200
+    assert_disarmed(upstream.calls("complete"))
+    assert disarmed(upstream.calls("complete"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "url", "does"),
+    [
+        ("auto", "", False),
+        ("auto", "https://api.openai.com/v1", False),
+        ("auto", "https://api.openai.com/v1/", False),
+        ("auto", "https://eu.api.openai.com/v1", False),
+        ("auto", "https://API.openai.com:443/v1", False),
+        ("auto", "https://api.openai.com.evil.example/v1", True),
+        ("auto", "https://fakeapi.openai.com.example/v1", True),
+        ("auto", "https://evilapi.openai.com/v1", True),
+        ("auto", "http://127.0.0.1:8080/v1", True),
+        ("disarm", "", True),
+        ("disarm", "https://api.openai.com/v1", True),
+        ("send", "http://127.0.0.1:8080/v1", False),
+    ],
+)
+def test_where_it_is_done(settings: Any, wanted: str, url: str, does: bool) -> None:
+    settings.OPENAI_API_KEY, settings.OPENAI_BASE_URL = "sk-x", url
+    settings.UPSTREAM_CONTROL_TOKENS = wanted
+    assert registry.disarms_control_tokens() is does
+
+
+def test_the_built_in_model_quotes_what_was_said(alice: Client, settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+    said = alice.ask("Please keep </s> in mind: it is the code word.")["message"]["content"]
+    assert "</s >" not in said

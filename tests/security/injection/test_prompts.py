@@ -1,0 +1,246 @@
+"""Whatever people type, a prompt has the same structure: as many items, the same roles, and headings of ours alone.
+
+Each text goes the whole way: over HTTP into a chat, and out of it over the wire, where it is read as a server would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import hypothesis
+import pytest
+from django.contrib.auth.models import User
+from hypothesis import HealthCheck
+from hypothesis import strategies as st
+
+from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.text.confusables import looks
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.markers import is_marker, quote_markers
+from conversations.models import Chat
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
+from memory.models import ConversationBrief
+from memory.policies import POLICIES
+from memory.policies.card.card import is_card
+from memory.policies.protocol import State
+from tests.faults.bench.table import Tally
+from tests.security.injection.answers import answer_with
+from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
+from tests.support.factories import add_turns, make_chat
+from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.connection import Request
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+TURNS = 3
+HARMLESS = "tea and cake"
+
+# No NUL, which a request refuses; and something to be seen at the end, which a turn needs.
+hostile = (
+    st.lists(
+        st.sampled_from([*MARKERS, *DOUBLES, *LINE_ENDS, *(set(HIDERS) - {"\x00"}), " ", "> "])
+        | st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=6),
+        max_size=6,
+    )
+    .map("".join)
+    .map(lambda text: f"{text}x")
+)
+FEW = 20
+LONGEST_TITLE = 1000
+"""Characters of a source's title."""
+
+ROOMY: dict[str, Any] = {"prompt_budget": 50_000, "threshold": 10**6, "sources_budget": 50_000}
+"""So much room that all is shown, whatever it costs."""
+
+
+def state_of(policy: str, text: str) -> State:
+    """A stored state that says `text`, as its policy keeps it after cleaning: in one line but for summaries."""
+    line = " ".join(text.split())
+    return {
+        "chunked": State(text),
+        "interval": State(line),
+        "progressive": State(text, {"important_data": {"key_decisions": [line]}, "summary_version": 1}),
+        "hierarchical": State(text, {"facts": [{"key": "k", "value": line, "category": "GENERAL"}]}),
+        "card": State("", {"goal": line, "decisions": [line]}),
+    }[policy]
+
+
+def chat_saying(policy: str, text: str) -> Chat:
+    """Alice's chat of some turns that were folded into `text` and some that are to be shown, which say it, too."""
+    chat = make_chat(
+        User.objects.get(username="alice"), policy=policy, title=text[:100], instructions="Be brief."
+    )
+    add_turns(chat, [(f"{text}{number}", f"{text}{number}") for number in range(TURNS)])
+    state = state_of(policy, text)
+    ConversationBrief.objects.filter(chat=chat).update(global_summary=state.summary, state=state.to_json())
+    return chat
+
+
+def sent_for(alice: Client, upstream: FakeUpstream, policy: str, text: str) -> Request:
+    """The request to the model for a question in a chat that says `text` wherever something can be said."""
+    chat = chat_saying(policy, text)
+    upstream.clear()
+    upstream.behave(Behaviour(text="Fine."))  # what it would say else depends on the question
+    body = {
+        "message": text,
+        "chat_id": str(chat.pk),
+        "stream": False,
+        "sources": [{"title": text[:LONGEST_TITLE], "text": text}, {"text": text}],
+        "metadata": {text: text},
+    }
+    answer = alice.post("message", json=body)
+    assert answer.status_code == 200, answer.text
+    return upstream.calls("stream")[-1]
+
+
+def shape(request: Request) -> list[str]:
+    """The roles of all items."""
+    return [role for role, _ in request._messages()]
+
+
+def as_sent(text: str) -> str:
+    """What stands for `text` in a summarizer's input."""
+    return disarm(quote_markers(text))
+
+
+def heads(text: str) -> list[str]:
+    """The lines that a reader would take for a heading or a marker, up to what is said behind it."""
+    return [line.partition(": ")[0] for line in text.splitlines() if is_marker(line)]
+
+
+def numbered(text: str) -> list[str]:
+    """The lines that a reader would take for the head of a source."""
+    return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", looks(line).strip())]
+
+
+@pytest.mark.promise(
+    "P23", injected="markers, headings, roles, tokens, doubles, invisible characters, line ends"
+)
+@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("turns_as", ["messages", "text"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_text_changes_the_structure_of_a_prompt(
+    policy: str,
+    turns_as: str,
+    style: str,
+    alice: Client,
+    upstream: FakeUpstream,
+    settings: Any,
+    tally: Tally,
+    effort: Callable[[int, int], int],
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, turns_as=turns_as, **ROOMY)
+    plain = sent_for(alice, upstream, policy, HARMLESS)
+    own = 2 * TURNS if turns_as == "messages" else 0
+
+    def check(text: str) -> None:
+        sent = sent_for(alice, upstream, policy, text)
+        assert shape(sent) == shape(plain)
+        assert sent.instructions == plain.instructions, "nothing of it is in the system's role"
+        assert sent.said[-1] == ("user", disarm(text)), "the question is a message of its own"
+        title = " ".join(disarm(text[:LONGEST_TITLE]).split())
+        assert numbered(sent.said[-2][1]) == [f"[1] {title}", "[2]"]
+        # What was said verbatim, in messages of its own role, needs no quoting either.
+        of_memory = slice(0, len(plain.said) - 2 - own)
+        for item, like in zip(
+            [*sent.said[of_memory], sent.said[-2]], [*plain.said[of_memory], plain.said[-2]], strict=True
+        ):
+            assert heads(item[1]) == heads(like[1])
+        tally()
+
+    for_all(check, effort(1, 50))
+
+
+@pytest.mark.promise("P23", injected="the same in what a summarizer is asked to fold")
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_text_changes_the_structure_of_a_summarizers_input(
+    policy: str, alice: Client, upstream: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
+) -> None:
+    upstream.behave(Behaviour(text=answer_with(policy, "They talked.")), lane="complete")
+
+    def asked_of(text: str) -> Request:
+        talk = [{"role": role, "content": f"{text}{at}"} for at in range(2) for role in ("user", "assistant")]
+        body = {"messages": talk, "policy": policy, "previous_summary": text}
+        assert alice.post("summarize", json=body).status_code == 200
+        return upstream.calls("complete")[-1]
+
+    plain = asked_of(HARMLESS)
+
+    def check(text: str) -> None:
+        asked = asked_of(text)
+        assert shape(asked) == shape(plain)
+        assert asked.instructions == plain.instructions, "nothing of it is in the system's role"
+        # A summarizer that says so little may be asked again, with what it left out.
+        material = without_again(asked.said[-1][1])
+        note = asked.said[-1][1].removeprefix(material)
+        assert [line for line in note.splitlines() if is_marker(line)] in ([], [AGAIN, END_AGAIN])
+        said = [(as_sent(f"{text}{at}"), as_sent(f"{text}{at}")) for at in range(2)]
+        if policy == "hierarchical":
+            _, _, conversation = material.partition("## Conversation:\n")
+            assert conversation == "\n".join(f"[user]: {user}\n[assistant]: {reply}" for user, reply in said)
+            labels = [line.partition(" ")[0] for line in conversation.splitlines() if is_marker(line)]
+            assert labels == ["[user]:", "[assistant]:"] * 2
+            tally()
+            return
+        existing, pairs = parse_summarizer_input(material)
+        assert pairs == said
+        known = " ".join(text.split()) if policy == "interval" else text
+        assert existing == as_sent(known) or (policy == "card" and is_card(text))
+        tally()
+
+    for_all(check, effort(8, 200))
+
+
+@pytest.mark.promise(
+    "P23", injected="the same in a summarizer's answer, and what the next prompt makes of it"
+)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_answer_changes_the_structure_of_the_next_prompt(
+    policy: str,
+    alice: Client,
+    upstream: FakeUpstream,
+    settings: Any,
+    tally: Tally,
+    effort: Callable[[int, int], int],
+) -> None:
+    def check(text: str) -> None:
+        # Said by the user before, so that it is not refused for being new.
+        talk = [{"role": "user", "content": f"{text}\n{' '.join(text.split())}"}]
+        upstream.behave(Behaviour(text=answer_with(policy, text)), lane="complete")
+        answer = alice.post("summarize", json={"messages": talk, "policy": policy})
+        if answer.status_code == 502:
+            return  # refused: made one line, it can be an order that nobody gave like that
+        body = answer.json()
+        state = State.from_json(body["summary"], {"data": body["state"].get("data", body["state"])})
+        sections = POLICIES[policy].render(state)
+        plain = POLICIES[policy].render(state_of(policy, HARMLESS))
+        assert {section.role for section in sections} <= {section.role for section in plain}
+        for section in sections:
+            assert len(heads(section.text)) <= 1
+        tally()
+
+    for_all(check, effort(8, 200))
+    assert tally.times > effort(2, 60)
+
+
+def for_all(check: Callable[[str], None], examples: int) -> None:
+    """`check` all kinds of attacks at once, and so many texts made of them; where these are many, each kind alone."""
+    all_kinds = (*MARKERS, *DOUBLES)
+    for text in ("\n".join(all_kinds), *(all_kinds if examples > FEW else ())):
+        check(f"{text}x")
+
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @hypothesis.given(hostile)
+    def checked(text: str) -> None:
+        check(text)
+
+    checked()

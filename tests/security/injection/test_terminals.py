@@ -1,0 +1,155 @@
+"""What strangers wrote moves no cursor and paints no terminal: in logs, in what commands print, in files they write."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.runtime.escape import plain, plain_json, plain_lines
+from chatmemory.runtime.logging_config import logging_config
+from conversations.models import Chat, Message
+from tests.support.factories import add_turns, make_chat
+from tests.support.live_server import Client
+
+ESCAPES = (
+    "\x1b[31mred\x1b]0;title\x07\x9b2J\rover\x7f \u202egnp\u2066\u2028\u2029\x85\u200b\U000e0041 "
+    "[bold]x[/] \ufeffend"
+)
+ACTS = set("\x1b\x07\x9b\r\x7f\u202e\u2066\u2028\u2029\x85\u200b\U000e0041\ufeff")
+
+
+def formatted(style: str, message: str, *args: object, **extra: object) -> str:
+    """A line as the log would show it."""
+    config = logging_config(style, "DEBUG")["formatters"]["structured"]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        processors=config["processors"], foreign_pre_chain=config["foreign_pre_chain"]
+    )
+    return formatter.format(logging.makeLogRecord({"name": "t", "msg": message, "args": args, **extra}))
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_log_line_is_one_line_and_acts_on_nothing(style: str) -> None:
+    line = formatted(
+        style, "request %s", ESCAPES, path=ESCAPES, nested={"a": [ESCAPES]}, user=f"{ESCAPES}\nfake=line"
+    )
+    assert not ACTS & set(line)
+    assert len(line.splitlines()) == 1
+    assert "red" in line
+    if style == "json":
+        assert json.loads(line)["path"] == ESCAPES
+
+
+def test_an_exception_keeps_its_lines_in_the_console() -> None:
+    try:
+        raise ValueError(ESCAPES)
+    except ValueError as error:
+        text = formatted("console", "failed", exc_info=(ValueError, error, error.__traceback__))
+    assert not ACTS & set(text)
+    assert len(text.splitlines()) > 1
+
+
+@pytest.mark.promise(
+    "P24", injected="terminal escapes in paths, headers and names, in both formats of the log"
+)
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_what_a_client_sends_acts_on_no_terminal_that_shows_the_log(
+    style: str, user_client: Callable[[str], Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    client = user_client("eve\x1b[31m\u202e")
+    headers: Any = {"X-Request-ID": "a\tb", "User-Agent": b"\x9b31m", "Idempotency-Key": b"k\x9b"}
+    for path in ("/v1/%1b[31m%0aevent=fake%0d%07%9b/x", "/v1/chats/%1b%5d0;x%07", "/%e2%80%aeadmin%c2%85/"):
+        client.http.get(path, headers=headers)
+        client.http.post(path, json={ESCAPES: ESCAPES}, headers=headers)
+    config = logging_config(style, "DEBUG")["formatters"]["structured"]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        processors=config["processors"], foreign_pre_chain=config["foreign_pre_chain"]
+    )
+    lines = [formatter.format(record) for record in caplog.records]
+    assert any("[31m" in line for line in lines), "the path is told"
+    assert not any(ACTS & set(line) or "\n" in line for line in lines)
+    assert not any(line.startswith("event=fake") for line in lines)
+
+
+def run(command: str, *args: object) -> str:
+    out = io.StringIO()
+    call_command(command, *map(str, args), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def saying(tmp_path: Path, name: str = "chat.json") -> Path:
+    """A file of a conversation whose title and texts are full of escapes."""
+    path = tmp_path / name
+    said = [{"role": role, "content": f"{ESCAPES} {role}"} for role in ("user", "assistant")] * 2
+    path.write_text(json.dumps({"title": ESCAPES, "messages": said}), encoding="utf-8")
+    return path
+
+
+@pytest.mark.django_db
+def test_what_commands_print_acts_on_no_terminal(tmp_path: Path) -> None:
+    User.objects.create_user("alice")
+    told = run("import_chat", saying(tmp_path), "--user", "alice", "--dry-run")
+    assert "red" in told
+    assert not ACTS & set(told)
+    bad = tmp_path / "\x1b[31mbad.json"
+    bad.write_text("{", encoding="utf-8")
+    for name in (bad, tmp_path / "\x1b]0;none.json"):
+        with pytest.raises(CommandError) as failure:
+            run("import_chat", name, "--user", "alice")
+        assert not ACTS & set(str(failure.value))
+    with pytest.raises(CommandError) as failure:
+        run("create_token", "eve\x1b[31m")
+    assert not ACTS & set(str(failure.value))
+    with pytest.raises(CommandError) as failure:
+        run("resummarize", "\x1b[31m")
+    assert not ACTS & set(str(failure.value))
+
+
+def test_what_replay_prints_acts_on_no_terminal_and_is_no_markup(tmp_path: Path) -> None:
+    told = run("replay", saying(tmp_path), "--policy", "chunked", "--json", tmp_path / "out.json")
+    kept = (tmp_path / "out.json").read_text()
+    assert "[31mred" in kept
+    assert not ACTS & set(told + kept)
+
+
+@pytest.mark.django_db
+def test_an_export_acts_on_no_terminal_and_imports_again_to_the_same(tmp_path: Path) -> None:
+    chat = make_chat(title=ESCAPES, instructions=ESCAPES, metadata={ESCAPES: ESCAPES})
+    add_turns(chat, [(f"{ESCAPES} =1+1\t👩\u200d🚀", f"{ESCAPES}\n<script>")])
+    text = run("export_chat", chat.pk)
+    assert not ACTS & set(text)
+    assert "👩\u200d🚀" in text
+    path = tmp_path / "out.json"
+    path.write_text(text, encoding="utf-8")
+    again = Chat.objects.get(pk=run("import_chat", path, "--user", "alice").strip())
+    assert (again.title, again.instructions, again.metadata) == (chat.title, chat.instructions, chat.metadata)
+    said = [
+        list(Message.objects.filter(chat=one).order_by("seq").values_list("content", flat=True))
+        for one in (chat, again)
+    ]
+    assert said[0] == said[1]
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_what_is_plain_stays_and_what_is_spelled_out_loses_nothing(text: str) -> None:
+    assert plain(plain(text)) == plain(text)
+    assert len(plain(text).splitlines()) <= 1
+    assert not ACTS & set(plain(text))
+    assert plain_lines(text).count("\n") == text.count("\n")
+    assert plain_lines(text).isprintable() or "\n" in text or not plain(text).isprintable()
+    assert json.loads(plain_json(json.dumps({"a": text}, ensure_ascii=False, indent=1))) == {"a": text}
+
+
+def test_it_is_spelled_as_in_python(capsys: Any) -> None:
+    assert plain("a\x1b[31m\nb\u202e\U000e0041é 👩\u200d🚀") == "a\\x1b[31m\\nb\\u202e\\U000e0041é 👩\u200d🚀"

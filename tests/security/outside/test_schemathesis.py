@@ -1,0 +1,115 @@
+"""Schemathesis against a running product: what the schema says, the server does, and it never fails.
+
+`make schemathesis` runs it, and `make faults` longer. It needs the extra `check`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from string import Template
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
+
+from memory.models import SummaryRevision
+from tests.faults.bench.table import Tally
+from tests.support.live_server import Client
+from tests.support.processes import Product, wait_for
+
+HERE = Path(__file__).parent
+PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
+USERS = ("alice", "bob")
+PASSWORD = "correct horse battery"
+# Strings as long as a real message may be take schemathesis minutes to make up, where they also match a pattern.
+SHORT = {"MESSAGE_MAX_CHARS": "400", "INSTRUCTIONS_MAX_CHARS": "200", "MEMORY_K_RAW_TURNS": "1"}
+EXAMPLES = (3, 100)
+"""Of each operation, and sequences of calls: by `make schemathesis`, and by `make faults`."""
+SECONDS = (900, 3600)
+"""After which it has gone wrong. It takes about a minute on two cores that have nothing else to do."""
+
+
+@pytest.fixture
+def running(request: pytest.FixtureRequest, offline_product: Product, settings: Any) -> Product:
+    """A server and a worker, and users who can sign in."""
+    if not (os.environ.get("SCHEMATHESIS") or request.config.getoption("faults") == "full"):
+        pytest.skip("run by `make schemathesis`")
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    for name in USERS:
+        User.objects.create(username=name, password=make_password(PASSWORD))
+    offline_product.env |= SHORT | {"DJANGO_SETTINGS_MODULE": "tests.security.outside.settings"}
+    offline_product.server()
+    offline_product.worker()
+    return offline_product
+
+
+@pytest.mark.processes
+@pytest.mark.slow
+@pytest.mark.promise(
+    "P28", injected="valid and invalid calls, and sequences of them, by all checks of schemathesis"
+)
+def test_the_server_does_what_its_schema_says(
+    running: Product, tmp_path: Path, effort: Callable[[int, int], int], tally: Tally
+) -> None:
+    chat_id, message_id = _remembered(running.client(USERS[0]))
+    config = _config(tmp_path, running, chat_id, message_id)
+    report = tmp_path / "report.json"
+    command = [PROGRAM, "--config-file", str(config), "run", f"{running.url}/v1/schema?format=json"]
+    options = ["--url", running.url, "--checks=all", "--no-color", f"--report-json-path={report}"]
+    examples = f"--max-examples={effort(*EXAMPLES)}"
+    done = subprocess.run(
+        [*command, *options, examples], capture_output=True, text=True, timeout=effort(*SECONDS), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stdout[-30_000:] + done.stderr
+    found = json.loads(report.read_text())
+    counts = found["operations"]
+    assert counts["tested"] == counts["selected"] == counts["total"] - 1, "all but erasing oneself"
+    answers = running.logged("request", name="server")
+    assert {line["status"] for line in answers} >= {200, 201, 202, 204, 400, 401, 404, 405, 409, 415}
+    tally(len(answers))
+    tally.note(f"{found['test_cases']['generated']:,} cases of {found['operations']['tested']} operations")
+
+
+def _remembered(client: Client) -> tuple[UUID, UUID]:
+    """A chat that has been folded, and its last reply."""
+    chat_id = UUID(client.ask("What is the plan for Monday?")["chat_id"])
+    for day in ("Tuesday", "Wednesday"):
+        last = client.ask(f"And for {day}?", str(chat_id))["message"]["id"]
+    client.post(f"chats/{chat_id}/resummarize", json={"mode": "update"})
+    wait_for(lambda: SummaryRevision.objects.filter(chat=chat_id).exists(), "a fold", timeout=60)
+    return chat_id, UUID(last)
+
+
+def _config(folder: Path, product: Product, chat_id: UUID, message_id: UUID) -> Path:
+    auth = folder / "auth.json"
+    auth.write_text(json.dumps({"auth": [_sign_in(name) for name in USERS]}))
+    text = Template((HERE / "schemathesis.toml").read_text())
+    path = folder / "schemathesis.toml"
+    path.write_text(text.substitute(hooks=HERE / "hooks.py", auth=auth, chat=chat_id, message=message_id))
+    return path
+
+
+def _sign_in(name: str) -> dict[str, Any]:
+    """How a user gets a token, and a new one when it was revoked."""
+    token = {
+        "extractFrom": "body",
+        "extractSelector": "/token",
+        "sendIn": "header",
+        "sendName": "Authorization",
+        "sendTemplate": "Bearer {token}",
+    }
+    call = {
+        "endpoint": "/v1/auth/token",
+        "verb": "POST",
+        "contentType": "application/json",
+        "payloadRaw": json.dumps({"username": name, "password": PASSWORD}),
+        "token": token,
+    }
+    return {"name": name, "loginEndpointAuth": call}

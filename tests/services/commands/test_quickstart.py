@@ -1,0 +1,255 @@
+"""`quickstart`: a first look on a machine that has nothing, and a second one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.urls import resolve
+from knox.models import AuthToken
+
+from conversations import quickstart
+from conversations.models import Chat
+from memory.models import ConversationBrief
+from tests.conftest import wait_for
+from tests.support.live_server import joined, parse_events
+from tests.support.ports import free_port
+
+# What is prepared
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> Path:
+    monkeypatch.setattr(quickstart, "folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_it_makes_users_a_token_and_a_remembered_chat(folder: Path) -> None:
+    made = quickstart.prepare()
+    admin = User.objects.get(username="admin")
+    assert admin.is_superuser
+    assert admin.check_password(made.admin_password)
+    chat = Chat.objects.get(pk=made.chat_id)
+    assert chat.owner.username == "demo"
+    brief = ConversationBrief.objects.get(chat=chat)
+    assert brief.head >= 1
+    assert brief.global_summary
+    assert not brief.due
+
+
+def test_a_second_time_it_finds_what_it_made(folder: Path) -> None:
+    assert quickstart.prepare() == quickstart.prepare()
+    assert (User.objects.count(), Chat.objects.count(), AuthToken.objects.count()) == (2, 1, 1)
+
+
+def test_its_file_is_for_the_owner_alone(folder: Path) -> None:
+    quickstart.prepare()
+    file = folder / "quickstart.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert sorted(path.name for path in folder.iterdir()) == ["quickstart.json"]
+
+
+def test_a_staff_user_that_is_not_its_own_stays_as_it_is(folder: Path) -> None:
+    User.objects.create_superuser("admin", password="somebody's own")
+    assert quickstart.prepare().admin_password == ""
+    assert User.objects.get(username="admin").check_password("somebody's own")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"demo_token": 5}', '{"demo_token": "of another database"}']
+)
+def test_a_file_that_is_of_no_use_is_replaced(content: str, folder: Path) -> None:
+    (folder / "quickstart.json").write_text(content)
+    made = quickstart.prepare()
+    assert json.loads((folder / "quickstart.json").read_text())["demo_token"] == made.demo_token
+    assert quickstart.prepare() == made
+
+
+def test_with_an_upstream_the_sample_is_left_to_the_worker(
+    folder: Path, settings: pytest.FixtureRequest
+) -> None:
+    settings.OPENAI_BASE_URL = "http://127.0.0.1:9"  # type: ignore[attr-defined]  # pytest-django's settings
+    made = quickstart.prepare()
+    assert ConversationBrief.objects.get(chat_id=made.chat_id).due
+
+
+def test_a_port_that_is_taken_is_a_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandError, match=rf"Port {port} cannot be used .* --port"):
+            call_command("quickstart", port=port)
+
+
+def test_a_port_that_does_not_exist_is_a_sentence() -> None:
+    with pytest.raises(CommandError, match="no port 70000"):
+        call_command("quickstart", port=70000)
+
+
+# The whole of it, as real processes
+
+
+class Run:
+    """`manage.py quickstart` on a database of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.database = f"sqlite:///{home / 'first.sqlite3'}"
+        self.port = free_port()
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "DATABASE_"))
+        }
+        command = [
+            sys.executable,
+            str(settings.BASE_DIR / "manage.py"),
+            "quickstart",
+            "--port",
+            str(self.port),
+        ]
+        self.process: subprocess.Popen[str] = subprocess.Popen(
+            command,
+            env={**kept, "DATABASE_URL": self.database, "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""},
+            cwd=home,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.screen = self._until("Ctrl-C ends")
+
+    def _until(self, last: str) -> str:
+        assert self.process.stdout is not None
+        shown = ""
+        for line in self.process.stdout:
+            shown = f"{shown}{line}"
+            if last in line:
+                return shown
+        raise AssertionError(f"quickstart ended: {shown}")
+
+    def pids(self, words: str = "") -> list[int]:
+        """Its processes, told by the database in their environment; with `words`, those of that command line."""
+        return [
+            int(path.name)
+            for path in Path("/proc").iterdir()
+            if path.name.isdigit() and self._is_ours(path, words)
+        ]
+
+    def _is_ours(self, path: Path, words: str) -> bool:
+        try:
+            ours = self.database.encode() in (path / "environ").read_bytes()
+            return ours and words.encode() in (path / "cmdline").read_bytes().replace(b"\0", b" ")
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return False
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Exit code, and what it said from now on."""
+        self.process.send_signal(number)
+        said, _ = self.process.communicate(timeout=30)
+        return self.process.returncode, said
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[[], Run]]:
+    if not Path("/proc/self/environ").exists():
+        pytest.skip("tells its processes by /proc")
+    started: list[Run] = []
+
+    def start() -> Run:
+        started.append(Run(tmp_path))
+        return started[-1]
+
+    yield start
+    for one in started:
+        for pid in one.pids():
+            os.kill(pid, signal.SIGKILL)
+        one.process.communicate()
+
+
+TOKEN = re.compile(r"Bearer (\w+)")
+
+
+def pasted(screen: str) -> str:
+    """What the printed curl answers, run by a shell as it stands."""
+    found = re.search(r"^curl .*?'$(?!\s*-)", screen, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    done = subprocess.run(["sh", "-c", found[0]], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout
+
+
+def sample_page(screen: str) -> str | None:
+    """The name of the page that is printed for the sample chat."""
+    found = re.search(r"^  Sample chat +http://[^/]+(/\S+)$", screen, re.MULTILINE)
+    assert found is not None, screen
+    return resolve(found[1]).url_name
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], Run], tmp_path: Path) -> None:
+    first = run()
+    events = list(parse_events(iter([*pasted(first.screen).splitlines(), ""])))
+    assert (events[0].name, events[-1].name) == ("message.created", "message.completed")
+    assert "Friday 10 July, 19:00" in joined(events)
+    assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
+    assert sample_page(first.screen) == "conversations_chat_change"
+    assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
+    assert first.pids("uvicorn")
+    assert first.pids("manage.py worker")
+    assert first.pids("manage.py qcluster")
+
+    code, said = first.end(signal.SIGINT)
+    assert code == 0
+    assert said.strip() == "Ended."
+    assert wait_for(lambda: not first.pids())
+    assert (tmp_path / "log" / "server.log").exists()
+    assert (tmp_path / "log" / "worker.log").exists()
+
+    again = run()
+    secrets = re.compile(r"password (\S+)|Bearer (\w+)|chat/([\w-]+)/change")
+    assert secrets.findall(again.screen) == secrets.findall(first.screen)
+    assert again.end(signal.SIGTERM)[0] == 0
+    assert wait_for(lambda: not again.pids())
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.parametrize("mode", ["staff", "off"])
+def test_the_playground_is_for_whom_the_environment_says(
+    mode: str, run: Callable[[], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAYGROUND", mode)
+    one = run()
+    assert "/playground/" not in one.screen
+    answer = httpx.get(f"http://127.0.0.1:{one.port}/playground/", trust_env=False)
+    assert answer.status_code == {"staff": 302, "off": 404}[mode]
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_when_the_worker_dies_it_says_so_and_ends(run: Callable[[], Run]) -> None:
+    one = run()
+    (worker,) = one.pids("manage.py worker")
+    os.kill(worker, signal.SIGKILL)
+    said, _ = one.process.communicate(timeout=30)
+    assert one.process.returncode == 1
+    assert "The worker ended by itself, with code -9." in said
+    assert wait_for(lambda: not one.pids())
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+def test_when_it_is_killed_nothing_goes_on(run: Callable[[], Run]) -> None:
+    one = run()
+    one.process.kill()
+    one.process.communicate(timeout=30)
+    assert wait_for(lambda: not one.pids())

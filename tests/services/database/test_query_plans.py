@@ -1,0 +1,197 @@
+"""No hot query scans `messages`: plans over 100,000 of them, in one chat of 50,000 and many small ones.
+
+The queries are those that the product really sends, caught as it works, and explained by the database of this run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+from rest_framework.request import Request
+from rest_framework.test import APIRequestFactory, force_authenticate
+
+from benchmarks.chats import make_chat
+from benchmarks.speech import Exchange
+from chatmemory.llm.protocol import Reply
+from chatmemory.runtime import process_id
+from conversations import lookup
+from conversations.api.chats import ChatsView, ChatView, MessageView, messages_page
+from conversations.editing import edit_message, forget_message
+from conversations.models import ActiveReply, Chat, Message
+from conversations.replies import begin as services
+from conversations.replies import finish, pollers
+from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
+from conversations.replies.finish import Ending
+from memory import services as memory
+from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
+from memory.folding import fold as folding
+from memory.models import ConversationBrief
+from memory.revisions.restore import restore
+from memory.worker import sweep as sweeping
+from tests.support.factories import brief_of
+
+LONG_TURNS = 25_000
+SHORT_TURNS = 100
+SHORT_CHATS = 250
+SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
+
+pytestmark = pytest.mark.django_db
+
+
+@dataclass(frozen=True)
+class World:
+    """100,000 messages of one user."""
+
+    owner: User
+    long: Chat
+    short: Chat
+
+    def get(self, view: Any, **arguments: Any) -> None:
+        """A GET of this user's long chat, straight to the view."""
+        request = APIRequestFactory().get("/")
+        force_authenticate(request, self.owner)
+        assert view.as_view()(request, **arguments).status_code == 200
+
+    def newest(self) -> Message:
+        return self.at(self.long.last_seq)
+
+    def at(self, seq: int) -> Message:
+        return Message.objects.get(chat=self.long, seq=seq)
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
+    """Made in a transaction that is never committed; analysed, so that plans are those of a database in use."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        owner = User.objects.create_user("planner")
+        long = make_chat(owner, LONG_TURNS, said=SAID, records=False)
+        short = [make_chat(owner, SHORT_TURNS, said=SAID, records=False) for _ in range(SHORT_CHATS)]
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE")
+        connection.check_constraints()  # now, lest PostgreSQL does it after every test
+        yield World(owner, long, short[0])
+        transaction.set_rollback(True)
+
+
+def begin(world: World, chat: Chat) -> BegunTurn:
+    request = TurnRequest(message="And now?", variant=services.default_variant())
+    begun = services.begin_turn(world.owner, request, chat_id=chat.pk, key=f"key-{time.monotonic_ns()}")
+    assert isinstance(begun, BegunTurn)
+    return begun
+
+
+def turn(world: World, chat: Chat) -> Message:
+    pending = begin(world, chat).pending
+    finished = finish.finish(pending, "So it is.", Ending.of(Reply("complete")), owner=process_id.name())
+    assert finished is not None
+    return finished
+
+
+def again(world: World) -> None:
+    """A new answer to the last question."""
+    begun = services.begin_regeneration(world.owner, world.long.pk, world.newest().pk, None)
+    assert isinstance(begun, BegunTurn)
+    finish.finish(begun.pending, "Another.", Ending.of(Reply("complete")))
+
+
+def attach(world: World) -> None:
+    """The same key twice; the reply is looked up as a client that resumes would have it."""
+    request = TurnRequest(message="And now?", variant=services.default_variant())
+    first = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
+    second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
+    assert isinstance(first, BegunTurn)
+    assert isinstance(second, ExistingReply)
+    assert pollers.find(second.chat_id, second.message_id).active is not None
+    finish.checkpoint([(second.message_id, "So")], renew=[second.message_id])
+    assert pollers.text_after(second.chat_id, second.message_id, 1) == "o"
+    assert lookup.get_message(world.long, second.message_id) is not None
+
+
+def fold(world: World) -> None:
+    """What the long chat's fold reads and writes; the built-in summarizer answers."""
+    ConversationBrief.objects.filter(pk=world.long.pk).update(requested="update")
+    assert folding.fold(world.long.pk, until=time.monotonic() + 30).published == 1
+
+
+def sweep(world: World) -> None:
+    """A reply whose process is gone, and a chat that is due."""
+    pending = begin(world, world.long).pending
+    ActiveReply.objects.filter(pk=pending.chat_id).update(lease_expires_at=pending.started_at)
+    ConversationBrief.objects.filter(pk=world.short.pk).update(due=True)
+    assert sweeping.sweep().replies_finished == 1
+
+
+def pages(world: World) -> None:
+    """The newest messages and the oldest."""
+    for order in ("asc", "desc"):
+        request = Request(APIRequestFactory().get("/", {"order": order}))
+        assert len(messages_page(request, world.long, ChatView()).data["results"]) == 50
+
+
+ACTS: dict[str, Callable[[World], object]] = {
+    "turn": lambda world: turn(world, world.long),
+    "again": again,
+    "attach": attach,
+    "fold": fold,
+    "sweep": sweep,
+    "pages": pages,
+    "chats": lambda world: world.get(ChatsView),
+    "chat": lambda world: world.get(ChatView, chat_id=world.long.pk),
+    "message": lambda world: world.get(MessageView, chat_id=world.long.pk, message_id=world.newest().pk),
+    "brief": lambda world: world.get(BriefView, chat_id=world.long.pk),
+    "revisions": lambda world: world.get(RevisionsView, chat_id=world.long.pk),
+    "revision": lambda world: world.get(RevisionView, chat_id=world.long.pk, version=3),
+    "context": lambda world: world.get(ContextView, chat_id=world.long.pk),
+    "past context": lambda world: world.get(
+        PastContextView, chat_id=world.long.pk, message_id=turn(world, world.long).pk
+    ),
+    "edit": lambda world: edit_message(world.long, world.newest().pk, "It was so."),
+    "forget": lambda world: forget_message(world.long.pk, world.newest().pk),
+    "edit behind the fold": lambda world: memory.messages_changed(world.long.pk, from_seq=49_999),
+    "edit in the fold": lambda world: edit_message(world.long, world.at(49_000).pk, "It was so."),
+    "restore": lambda world: restore(world.long, brief_of(world.long).version - 3),
+}
+
+
+def plan_of(sql: str) -> str:
+    """How the database would go about `sql`."""
+    prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    with connection.cursor() as cursor:
+        cursor.execute(f"{prefix} {sql}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())
+
+
+def scans(plan: str) -> bool:
+    return any(sign in plan for sign in ("SCAN conversations_message", "Seq Scan on conversations_message"))
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_nothing_scans_messages(world: World, act: str) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        ACTS[act](world)
+    asked = [query["sql"] for query in captured.captured_queries]
+    explained = {sql: plan_of(sql) for sql in asked if sql.startswith(("SELECT", "UPDATE", "DELETE"))}
+    assert explained
+    assert {sql: plan for sql, plan in explained.items() if scans(plan)} == {}
+
+
+def test_a_scan_would_be_seen(world: World) -> None:
+    assert scans(plan_of("SELECT count(*) FROM conversations_message WHERE content = 'x'"))
+
+
+def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
+    turn(world, make_chat(world.owner, 1, said=SAID))  # a user's first one makes the row of the allowance
+    counts = []
+    for chat in (make_chat(world.owner, 10, said=SAID), world.short, world.long):
+        with CaptureQueriesContext(connection) as captured:
+            turn(world, chat)
+        counts.append([query["sql"].split(" ", 1)[0] for query in captured.captured_queries])
+    assert counts[0] == counts[1] == counts[2]
+    assert len(counts[0]) <= 30

@@ -1,0 +1,91 @@
+"""What is added to Django's databases: reading as of one moment, and an SQLite log without remains."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from chatmemory.database import executors
+from tests.support.database import bytes_of
+from tests.support.factories import make_chat
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def meanwhile(act: Callable[[], object]) -> None:
+    """Run `act` in a thread, thus on another connection, to its end."""
+
+    def run() -> None:
+        try:
+            act()
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def log() -> Path:
+    return Path(f"{connection.settings_dict['NAME']}-wal")
+
+
+def test_what_is_read_in_a_snapshot_is_of_one_moment() -> None:
+    make_chat()
+    with executors.snapshot():
+        assert User.objects.count() == 1
+        meanwhile(lambda: User.objects.create(username="late"))
+        assert User.objects.count() == 1
+    assert User.objects.count() == 2
+
+
+def test_a_snapshot_ends_whatever_happens_in_it() -> None:
+    def fails() -> None:
+        with executors.snapshot():
+            User.objects.count()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    meanwhile(lambda: User.objects.create(username="late"))
+    assert User.objects.count() == 1
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+def test_the_log_is_cut_to_nothing_once_nobody_reads() -> None:
+    User.objects.create(username="heron")
+    with executors.snapshot():
+        User.objects.count()
+        meanwhile(lambda: User.objects.create(username="egret"))
+        meanwhile(executors.empty_log)
+        assert log().stat().st_size > 0, "somebody still reads it"
+    executors.empty_log()
+    assert log().stat().st_size == 0
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA busy_timeout")
+        assert cursor.fetchone() == (60_000,)
+
+
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+def test_what_is_deleted_is_overwritten() -> None:
+    word = "heron" * 1000
+    user = User.objects.create(username="ada")
+    chat = make_chat(user, instructions=word)
+    executors.empty_log()
+    file = Path(str(connection.settings_dict["NAME"]))
+    assert word.encode()[:3000] in bytes_of(file)
+    chat.instructions = ""
+    chat.save()
+    executors.empty_log()
+    assert b"heronheron" not in bytes_of(file)
+
+
+def test_emptying_the_log_does_no_harm_elsewhere() -> None:
+    executors.empty_log()
+    assert User.objects.count() == 0

@@ -1,0 +1,131 @@
+"""Talks through the real engine: what is measured is what the tables hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import UpstreamError
+from chatmemory.text.tokens import count_tokens
+from conversations.models import Chat, Message
+from memory.lab.conversation import Conversation, Exchange, KnownFact
+from memory.lab.measures import summary_of
+from memory.lab.replay import play
+from memory.models import ContextRecord, SummaryRevision
+from memory.policies import POLICIES
+from tests.support import invariants
+from tests.support.fakes.scripted import KeepingModel, ScriptedModel
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+TURNS = 40
+TALK = Conversation(
+    "codes",
+    "Be brief.",
+    tuple(
+        Exchange(
+            f"Please remember that order {number} has the code T{number} and goes to Lima on {number} May 2026.",
+            f"I will remember that the code T{number} goes to Lima; the parcel weighs {number + 10} kg.",
+        )
+        for number in range(1, TURNS + 1)
+    ),
+    (KnownFact("T1", ("T1",), (0,)), KnownFact("T30", ("t30",), (29,))),
+)
+
+
+@pytest.fixture(autouse=True)
+def small(settings: Any) -> None:
+    """A threshold that some turns reach."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=600, prompt_budget=1200)
+
+
+def summarized_by(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_made", None)
+    monkeypatch.setattr(registry, "_make", lambda: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_it_measures_is_what_is_stored(policy: str) -> None:
+    steps: list[int] = []
+    run = play(TALK, policy, steps.append)
+    invariants.check_all()
+    assert steps == [1] * TURNS
+    records = ContextRecord.objects.order_by("reply__seq")
+    assert [turn.memory for turn in run.turns] == [record.tokens for record in records]
+    assert [turn.unrepresented for turn in run.turns] == [record.unrepresented for record in records]
+    assert all(turn.memory <= turn.budget == 1200 for turn in run.turns)
+    assert all(turn.prefix <= turn.prompt for turn in run.turns)
+    assert [turn.before for turn in run.turns] == list(range(TURNS))
+    called = SummaryRevision.objects.exclude(model="").exclude(input_tokens=0)
+    assert sum(call.input for call in run.calls) == sum(one.input_tokens for one in called)
+    assert run.spans[1].asked > run.spans[20].asked > 0
+    assert run.facts[1].asked == 2
+
+
+def test_the_chat_is_the_recorded_one() -> None:
+    play(TALK, "chunked")
+    chat = Chat.objects.get()
+    said = [text for one in TALK.exchanges for text in (one.question, one.reply)]
+    assert list(Message.objects.filter(chat=chat).order_by("seq").values_list("content", flat=True)) == said
+    assert chat.instructions == TALK.instructions
+
+
+def test_the_same_talk_measures_the_same() -> None:
+    assert play(TALK, "chunked") == play(TALK, "chunked")
+
+
+def test_a_reply_that_was_cut_off_stays_so() -> None:
+    play(Conversation("cut", "", (Exchange("Why?", "Becau", cut_off=True),)), "chunked")
+    assert list(Message.objects.values_list("status", flat=True)) == ["complete", "incomplete"]
+
+
+def test_calls_are_those_of_the_summarizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = KeepingModel()
+    summarized_by(model, monkeypatch)
+    run = play(TALK, "chunked")
+    assert len(run.calls) == len(model.prompts) > 1
+    assert sum(turn.folds for turn in run.turns) == SummaryRevision.objects.count()
+    kept = run.facts[1]
+    assert (kept.asked, kept.kept, kept.verbatim) == (2, 2, 2)  # the file writes t30, but the talk T30
+
+
+def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = ScriptedModel(*[UpstreamError("upstream_error", "It is down.")] * TURNS)
+    summarized_by(failing, monkeypatch)
+    run = play(TALK, "chunked")
+    assert sum(turn.waited for turn in run.turns) > TURNS / 2
+    assert run.calls
+    assert all(call.output == 0 < call.input for call in run.calls)
+    assert all(turn.memory <= turn.budget for turn in run.turns)
+    # What has no room any more is counted, not hidden.
+    assert run.turns[-1].unrepresented > 0
+    assert summary_of("chunked", [run]).coverage_min < 1
+
+
+def test_the_models_are_watched_no_longer() -> None:
+    before = registry.offline_model()
+    play(TALK, "chunked")
+    assert type(registry.offline_model()) is type(before)
+
+
+CARDED = [name for name, policy in POLICIES.items() if policy.asks_for_card]
+
+
+@pytest.mark.parametrize("policy", CARDED)
+def test_where_the_policy_wants_a_card_the_reply_carries_it(policy: str) -> None:
+    run = play(TALK, policy)
+    assert set(ContextRecord.objects.values_list("card", flat=True)) == {"kept"}
+    block = len("<MEMORY_CARD></MEMORY_CARD>") // 4
+    for turn, exchange in zip(run.turns, TALK.exchanges, strict=True):
+        assert count_tokens(exchange.reply) + block < turn.reply <= count_tokens(exchange.reply) + 200
+    assert Message.objects.filter(content__contains="MEMORY_CARD").count() == 0
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in CARDED])
+def test_else_the_reply_is_the_recorded_one(policy: str) -> None:
+    run = play(TALK, policy)
+    assert [turn.reply for turn in run.turns] == [count_tokens(one.reply) for one in TALK.exchanges]

@@ -1,0 +1,247 @@
+"""`replay`, as an operator calls it: what it prints and writes, what it refuses, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+import conversations
+from memory.lab import runner
+from memory.lab.conversation import Conversation, Exchange
+from memory.lab.runner import LabError
+from memory.policies import POLICIES
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
+HELLO = {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]}
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go, so that a test can see what is left of them."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def write(value: object, name: str = "chat.json") -> Path:
+        path = tmp_path / name
+        path.write_bytes(value if isinstance(value, bytes) else json.dumps(value).encode())
+        return path
+
+    return write
+
+
+def replay(*args: object) -> str:
+    out, err = StringIO(), StringIO()
+    call_command("replay", *map(str, args), stdout=out, stderr=err)
+    assert err.getvalue() == "", "there is no terminal to draw a bar on"
+    return out.getvalue()
+
+
+def refusal(*args: object) -> str:
+    with pytest.raises(CommandError) as caught:
+        replay(*args)
+    assert caught.value.returncode == 1
+    return str(caught.value)
+
+
+# --- what it does
+
+
+def test_its_turns_count_against_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are nobody's: a user's limits are for those who ask over the API."""
+    for name in ("LIMIT_REQUESTS_PER_MINUTE", "LIMIT_TOKENS_PER_DAY", "LIMIT_STREAMS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("RATE_LIMITS", "on")
+    replay(SAMPLE, "--policy", "interval", "--json", tmp_path / "out.json")
+    (found,) = json.loads((tmp_path / "out.json").read_text())["policies"]
+    assert found["turns"] > 40
+
+
+@pytest.mark.processes
+def test_it_runs_every_policy_and_says_so_to_people_and_machines(tmp_path: Path, scratch: Path) -> None:
+    told = replay(SAMPLE, "--json", tmp_path / "out.json", "--plot", tmp_path / "out.svg")
+    for title in ("What the model is sent", "What the summarizer does", "What it costs", "What is kept"):
+        assert title in told
+    assert all(f" {policy} " in told for policy in POLICIES)
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert [one["policy"] for one in found["policies"]] == list(POLICIES)
+    for one in found["policies"]:
+        assert one["turns"] == found["talks"][0]["turns"] > 40
+        assert one["over_budget"] == 0
+        assert one["coverage"] == {"mean": 1, "min": 1}
+        assert one["memory_tokens"]["max"] > 500
+    assert (tmp_path / "out.svg").stat().st_size > 10_000
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.processes
+def test_one_policy_a_budget_and_several_formats(tmp_path: Path, write: Any) -> None:
+    shared = {"conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi"}]}
+    chats = {
+        "chats": [
+            {"id": "tau", "messages": [{"role": one["role"], "text": "x"} for one in HELLO["messages"]]}
+        ]
+    }
+    files = [write(HELLO, "a.json"), write(shared, "b.json"), write(chats, "c.json"), SAMPLE]
+    replay(*files, "--policy", "chunked", "--budget", 900, "--json", tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert [talk["name"] for talk in found["talks"]][:3] == ["a 1", "b 1", "tau"]
+    (policy,) = found["policies"]
+    assert {turn["budget"] for run in policy["runs"] for turn in run["turns"]} == {900}
+    assert 600 < policy["memory_tokens"]["max"] <= 900
+
+
+@pytest.mark.processes
+def test_options_of_the_chats_go_to_the_policies_that_have_them(tmp_path: Path) -> None:
+    options = ["--option", "every_turns=9", "--option", "budget=700", "--option", "turns_as=text"]
+    policies = ["--policy", "interval", "card"]
+    told = replay(SAMPLE, *policies, *options, "--json", tmp_path / "out.json")
+    assert " interval " in told
+    interval, card = json.loads((tmp_path / "out.json").read_text())["policies"]
+    assert {turn["budget"] for one in (interval, card) for run in one["runs"] for turn in run["turns"]} == {
+        700
+    }
+    replay(SAMPLE, "--policy", "interval", "--budget", 700, "--json", tmp_path / "usual.json")
+    (usual,) = json.loads((tmp_path / "usual.json").read_text())["policies"]
+    assert 0 < interval["summarizer"]["calls"] < usual["summarizer"]["calls"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["every_turns"], "must be of the form NAME=VALUE"),
+        (["every_turns=0"], "every_turns must be a whole number from 1 to 100."),
+        (["turns_as=verse"], "turns_as must be one of messages, text."),
+        (["k_raw_turns=2"], "The policy interval has no option 'k_raw_turns'; it has: "),
+    ],
+)
+def test_an_option_that_does_not_fit(write: Any, options: list[str], told: str) -> None:
+    given = [part for one in options for part in ("--option", one)]
+    assert told in refusal(write(HELLO), "--policy", "interval", "card", *given)
+
+
+@pytest.mark.processes
+def test_without_the_plot_library_the_table_still_prints(
+    tmp_path: Path, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    out = StringIO()
+    arguments = [str(write(HELLO)), "--policy", "chunked", "--plot", str(tmp_path / "a.png")]
+    with pytest.raises(CommandError, match="matplotlib is not installed"):
+        call_command("replay", *arguments, stdout=out)
+    assert "What it costs" in out.getvalue()
+
+
+@pytest.mark.processes
+def test_a_policy_that_cannot_be_run_says_why(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_K_RAW_TURNS", "many")
+    with pytest.raises(LabError, match=r"'chunked' could not be run: .*MEMORY_K_RAW_TURNS is 'many'"):
+        runner.run([Conversation("", "", (Exchange("u", "a"),))], ["chunked"])
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_leaves_nothing(write: Any, scratch: Path, number: signal.Signals) -> None:
+    path = write({"messages": HELLO["messages"] * 3000})
+    command = [sys.executable, "manage.py", "replay", str(path), "--policy", "chunked"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        wait_for(lambda: list(scratch.glob("*/chunked.sqlite3")))
+        assert children_of(process.pid)
+        running = children_of(process.pid)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, out, err.decode().strip()) == (130, b"", "CommandError: Stopped.")
+    assert list(scratch.iterdir()) == []
+    assert not any(Path(f"/proc/{pid}").exists() for pid in running)
+
+
+def wait_for(condition: Any) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def children_of(pid: int) -> list[int]:
+    told = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in told.stdout.split()]
+
+
+# --- what it refuses
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "the file is empty"),
+        (b"  \n", "the file is empty"),
+        (b'{"messages": [{"role": "user", "con', "not JSON"),  # cut off
+        (b"\xff\xfe\x00", "not UTF-8 at byte 0"),
+        (b"name,age\nbob,7\n", "not JSON"),  # foreign
+        (b'{"name": "bob"}', "in none of the formats"),
+        (b"[1, 2]", "it is not an object"),
+        (b'{"messages": 7}', "is not a list"),
+        (b'{"messages": []}', "nothing to play"),
+        (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to play"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_files_that_are_no_conversations(write: Any, content: bytes, sentence: str) -> None:
+    assert sentence in refusal(write(content))
+
+
+def test_a_mistake_in_the_last_file_runs_nothing(write: Any) -> None:
+    assert "the file is empty" in refusal(SAMPLE, write(b""))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "none.json")
+    assert "Is a directory" in refusal(tmp_path)
+
+
+def test_unknown_policies() -> None:
+    told = refusal(SAMPLE, "--policy", "chunked", "magic")
+    assert told == f"There is no policy 'magic'; there is: {', '.join(sorted(POLICIES))}."
+
+
+@pytest.mark.parametrize("budget", [0, -1, 199, 500])
+def test_budgets_that_hold_no_summary(budget: int) -> None:
+    assert f"--budget is {budget}, but must be at least 501" in refusal(SAMPLE, "--budget", budget)
+
+
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    assert "ends in .png or .svg" in refusal(SAMPLE, "--plot", tmp_path / "a")
+    assert "ends in .png or .svg" in refusal(SAMPLE, "--plot", tmp_path / "a.pdf")
+    assert "there is no folder" in refusal(SAMPLE, "--plot", tmp_path / "nowhere" / "a.png")
+    assert "there is no folder" in refusal(SAMPLE, "--json", tmp_path / "nowhere" / "a.json")
+    assert "Is a directory" in refusal(SAMPLE, "--json", tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folders_that_are_not_ours(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "Permission denied" in refusal(SAMPLE, "--json", tmp_path / "a.json")

@@ -1,0 +1,43 @@
+"""Small numbers and a summarizer that keeps what it is shown, for every test of folding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.invariants import check_all
+
+
+@pytest.fixture(autouse=True)
+def small(settings: Any) -> None:
+    """Numbers small enough that a few turns fold: about 30 tokens a turn, three turns a bite."""
+    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
+    settings.MEMORY_LIMITS = limits
+    settings.MEMORY_FOLD_ATTEMPTS = 5
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
+    """The configured summarizer: it keeps the codes it is shown."""
+    keeping = KeepingModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: keeping)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return keeping
+
+
+@pytest.fixture
+def roomy(settings: Any) -> None:
+    """Bites of several turns, and a budget that some of them fill."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=1000)
+
+
+@pytest.fixture
+def sound(db: None) -> Iterator[None]:
+    """Whatever a test did, every chat is in order."""
+    yield
+    check_all()

@@ -1,0 +1,173 @@
+"""What the model was sent for each past reply: to the letter, whatever became of memory since, and if not, why."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt
+from conversations import editing
+from conversations.lifecycle import update_chat
+from conversations.models import Chat, Message
+from memory import services
+from memory.context.fit import prompt_messages
+from memory.context.plan import RENDERER
+from memory.explain import verify
+from memory.explain.verify import why_not_exact
+from memory.folding.request import request_resummarize
+from memory.models import ContextRecord, SummaryRevision
+from memory.policies import POLICIES
+from memory.revisions.restore import restore
+from tests.processes.prompts import code
+from tests.support.cards import begin, finish
+from tests.support.factories import brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.scripted import TellingModel
+from tests.support.folds import run
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
+
+
+@pytest.fixture(autouse=True)
+def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
+    """The configured summarizer, and numbers with which a few turns fill a prompt."""
+    model = TellingModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    settings.MEMORY_LIMITS = replace(
+        settings.MEMORY_LIMITS, threshold=1500, bite_tokens=1000, prompt_budget=1200, min_fold_tokens=300
+    )
+    return model
+
+
+class Sent:
+    """What a chat's model was really sent, by the id of the reply."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self.prompts: dict[Any, Prompt] = {}
+
+    def turn(self, number: int, rng: random.Random) -> Message:
+        """One turn, with a question that may be about an earlier one."""
+        earlier = code(rng.randrange(1, number)) if number > 1 else "nothing"
+        begun = begin(
+            self.chat,
+            f"Note {code(number)} for {number}99 EUR. What of {earlier}? {lorem(rng.randrange(40))}",
+        )
+        reply = finish(
+            begun, f"{code(number)} is noted. {lorem(rng.randrange(10, 120))}", {"decisions": [code(number)]}
+        )
+        self.prompts[reply.pk] = begun.prompt
+        return reply
+
+    def assert_all_exact(self) -> None:
+        """Every one of them is rebuilt byte for byte."""
+        for reply_id, prompt in self.prompts.items():
+            reply = Message.objects.get(pk=reply_id)
+            past = services.past_context(reply)
+            assert past is not None
+            context, recorded = past
+            assert prompt_messages(context.prompt) == prompt_messages(prompt)
+            assert context.prompt.tool == prompt.tool
+            assert recorded == context.prompt_hash
+            assert why_not_exact(reply, context, recorded) is None
+        told = json.dumps(prompt_messages(prompt), separators=(",", ":"), sort_keys=True)
+        if prompt.tool is None:
+            assert recorded == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
+
+    def why(self, reply: Message) -> str | None:
+        """Why the context of a reply is not exact any more."""
+        reply = Message.objects.get(pk=reply.pk)
+        past = services.past_context(reply)
+        assert past is not None
+        return why_not_exact(reply, *past)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_past_context_is_exact_whatever_memory_does_later(policy: str, settings: Any) -> None:
+    rng = random.Random(policy)
+    sent = Sent(make_chat(policy=policy))
+    for number in range(1, 31):
+        sent.turn(number, rng)
+        run(sent.chat)
+        if number == 20:
+            restore(sent.chat, 1)
+        if number == 24:
+            request_resummarize(sent.chat, "rebuild")
+            run(sent.chat)
+    kinds = set(SummaryRevision.objects.filter(chat=sent.chat).values_list("kind", flat=True))
+    assert kinds == {"fold", "restore", "rebuild"}
+    sent.assert_all_exact()
+
+    other = "interval" if policy != "interval" else "progressive"
+    update_chat(sent.chat, {"policy": other, "instructions": "From now on in French.", "options": {}})
+    run(sent.chat)
+    settings.MEMORY_LIMITS = replace(
+        settings.MEMORY_LIMITS,
+        prompt_budget=700,
+        line_tokens=20,
+        k_raw_turns=1,
+        summary_cap=100,
+        turns_as="text",
+    )
+    sent.chat.refresh_from_db()
+    for number in range(31, 36):
+        sent.turn(number, rng)
+        run(sent.chat)
+    assert brief_of(sent.chat).policy == other
+    assert len(sent.prompts) == 35
+    assert ContextRecord.objects.filter(reply__chat=sent.chat, revision__gt=0).count() > 15
+    sent.assert_all_exact()
+
+
+def test_what_was_deleted_or_edited_says_so() -> None:
+    rng = random.Random(1)
+    sent = Sent(make_chat(policy="chunked"))
+    replies = [sent.turn(number, rng) for number in range(1, 5)]
+    question = Message.objects.get(chat=sent.chat, seq=5)
+    editing.edit_message(sent.chat, question.pk, "Something else.")
+    assert sent.why(replies[1]) is None, "what came before is as it was"
+    assert [sent.why(reply) for reply in replies[2:]] == [verify.EDITED, verify.EDITED]
+    editing.forget_message(sent.chat.pk, replies[0].pk)
+    assert [sent.why(reply) for reply in replies] == [
+        None,
+        verify.DELETED,
+        f"{verify.DELETED} {verify.EDITED}",
+        f"{verify.DELETED} {verify.EDITED}",
+    ]
+
+
+def test_a_summary_that_told_of_what_was_deleted_says_so() -> None:
+    rng = random.Random(2)
+    sent = Sent(make_chat(policy="chunked"))
+    for number in range(1, 26):
+        last = sent.turn(number, rng)
+        run(sent.chat)
+    record = ContextRecord.objects.get(pk=last.pk)
+    assert record.revision
+    recalled = [quote[0] for quotes in record.plan.get("recalled", ()) for quote in quotes]
+    told_of = Message.objects.filter(chat=sent.chat, role="assistant", seq__lte=8).exclude(seq__in=recalled)[
+        0
+    ]
+    editing.forget_message(sent.chat.pk, told_of.pk)
+    assert sent.why(last) == verify.SUMMARY
+
+
+def test_what_an_earlier_version_sent_says_so() -> None:
+    sent = Sent(make_chat(policy="chunked"))
+    reply = sent.turn(1, random.Random(3))
+    record = ContextRecord.objects.get(pk=reply.pk)
+    hash_, record.plan["renderer"] = record.prompt_hash, 1
+    ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash="0" * 64, plan=record.plan)
+    assert sent.why(reply) == verify.RENDERED
+    record.plan["renderer"] = RENDERER
+    ContextRecord.objects.filter(pk=reply.pk).update(plan=record.plan)
+    assert sent.why(reply) == verify.OTHER
+    ContextRecord.objects.filter(pk=reply.pk).update(prompt_hash=hash_)
+    assert sent.why(reply) is None

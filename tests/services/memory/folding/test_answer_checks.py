@@ -1,0 +1,267 @@
+"""Answers of a summarizer that can be taken but leave much wanting: asked for again, the better one kept and marked.
+
+The summarizer is told what is missing, in words that nobody can use for orders; and nothing is ever the worse for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
+from conversations.models import Chat
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
+from memory.folding.request import request_resummarize
+from memory.models import RevisionKind
+from tests.processes.prompts import code, codes
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.scripted import ScriptedModel, TellingModel, tell
+from tests.support.folds import revisions, run, wait_over
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
+
+VAGUE = f"They went on to talk of this and that. {lorem(150)}"
+"""Plausible, long enough, and without a fact."""
+
+
+@pytest.fixture(autouse=True)
+def usual(settings: Any) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=6000)
+
+
+@pytest.fixture
+def telling(monkeypatch: pytest.MonkeyPatch) -> Iterator[TellingModel]:
+    """A summarizer that keeps all codes, unless it was given lines; these are all used."""
+    model = TellingModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    yield model
+    assert model.lines == []
+
+
+def turns(first: int, last: int) -> list[tuple[str, str]]:
+    """Turns of about 100 tokens, each with a code, an amount and a distance; summaries keep the code."""
+    return [
+        (f"Note {code(n)} for ${n}17: {lorem(30)}", f"{code(n)} is noted, {n}5 km. {lorem(30)}")
+        for n in range(first, last + 1)
+    ]
+
+
+def known_chat(model: ScriptedModel, policy: str = "chunked") -> Chat:
+    """A chat whose memory holds codes, with more turns that wait for a fold."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, turns(1, 15))
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert revisions(chat)[-1].soft_faults == []
+    add_turns(chat, turns(16, 22))
+    request_resummarize(chat, "update")
+    model.prompts.clear()
+    return chat
+
+
+def faults_of(chat: Chat) -> list[str]:
+    return [fault["fault"] for fault in revisions(chat)[-1].soft_faults]
+
+
+def asked(prompt: Prompt) -> str:
+    return prompt.messages[0].content
+
+
+def in_shape(prompt: Prompt, text: str) -> str:
+    """`text` as the answer that the prompt asks for."""
+    if prompt.schema is None:
+        return text
+    shapes: dict[str, Any] = {
+        "important_data_and_summary": {"important_data": {}, "summary": text},
+        "facts_and_narrative": {"facts": [], "removed": [], "narrative": text},
+        "memory_card": {"goal": "", "decisions": [text[:60]], "lesson_context": text[:60]},
+    }
+    return json.dumps(shapes[prompt.schema.name])
+
+
+def vague(prompt: Prompt) -> str:
+    return in_shape(prompt, VAGUE)
+
+
+def test_what_was_lost_is_asked_for_once_more_by_name(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    before = brief_of(chat).global_summary
+    telling.lines = [vague]
+    report = run(chat)
+    assert (report.outcome, report.bites) == ("done", 1)
+    first, second = telling.prompts
+    assert asked(second).startswith(asked(first))
+    assert without_again(asked(second)) == asked(first)
+    told = asked(second).removeprefix(asked(first))
+    assert told.startswith(f"\n\n{AGAIN}\n")
+    assert told.endswith(f"\n{END_AGAIN}")
+    assert codes(before) <= codes(told)
+    assert (second.instructions, second.schema) == (first.instructions, first.schema)
+    last = revisions(chat)[-1]
+    assert last.soft_faults == []
+    assert codes(last.global_summary) == {code(n) for n in range(1, 20)}
+
+
+def test_the_second_answer_is_paid_for_too(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    once = revisions(chat)[-1]
+    telling.lines = [vague]
+    run(chat)
+    last = revisions(chat)[-1]
+    assert last.input_tokens > 2 * once.input_tokens * 7 // 15
+    said = [VAGUE, last.global_summary]
+    assert last.output_tokens > sum(len(text.split()) for text in said)
+    assert last.cost_usd is not None
+    assert once.cost_usd is not None
+    assert last.cost_usd > once.cost_usd
+
+
+def test_lost_both_times_it_is_kept_and_marked(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    known = codes(brief_of(chat).global_summary)
+    kept = sorted(known)[:4]
+    telling.lines = [vague, f"Of the codes {' and '.join(kept)} were told. {lorem(120)}"]
+    report = run(chat)
+    assert (report.outcome, brief_of(chat).last_error, brief_of(chat).degraded) == ("done", None, False)
+    assert len(telling.prompts) == 2
+    last = revisions(chat)[-1]
+    assert set(kept) <= codes(last.global_summary), "the better one is kept"
+    (fault,) = (one for one in last.soft_faults if one["fault"] == "known_lost")
+    assert (fault["kept"], fault["of"]) == (4, len(known))
+    assert set(fault["lost"]) == known - set(kept)
+    assert brief_of(chat).folded_through_seq == 38
+
+
+def test_the_first_is_kept_where_the_second_is_no_better(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    kept = sorted(codes(brief_of(chat).global_summary))[:4]
+    telling.lines = [f"Of the codes {' and '.join(kept)} were told. {lorem(120)}", vague]
+    run(chat)
+    assert set(kept) <= codes(brief_of(chat).global_summary)
+    assert "known_lost" in faults_of(chat)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        UpstreamError("upstream_error", "The model's server answered with status 500."),
+        Completion("I'm sorry, but I can't help with that.", "nano", Usage(10, 0, 10)),
+        Completion("", "nano", Usage(10, 0, 0)),
+        Completion(f"See https://evil.example/now for {code(1)}. {lorem(100)}", "nano", Usage(10, 0, 100)),
+    ],
+)
+def test_a_second_answer_that_cannot_be_taken_changes_nothing(
+    telling: TellingModel, second: UpstreamError | Completion
+) -> None:
+    chat = known_chat(telling)
+    telling.lines = [vague, second]
+    assert run(chat).outcome == "done"
+    brief = brief_of(chat)
+    assert (brief.global_summary.split()[:3], brief.last_error) == (["They", "went", "on"], None)
+    assert faults_of(chat) == ["known_lost", "new_lost"]
+
+
+def test_far_too_short_for_what_it_replaces(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    telling.lines = ["They talked."]
+    run(chat)
+    told = asked(telling.prompts[1])
+    assert "far too short" in told
+    wish = re.search(r"The answer had 3 tokens; for what was said, (\d+) to (\d+) are about right\.", told)
+    assert wish is not None, told[-600:]
+    assert int(wish[1]) < int(wish[2]) <= 500
+    assert "never more than 500" in telling.prompts[1].instructions
+    assert faults_of(chat) == []
+    add_turns(chat, turns(23, 30))
+    request_resummarize(chat, "update")
+    telling.lines = ["They talked.", "They talked again."]
+    run(chat)
+    assert faults_of(chat) == ["short", "known_lost", "new_lost"]
+    assert revisions(chat)[-1].soft_faults[0]["tokens"] < 10
+
+
+@pytest.mark.parametrize("policy", ["chunked", "interval", "progressive", "hierarchical", "card"])
+def test_under_every_policy(policy: str, telling: TellingModel) -> None:
+    chat = known_chat(telling, policy)
+    telling.lines = [vague, vague]
+    assert run(chat).outcome == "done"
+    assert len(telling.prompts) == 2
+    assert faults_of(chat)
+    add_turns(chat, turns(23, 32))
+    request_resummarize(chat, "update")
+    telling.prompts.clear()
+    telling.lines = [vague]
+    run(chat)
+    assert len(telling.prompts) == 2
+    assert faults_of(chat) == []
+
+
+def test_good_answers_are_asked_for_once(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    telling.lines = [lambda prompt: tell(prompt).replace(code(3), "").replace(code(5), "")]
+    run(chat)
+    assert len(telling.prompts) == 1
+    assert faults_of(chat) == []
+
+
+def test_nothing_is_wanting_where_the_setting_is_zero(telling: TellingModel, settings: Any) -> None:
+    settings.MEMORY_MIN_RETAINED = 0
+    chat = known_chat(telling)
+    telling.lines = ["They talked."]
+    run(chat)
+    assert len(telling.prompts) == 1
+    assert faults_of(chat) == []
+
+
+def test_the_built_in_summarizer_is_not_asked_again(telling: TellingModel, settings: Any) -> None:
+    settings.MEMORY_FOLD_ATTEMPTS = 1
+    chat = known_chat(telling)
+    telling.lines = [UpstreamError("upstream_error", "The model's server answered with status 500.")]
+    run(chat)
+    last = revisions(chat)[-1]
+    assert (last.model, last.soft_faults) == ("offline", [])
+
+
+def test_no_time_is_left_for_a_second_answer(telling: TellingModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = known_chat(telling)
+    clock = iter(range(0, 100_000, 30))
+    monkeypatch.setattr("memory.folding.summarizer.time.monotonic", lambda: float(next(clock)))
+    telling.lines = [vague]
+    run(chat)
+    assert len(telling.prompts) == 1
+    assert "known_lost" in faults_of(chat)
+
+
+def test_a_rebuild_tells_of_which_bites(telling: TellingModel, settings: Any) -> None:
+    chat = known_chat(telling)
+    run(chat)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=800)
+    request_resummarize(chat, "rebuild")
+    telling.prompts.clear()
+    telling.lines = [tell, vague, vague, tell]
+    run(chat)
+    last = revisions(chat)[-1]
+    assert last.kind == RevisionKind.REBUILD
+    first, *_ = last.soft_faults
+    assert first["fault"] == "known_lost"
+    assert 1 < first["from_seq"] < first["through_seq"] < 38
+    assert {(fault["from_seq"], fault["through_seq"]) for fault in last.soft_faults} == {
+        (first["from_seq"], first["through_seq"])
+    }
+
+
+def test_a_failure_before_is_no_reason_not_to_ask_again(telling: TellingModel) -> None:
+    chat = known_chat(telling)
+    telling.lines = [UpstreamError("upstream_timeout", "The model's server took too long."), vague]
+    assert run(chat).outcome == "failed"
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert len(telling.prompts) == 3

@@ -1,0 +1,166 @@
+"""Whatever a summarizer answers, under any policy: the memory stands, the next prompt is whole, and folding goes on.
+
+The answers come over the wire, through the real client. How each policy reads a good answer is told in its own tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conversations.models import Chat
+from memory import services
+from memory.folding.request import request_resummarize
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.policies import POLICIES
+from tests.processes.prompts import code, codes
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import Behaviour, lorem
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import assert_sound, revisions, run, wait_over
+from tests.support.invariants import check_all
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+MEGABYTE = 1024 * 1024
+ANSWERS = {
+    "prose": Behaviour(says="prose"),
+    "wrong types": Behaviour(says="wrong_types"),
+    "half an object": Behaviour(says="half"),
+    "10 MB": Behaviour(says="vast", size=10 * MEGABYTE),
+    "5 MB": Behaviour(says="vast", size=5 * MEGABYTE),
+    "nothing": Behaviour("empty"),
+    "cut off": Behaviour("incomplete"),
+    "refused": Behaviour("refused", text="No."),
+    "refused in words": Behaviour(text="I'm sorry, but I can't help with that."),
+    "a web page": Behaviour("html"),
+    "a web page in words": Behaviour(text="<html><body><h1>502 Bad Gateway</h1></body></html>"),
+}
+READS_PROSE = {"chunked", "interval", "progressive"}
+TAKEN = {"prose": READS_PROSE, "wrong types": READS_PROSE, "half an object": READS_PROSE, "5 MB": READS_PROSE}
+"""Policies that fold all the same: what they want is prose, or they can do with it. They clip what is long."""
+
+
+@pytest.fixture(autouse=True)
+def usual(settings: Any) -> None:
+    """The numbers of the settings' defaults: each policy folds what lies beyond its own window."""
+    usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=6000, prompt_budget=3000)
+    settings.MEMORY_LIMITS = usual
+
+
+@pytest.fixture
+def fake(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
+    yield upstream
+    assert upstream.faults == []
+
+
+def turns(first: int, last: int) -> list[tuple[str, str]]:
+    """Turns of about 240 tokens with a code each."""
+    return [
+        (f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)
+    ]
+
+
+def folded_chat(policy: str) -> Chat:
+    """A chat of 20 turns that has been folded once, and 8 turns that wait for the next fold."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, turns(1, 20))
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).version
+    add_turns(chat, turns(21, 28))
+    request_resummarize(chat, "update")
+    return chat
+
+
+def remembered(chat: Chat) -> list[Any]:
+    """All that is stored of a chat's memory, as its columns have it."""
+    columns = ("global_summary", "state", "version", "head", "folded_through_seq", "token_count", "policy")
+    briefs = ConversationBrief.objects.filter(chat=chat).values_list(*columns)
+    return [*briefs, *SummaryRevision.objects.filter(chat=chat).order_by("version").values_list()]
+
+
+def assert_whole(chat: Chat) -> None:
+    """Every turn that is not folded is in the next prompt, within its budget."""
+    context = services.preview(chat)
+    shown = codes("\n".join(message.content for message in context.prompt.messages))
+    folded = brief_of(chat).folded_through_seq // 2
+    assert {code(number) for number in range(folded + 1, 29)} <= shown
+    assert context.unrepresented == 0
+    assert context.tokens <= context.budget
+    check_all()
+
+
+@pytest.mark.promise("P9", injected="eleven bad answers of the summarizer, under every policy")
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_bad_answer(policy: str, answer: str, fake: FakeUpstream) -> None:
+    chat = folded_chat(policy)
+    before = remembered(chat)
+    fake.behave(ANSWERS[answer], lane="complete")
+    report = run(chat)
+
+    brief = brief_of(chat)
+    if policy in TAKEN.get(answer, ()):
+        assert (report.outcome, brief.last_error, brief.degraded) == ("done", None, False)
+        assert brief.token_count < 1500
+    else:
+        assert report.outcome == "failed"
+        assert remembered(chat) == before
+        assert brief.last_error is not None
+        assert brief.last_error["code"] == report.error
+        assert_is_a_sentence(brief.last_error["message"])
+    assert_whole(chat)
+    assert_sound(chat)
+
+
+def assert_is_a_sentence(text: str) -> None:
+    """Words, from a capital letter to a full stop; nothing that the upstream sent, no code but a setting."""
+    assert text[0].isupper()
+    assert text.endswith(".")
+    assert len(text.split()) >= 4
+    assert "_" not in re.sub(r"\bMEMORY_[A-Z_]+\b", "", text)
+    assert "<" not in text
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_after_five_of_them_the_built_in_summarizer_folds_until_the_upstream_is_back(
+    policy: str, fake: FakeUpstream
+) -> None:
+    chat = folded_chat(policy)
+    for answer in ("refused", "nothing", "a web page", "cut off", "10 MB"):
+        wait_over(chat)
+        fake.behave(ANSWERS[answer], lane="complete")
+        run(chat)
+    brief, last = brief_of(chat), revisions(chat)[-1]
+    assert (brief.attempts, brief.degraded) == (5, True)
+    assert (last.kind, last.model, last.degraded) == (RevisionKind.FOLD, "offline", True)
+    assert_whole(chat)
+
+    fake.behave("normal")
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    brief, last = brief_of(chat), revisions(chat)[-1]
+    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
+    assert (brief.attempts, brief.degraded, brief.last_error) == (0, False, None)
+    assert_whole(chat)
+    assert_sound(chat)
+
+
+@pytest.mark.parametrize("has_schemas", [True, False])
+@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_either_api_will_do_and_structured_output_is_no_must(
+    policy: str, style: str, has_schemas: bool, fake: FakeUpstream, settings: Any
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    fake.take_schemas(has_schemas)
+    chat = folded_chat(policy)
+    assert run(chat).outcome == "done"
+    assert (brief_of(chat).degraded, brief_of(chat).last_error) == (False, None)
+    assert {request.style for request in fake.requests} == {style}
+    assert_whole(chat)

@@ -1,0 +1,237 @@
+"""The policy `card` through the engine: replies fold, the summarizer only what no reply was shown in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.protocol import Completion
+from conversations import lifecycle
+from conversations.models import Message
+from memory import services
+from memory.folding.request import request_resummarize
+from memory.models import ContextRecord
+from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel, codes
+from tests.support.folds import (
+    DOWN,
+    WORDS,
+    asked,
+    assert_sound,
+    fail_until_given_up,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+
+pytestmark = pytest.mark.usefixtures("roomy", "sound")
+
+
+# Replies fold
+
+
+def test_each_card_folds_the_turn_before_its_own(model: KeepingModel) -> None:
+    chat = card_chat()
+    for number in range(1, 8):
+        live(chat, number)
+    brief = brief_of(chat)
+    assert (brief.version, brief.folded_through_seq, brief.seen_seq, brief.unfolded_turns) == (7, 12, 14, 1)
+    assert card_of(chat) == {"decisions": ["keep T7"]}, "replaced, not appended"
+    rows = revisions(chat)
+    assert [(row.from_seq, row.through_seq, row.seen_seq) for row in rows[:3]] == [
+        (1, 0, 2),
+        (1, 2, 4),
+        (3, 4, 6),
+    ]
+    assert {(row.model, row.kind, float(row.cost_usd or 0)) for row in rows} == {("gpt-test", "fold", 0.0)}
+    assert rows[2].retained["lost"], "what the card does not hold of the turn is said"
+    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=12)
+    assert not brief.due
+    assert run(chat).outcome == "idle"
+    assert model.prompts == []
+    assert_sound(chat)
+
+
+def test_a_window_of_more_turns_is_kept(model: KeepingModel) -> None:
+    chat = card_chat(window_turns=3)
+    for number in range(1, 8):
+        live(chat, number)
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (8, 3)
+
+
+@pytest.mark.parametrize("bad", ["", "no JSON", {}, {"goal": 7.5, "decisions": "x"}])
+def test_a_turn_whose_card_failed_stays_until_a_card_has_seen_it(model: KeepingModel, bad: object) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    live(chat, 2, {"goal": []} if bad == {"goal": 7.5, "decisions": "x"} else bad)
+    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+    assert marks(chat) == ["kept", "missing" if bad == "" else "malformed"]
+    live(chat, 3)
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (4, 1)
+    assert revisions(chat)[-1].turns == 2
+
+
+@pytest.mark.parametrize("status", ["incomplete", "failed"])
+def test_only_a_complete_reply_is_believed(model: KeepingModel, status: str) -> None:
+    chat = card_chat()
+    finish(begin(chat, "T1 asked"), "half an ans" if status == "incomplete" else "", {"goal": "x"}, status)
+    assert (card_of(chat), marks(chat), brief_of(chat).version) == ({}, ["missing"], 0)
+
+
+def test_a_giant_turn_is_known_to_its_own_card(model: KeepingModel) -> None:
+    """It is clipped in the next prompt; its own reply had all of it."""
+    chat = card_chat()
+    live(chat, 1, times=40)
+    live(chat, 2)
+    assert ContextRecord.objects.get(reply__chat=chat, reply__seq=4).clipped
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (2, 1)
+
+
+def test_a_giant_turn_without_a_card_waits_for_the_summarizer(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1, "no JSON", times=40)
+    live(chat, 2)
+    assert (card_of(chat), brief_of(chat).folded_through_seq) == ({"decisions": ["keep T2"]}, 0)
+    live(chat, 3)
+    assert brief_of(chat).folded_through_seq == 0, "it is a line now"
+    assert [section["kind"] for section in ContextRecord.objects.get(reply__seq=6).sections][:3] == [
+        "instructions",
+        "card",
+        "outline",
+    ]
+    request_resummarize(chat, "update")
+    model.lines = [kept_codes]
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.folded_through_seq, brief.seen_seq) == (4, 6), (
+        "what the state knew of later turns it still knows"
+    )
+    assert card_of(chat) == {"goal": "T3 T1 T2", "techniques": ["folded"], "decisions": ["keep T3"]}
+    assert "the card is right" in model.prompts[0].instructions
+
+
+def test_a_model_that_never_writes_a_card_is_helped_by_the_summarizer(model: KeepingModel) -> None:
+    """The engine's own rule: due when lines run out of room, and nothing is lost on the way."""
+    chat = card_chat()
+    model.lines = [kept_codes] * 20
+    folded = []
+    for number in range(1, 31):
+        live(chat, number, "", times=2)
+        services.preview(chat)
+        if run(chat).published:
+            folded.append(number)
+    assert folded, "it became due"
+    assert folded[0] > 12
+    assert brief_of(chat).folded_through_seq >= 2 * (folded[-1] - 1)
+    assert marks(chat) == ["missing"] * 30
+    assert asked(model)[0] == [f"T{number}" for number in range(1, folded[0])]
+    assert f"T{folded[-1] - 1}" in card_of(chat)["goal"]
+
+
+def test_a_giant_message_in_the_way_is_only_counted(model: KeepingModel) -> None:
+    chat = card_chat()
+    add_turn(chat, "T1 " + WORDS * 100, "T1 " + WORDS * 100)
+    live(chat, 2)
+    assert (brief_of(chat).folded_through_seq, card_of(chat)) == (0, {"decisions": ["keep T2"]})
+
+
+# Imports, switching, rebuilding
+
+
+def test_a_long_import_is_folded_by_the_summarizer_and_cards_go_on_from_there(model: KeepingModel) -> None:
+    chat = card_chat()
+    add_turns(chat, [turn(number, 20) for number in range(1, 61)])
+    model.lines = [kept_codes] * 5
+    assert brief_of(chat).due
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.folded_through_seq, brief.unfolded_turns) == (118, 1)
+    live(chat, 61)
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (120, 1)
+    assert card_of(chat)["techniques"] == ["folded"]
+
+
+def test_turns_that_were_lines_in_the_prompt_are_not_taken_for_known(model: KeepingModel) -> None:
+    chat = card_chat()
+    add_turns(chat, [turn(number, 20) for number in range(1, 31)])
+    live(chat, 31)
+    assert "lines" in {section["kind"] for section in ContextRecord.objects.get(reply__chat=chat).sections}
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).seen_seq) == (0, 62)
+    assert card_of(chat) == {"decisions": ["keep T31"]}
+
+
+def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingModel) -> None:
+    chat = make_chat()
+    add_turns(chat, [turn(number) for number in range(1, 9)])
+    run(chat)
+    chat = lifecycle.update_chat(chat, {"policy": "card"})
+    model.lines = [kept_codes]
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.policy, brief.folded_through_seq, brief.seen_seq) == ("card", 14, 14)
+    assert card_of(chat)["goal"] == " ".join(f"T{number}" for number in range(1, 8))
+    assert "What a later turn corrects" in model.prompts[-1].instructions
+    live(chat, 9)
+    assert brief_of(chat).folded_through_seq == 16
+    chat = lifecycle.update_chat(chat, {"policy": "chunked"})
+    run(chat)
+    assert list(dict.fromkeys(codes(brief_of(chat).global_summary))) == [f"T{n}" for n in range(1, 7)]
+
+
+def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: KeepingModel) -> None:
+    chat = card_chat()
+    for number in range(1, 6):
+        live(chat, number)
+    request_resummarize(chat, "rebuild")
+    model.lines = [kept_codes]
+    run(chat)
+    brief = brief_of(chat)
+    assert card_of(chat) == {"goal": "T1 T2 T3 T4", "techniques": ["folded"]}
+    assert (brief.folded_through_seq, brief.seen_seq, brief.unfolded_turns) == (8, 8, 1)
+    live(chat, 6)
+    assert card_of(chat) == {"goal": "T1 T2 T3 T4", "techniques": ["folded"], "decisions": ["keep T6"]}
+
+
+# The summarizer fails
+
+
+@pytest.mark.parametrize(
+    "bad", [DOWN, "", "prose", '{"goal": 1.5e3, "decisions": 4', Completion("{}", "m", truncated=True)]
+)
+def test_a_hard_fault_leaves_the_card(model: KeepingModel, bad: Any) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    add_turns(chat, [turn(number, 20) for number in range(2, 40)])
+    model.lines = [bad]
+    assert run(chat).outcome == "failed"
+    assert (card_of(chat), brief_of(chat).version) == ({"decisions": ["keep T1"]}, 1)
+    wait_over(chat)
+    model.lines = [kept_codes]
+    assert run(chat).outcome == "done"
+    assert "T38" in card_of(chat)["goal"]
+
+
+def test_a_replys_card_is_no_answer_of_the_summarizers(model: KeepingModel) -> None:
+    """What is known of its failures stands, and what the built-in one did is still to be made good."""
+    chat = card_chat()
+    add_turns(chat, [turn(number, 20) for number in range(1, 40)])
+    model.lines = [DOWN]
+    run(chat)
+    live(chat, 40)
+    brief = brief_of(chat)
+    assert brief.attempts == 1
+    assert brief.last_error is not None
+    assert brief.next_attempt_at is not None
+    fail_until_given_up(chat, model)
+    assert brief_of(chat).degraded
+    live(chat, 41)
+    assert brief_of(chat).degraded
+    assert revisions(chat)[-1].degraded
+    model.lines = [kept_codes] * 3
+    wait_over(chat)
+    run(chat)
+    assert not brief_of(chat).degraded
+    assert "T40" in card_of(chat)["goal"]

@@ -1,0 +1,194 @@
+"""Cards of replies beside folds, crashes, changes and second answers; and what a card costs its turn."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from chatmemory.llm.protocol import Prompt
+from conversations.accounts import quotas
+from conversations.models import ActiveReply, Chat, Message, Status
+from conversations.replies import finish as finishing
+from conversations.replies.begin import BegunTurn, begin_regeneration
+from conversations.replies.finish import Ending
+from memory import services
+from memory.folding.request import request_resummarize
+from memory.models import CardOutcome
+from memory.policies.card.policy import CONTEXT
+from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import run, together, turn
+
+pytestmark = pytest.mark.usefixtures("roomy", "sound")
+
+
+# Races and crashes
+
+
+def test_a_fold_under_way_does_not_overwrite_a_card_that_came_meanwhile(model: KeepingModel) -> None:
+    chat = card_chat()
+    add_turns(chat, [turn(number, 20) for number in range(1, 40)])
+
+    def slowly(prompt: Prompt) -> str:
+        live(chat, 40)
+        return kept_codes(prompt)
+
+    model.lines = [slowly, kept_codes]
+    report = run(chat)
+    assert (report.lost, report.published) == (1, 1)
+    assert card_of(chat)["decisions"] == ["keep T40"]
+    assert "T39" in card_of(chat)["goal"]
+
+
+def test_a_card_goes_on_from_a_rebuild_that_came_meanwhile(model: KeepingModel) -> None:
+    chat = card_chat()
+    for number in range(1, 4):
+        live(chat, number)
+    begun = begin(chat, "T4 asked")
+    request_resummarize(chat, "rebuild")
+    model.lines = [kept_codes]
+    run(chat)
+    finish(begun, "T4 answered", {"decisions": ["keep T4"]})
+    assert card_of(chat) == {"goal": "T1 T2", "techniques": ["folded"], "decisions": ["keep T4"]}
+    assert brief_of(chat).folded_through_seq == 6
+
+
+def test_messages_that_changed_while_a_reply_was_written_void_its_card(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    begun = begin(chat, "T2 asked")
+    services.messages_changed(chat.pk, from_seq=2)
+    finish(begun, "T2 answered", {"goal": "what was taken out"})
+    assert (card_of(chat), marks(chat)) == ({}, ["kept", "missing"])
+    live(chat, 3)
+    assert brief_of(chat).folded_through_seq == 4
+
+
+def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    begin(chat, "T2 asked")
+    active = ActiveReply.objects.get(chat=chat)
+    active.text = "T2 half an ans"
+    reply = finishing.finish_abandoned(active)
+    assert reply is not None
+    assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
+    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+
+
+def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: KeepingModel) -> None:
+    """Its record does not say whether a card was asked for."""
+    chat = card_chat()
+    begun = begin(chat, "T1 asked")
+    del begun.pending.context["card_asked"], begun.pending.context["epoch"]
+    finish(begun, "T1 answered", {"goal": "x"})
+    assert (card_of(chat), marks(chat)) == ({}, [""])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> None:
+    chat = card_chat()
+    add_turns(chat, [turn(number, 20) for number in range(1, 40)])
+    begun = begin(chat, "T40 asked")
+    model.lines = [kept_codes] * 4
+    together(lambda: run(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # what they return is not wanted
+    run(chat)
+    assert card_of(chat)["decisions"] == ["keep T40"]
+    # Whichever came first: T39 was folded, or it was shown to the reply whose card was kept.
+    assert "T38" in card_of(chat)["goal"]
+    assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (78, 1)
+
+
+# Answers that take the place of others
+
+
+def regenerate(chat: Chat, reply: Message) -> BegunTurn:
+    begun = begin_regeneration(chat.owner, chat.pk, reply.pk, None)
+    assert isinstance(begun, BegunTurn)
+    return begun
+
+
+def test_a_second_answer_starts_from_the_card_before_the_first(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1, {"goal": "A"})
+    first = live(chat, 2, {"goal": "B", "decisions": ["of the first answer"]})
+    begun = regenerate(chat, first)
+    assert begun.prompt.messages[0].content.startswith(CONTEXT + '{"g":"A"')
+    second = finish(begun, "T2 answered anew", {"open_q": ["why?"]})
+    assert card_of(chat) == {"goal": "A", "open_q": ["why?"]}
+    third = finish(regenerate(chat, second), "T2 answered again", {"open_q": ["how?"]})
+    assert card_of(chat) == {"goal": "A", "open_q": ["how?"]}
+    assert brief_of(chat).folded_through_seq == 2
+    services.messages_changed(chat.pk, from_seq=third.seq)
+    assert card_of(chat) == {"goal": "A"}, "not that of an answer that was replaced"
+
+
+def test_a_second_answer_that_fails_leaves_everything(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    first = live(chat, 2)
+    finish(regenerate(chat, first), "", "", "failed")
+    assert (card_of(chat), brief_of(chat).folded_through_seq) == ({"decisions": ["keep T2"]}, 2)
+
+
+def test_a_cancelled_second_answer_takes_the_card_of_the_first_with_it(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    first = live(chat, 2)
+    begun = regenerate(chat, first)
+    finishing.finish(begun.pending, "T2 half", Ending.cancelled())
+    assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)
+
+
+# What it costs
+
+
+def queries(chat: Chat, number: int) -> int:
+    begun = begin(chat, turn(number)[0])
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        finish(begun, turn(number)[1], {"decisions": [f"keep T{number}"]})
+    return len(captured)
+
+
+def test_a_turn_costs_the_same_however_long_the_chat_is(model: KeepingModel) -> None:
+    chat = card_chat()
+    counted = [queries(chat, number) for number in range(1, 41)]
+    assert len(set(counted[5:])) == 1
+    assert brief_of(chat).token_count < 200
+
+
+def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
+    chat = make_chat()
+    live(chat, 1)
+    begun = begin(chat, "T2 asked")
+    assert not {"card_asked", "epoch"} & set(begun.pending.context)
+    reply = _saved(begun)
+    with CaptureQueriesContext(connection) as captured, transaction.atomic():
+        services.turn_finished(reply, begun.pending.context, '{"goal": "x"}')
+    statements = [row["sql"] for row in captured if "SAVEPOINT" not in row["sql"]]
+    assert len(statements) <= 2, "the record, and where the verbatim part begins"
+    assert marks(chat)[-1] == CardOutcome.NONE
+
+
+def _saved(begun: BegunTurn) -> Message:
+    """The reply as `finish` saves it, the rest of finishing left out."""
+    ActiveReply.objects.all().delete()
+    quotas.settle(begun.pending.reservation, None)
+    question = begun.pending.user_message
+    Chat.objects.filter(pk=begun.pending.chat_id).update(last_seq=begun.pending.seq)
+    return Message.objects.create(
+        id=begun.pending.message_id,
+        chat_id=begun.pending.chat_id,
+        seq=begun.pending.seq,
+        role="assistant",
+        content="T2 answered",
+        status=Status.COMPLETE,
+        token_count=3,
+        line="T2 asked and answered",
+        reply_to=question,
+        created_at=question.created_at,
+    )

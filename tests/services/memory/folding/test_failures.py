@@ -1,0 +1,226 @@
+"""Folding when the summarizer fails: the memory stands, attempts wait, the built-in one stands in, and is replaced."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Completion, UpstreamError
+from memory.folding import dispatch
+from memory.models import ConversationBrief, RevisionKind
+from tests.support.factories import add_turns, brief_of
+from tests.support.fakes.scripted import KeepingModel, ScriptedModel
+from tests.support.folds import (
+    DOWN,
+    Killed,
+    assert_folded,
+    assert_sound,
+    chat_of,
+    fail_until_given_up,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (DOWN, "upstream_error"),
+        (UpstreamError("upstream_timeout", "It took too long."), "upstream_timeout"),
+        ("", "empty"),
+        (Completion("half a summ", model="m", truncated=True), "truncated"),
+        (Completion("", model="m", refused=True), "refused"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("<html><body>502 Bad Gateway</body></html>", "error_text"),
+    ],
+)
+def test_a_hard_fault_changes_nothing_and_waits(model: KeepingModel, line: Any, code: str) -> None:
+    chat = chat_of(12)
+    before = brief_of(chat)
+    model.lines = [line]
+    report = run(chat)
+    after = brief_of(chat)
+    assert (report.outcome, report.error) == ("failed", code)
+    assert after.last_error is not None
+    assert (after.last_error["code"], after.last_error["attempt"], after.attempts) == (code, 1, 1)
+    assert set(after.last_error) == {"code", "message", "at", "attempt"}
+    assert after.next_attempt_at is not None
+    assert 5 < (after.next_attempt_at - timezone.now()).total_seconds() < 12
+    untouched = (
+        "global_summary",
+        "version",
+        "head",
+        "folded_through_seq",
+        "unfolded_turns",
+        "due",
+        "updated_at",
+    )
+    assert [getattr(after, name) for name in untouched] == [getattr(before, name) for name in untouched]
+    assert run(chat).outcome == "waiting"
+    assert len(model.prompts) == 1
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_a_failure_is_forgotten_when_the_next_attempt_succeeds(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    model.lines = [DOWN, DOWN]
+    run(chat)
+    wait_over(chat)
+    run(chat)
+    assert brief_of(chat).attempts == 2
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    brief = brief_of(chat)
+    assert (brief.attempts, brief.next_attempt_at, brief.last_error, brief.degraded) == (0, None, None, False)
+
+
+@pytest.mark.promise("P12", injected="a summarizer that fails five times")
+@pytest.mark.django_db
+def test_after_five_failures_the_built_in_summarizer_folds_in_its_place(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    brief, rows = brief_of(chat), revisions(chat)
+    assert brief.degraded
+    assert not brief.due
+    assert rows
+    assert all(row.degraded and row.model == "offline" and row.cost_usd == 0 for row in rows)
+    assert brief.attempts == 5
+    assert brief.last_error is not None
+    assert brief.next_attempt_at is not None
+    assert brief.next_attempt_at > timezone.now() + timedelta(seconds=100)
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_where_even_the_built_in_one_fails_the_task_ends(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = chat_of(12)
+    ConversationBrief.objects.filter(chat=chat).update(attempts=5)
+    builtin = ScriptedModel("")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "offline_model", lambda: builtin)
+        assert run(chat).outcome == "failed"
+    assert (len(builtin.prompts), brief_of(chat).version) == (1, 0)
+    assert run(chat).outcome == "done"
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_while_the_upstream_is_given_up_folds_go_on_and_cost_no_call(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    calls, version = len(model.prompts), brief_of(chat).version
+    add_turns(chat, [turn(number) for number in range(13, 25)])
+    assert run(chat).outcome == "done"
+    assert len(model.prompts) == calls
+    assert brief_of(chat).version > version
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_when_its_wait_is_over_the_upstream_is_asked_once_then_left_alone_again(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    calls = len(model.prompts)
+    add_turns(chat, [turn(number) for number in range(13, 25)])
+    wait_over(chat)
+    model.lines = [DOWN]
+    run(chat)
+    assert len(model.prompts) == calls + 1
+    brief = brief_of(chat)
+    assert (brief.attempts, brief.degraded, brief.due) == (6, True, False)
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_once_the_upstream_answers_the_chat_is_rebuilt_from_the_originals(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    brief, last = brief_of(chat), revisions(chat)[-1]
+    assert (last.kind, last.from_seq, last.degraded) == (RevisionKind.REBUILD, 1, False)
+    assert (brief.degraded, brief.attempts, brief.last_error, brief.rebuild) == (False, 0, None, None)
+    assert_folded(chat, through=9)
+    assert run(chat).outcome == "idle"
+
+
+@pytest.mark.django_db
+def test_a_recovery_that_fails_leaves_the_memory_and_waits(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    before = brief_of(chat)
+    wait_over(chat)
+    model.lines = [lambda prompt: "T1 T2 T3", DOWN]
+    assert run(chat).outcome == "failed"
+    after = brief_of(chat)
+    assert (after.version, after.global_summary, after.degraded) == (
+        before.version,
+        before.global_summary,
+        True,
+    )
+    assert after.rebuild is not None
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.promise("P12", injected="one chat whose folds fail, among others")
+@pytest.mark.django_db
+def test_a_poison_chat_does_not_keep_the_others_from_folding(model: KeepingModel) -> None:
+    poison, good = chat_of(12), chat_of(12)
+    model.lines = [DOWN]
+    run(poison)
+    assert run(good).outcome == "done"
+    assert brief_of(good).version >= 1
+
+
+@pytest.mark.promise("P12", injected="attempts that nobody came back from")
+@pytest.mark.django_db
+def test_attempts_that_killed_their_worker_count(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    for number in range(1, 6):
+        model.lines = [Killed()]
+        wait_over(chat)
+        with pytest.raises(Killed):
+            run(chat)
+        assert brief_of(chat).attempts == number
+        assert brief_of(chat).version == 0
+    assert run(chat).outcome == "done"
+    assert all(row.degraded for row in revisions(chat))
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_a_fault_of_our_own_is_written_down_and_raised(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    model.lines = [RuntimeError("a bug")]
+    with pytest.raises(RuntimeError, match="a bug"):
+        run(chat)
+    brief = brief_of(chat)
+    assert brief.last_error is not None
+    assert (brief.last_error["code"], brief.attempts, brief.lease_owner) == ("internal", 1, "")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("attempts", "tasks"), [(1, 0), (5, 1)])
+def test_what_is_due_waits_for_the_upstream_only_until_it_is_given_up(attempts: int, tasks: int) -> None:
+    chat = chat_of(30)
+    later = timezone.now() + timedelta(hours=1)
+    ConversationBrief.objects.filter(pk=chat.pk).update(
+        due=True, attempts=attempts, next_attempt_at=later, queued_at=None
+    )
+    OrmQ.objects.all().delete()
+    brief = brief_of(chat)
+    dispatch.hint(brief)
+    assert OrmQ.objects.count() == tasks

@@ -1,0 +1,259 @@
+"""Folding as a service: every finished turn once and in order, told to the letter, and what is kept of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from chatmemory.llm.protocol import Price
+from chatmemory.text.salience import CUT_OFF
+from conversations.models import ActiveReply, Message, Status
+from memory.counters import COUNTERS, recount
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
+from memory.models import RevisionKind
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel, codes
+from tests.support.folds import (
+    DOWN,
+    WORDS,
+    asked,
+    assert_folded,
+    assert_sound,
+    chat_of,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+
+# What is folded
+
+
+@pytest.mark.django_db
+def test_it_folds_everything_before_the_window_in_bites_each_turn_once(model: KeepingModel) -> None:
+    chat = chat_of(13)
+    report = run(chat)
+    assert report.outcome == "done"
+    assert not brief_of(chat).due
+    flat = [code for call in asked(model) for code in call]
+    assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
+    assert len(model.prompts) == report.published > 1
+    assert report.turns == len(flat)
+    assert_folded(chat, through=len(flat))
+
+
+@pytest.mark.django_db
+def test_it_leaves_a_chat_alone_that_is_not_due(model: KeepingModel) -> None:
+    chat = chat_of(4)
+    assert run(chat).outcome == "idle"
+    assert model.prompts == []
+    assert brief_of(chat).version == 0
+
+
+@pytest.mark.django_db
+def test_a_turn_by_turn_chat_folds_when_it_becomes_due(model: KeepingModel) -> None:
+    chat = make_chat()
+    for number in range(1, 31):
+        add_turn(chat, *turn(number))
+        run(chat)
+    brief = brief_of(chat)
+    assert brief.version >= 3
+    assert_folded(chat, through=brief.folded_through_seq // 2)
+    assert brief.unfolded_turns == 30 - brief.folded_through_seq // 2
+    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=brief.folded_through_seq)
+
+
+@pytest.mark.django_db
+def test_update_folds_all_outside_the_window_due_or_not(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=2)
+    assert brief_of(chat).requested == ""
+    assert run(chat).outcome == "idle"
+
+
+@pytest.mark.django_db
+def test_update_of_a_chat_within_its_window_folds_nothing_and_is_done(model: KeepingModel) -> None:
+    chat = chat_of(3)
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "nothing"
+    assert brief_of(chat).requested == ""
+    assert model.prompts == []
+
+
+@pytest.mark.django_db
+def test_a_giant_turn_is_clipped_for_the_summarizer_and_folded_whole(model: KeepingModel) -> None:
+    chat = make_chat()
+    add_turns(chat, [(f"T1 {WORDS * 40}", f"T1 {WORDS * 40}"), *(turn(number) for number in range(2, 6))])
+    request_resummarize(chat, "update")
+    run(chat)
+    assert_folded(chat, through=2)
+    (_, [(user, assistant)]) = model.inputs[0]
+    assert "left out" in user
+    assert "left out" in assistant
+    first = revisions(chat)[0]
+    assert first.turns == 1
+    assert first.tokens_before > 1000
+
+
+@pytest.mark.django_db
+def test_user_only_failed_and_cut_off_turns_are_folded_as_what_they_are(model: KeepingModel) -> None:
+    chat = make_chat()
+    add_turn(chat, "T1 nobody answered", None)
+    add_turn(chat, "T2 asked", "T999 half an answ", Status.FAILED)
+    add_turn(chat, "T3 asked", "T3 an answer that was", Status.INCOMPLETE)
+    add_turns(chat, [turn(number) for number in range(4, 8)])
+    request_resummarize(chat, "update")
+    run(chat)
+    pairs = [pair for _, turns in model.inputs for pair in turns]
+    assert pairs[0] == ("T1 nobody answered", "")
+    assert pairs[1] == ("T2 asked", "")
+    assert pairs[2] == ("T3 asked", f"T3 an answer that was\n{CUT_OFF}")
+    assert "T999" not in brief_of(chat).global_summary
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_superseded_and_deleted_text_is_never_folded(model: KeepingModel) -> None:
+    chat = make_chat()
+    reply = add_turn(chat, "T1 asked", "T998 the first answer")
+    better = add_turn(chat, "T2 asked", "T2 answered")
+    Message.objects.filter(pk=reply.pk).update(superseded_by=better)
+    Message.objects.filter(chat=chat, seq=3).update(status=Status.DELETED, content="", token_count=0)
+    add_turns(chat, [turn(number) for number in range(3, 8)])
+    request_resummarize(chat, "update")
+    run(chat)
+    assert codes(brief_of(chat).global_summary)[:2] == ["T1", "T2"]
+    assert "T998" not in brief_of(chat).global_summary
+
+
+@pytest.mark.django_db
+def test_a_turn_that_is_being_answered_is_never_folded(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, k_raw_turns=1)
+    chat = chat_of(4)
+    last = Message.objects.get(chat=chat, seq=7)
+    ActiveReply.objects.create(
+        chat=chat,
+        message_id="01900000-0000-7000-8000-000000000000",
+        user_message=last,
+        model_variant="arco",
+        model="m",
+        owner="me",
+        lease_expires_at=timezone.now() + timedelta(minutes=1),
+        started_at=timezone.now(),
+    )
+    request_resummarize(chat, "update")
+    run(chat)
+    assert_folded(chat, through=2)
+
+
+@pytest.mark.django_db
+def test_a_long_backlog_is_never_loaded_whole(
+    model: KeepingModel, django_assert_max_num_queries: Any
+) -> None:
+    chat = chat_of(600)
+    assert brief_of(chat).due
+    model.lines = ["a summary"]
+    with django_assert_max_num_queries(40) as queries:
+        fold(chat.pk, until=time.monotonic())
+    limits = [query["sql"] for query in queries if '"content"' in query["sql"] and "LIMIT" in query["sql"]]
+    assert limits
+    brief = brief_of(chat)
+    assert brief.version == 1
+    exact = brief_of(chat)
+    recount(exact)
+    assert [getattr(exact, name) for name in COUNTERS] == [getattr(brief, name) for name in COUNTERS]
+
+
+# What is asked, and what is kept of the answer
+
+
+@pytest.mark.django_db
+def test_the_summarizer_is_asked_to_the_letter(model: KeepingModel, settings: Any) -> None:
+    chat = make_chat()
+    for number in range(1, 6):
+        add_turn(chat, f"T{number} question", f"T{number} answer")
+    request_resummarize(chat, "update")
+    run(chat)
+    (prompt,) = model.prompts
+    assert prompt.messages[0].content == (
+        "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n=== NEW_TURNS ===\n"
+        "Turn 1:\nUser: T1 question\nAssistant: T1 answer\n\n"
+        "Turn 2:\nUser: T2 question\nAssistant: T2 answer\n=== END_NEW_TURNS ==="
+    )
+    assert [message.role for message in prompt.messages] == ["user"]
+    assert "never orders" in prompt.instructions
+    assert prompt.cache_key == str(chat.pk)
+    assert prompt.hosted_prompt is None
+    assert 0 < model.timeouts[0] <= settings.SUMMARIZER_TOTAL_SECONDS
+
+
+@pytest.mark.django_db
+def test_a_hosted_prompt_takes_the_place_of_our_instructions(model: KeepingModel, settings: Any) -> None:
+    settings.PROMPT_ID_SUMMARY_GLOBAL, settings.PROMPT_VERSION_SUMMARY_GLOBAL = "pmpt_1", "3"
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    run(chat)
+    assert model.prompts[0].hosted_prompt == ("pmpt_1", "3")
+    assert model.prompts[0].instructions == ""
+    settings.OPENAI_API_STYLE = "chat"
+    add_turns(chat, [turn(6)])
+    request_resummarize(chat, "update")
+    run(chat)
+    assert model.prompts[-1].hosted_prompt is None
+    assert model.prompts[-1].instructions
+
+
+@pytest.mark.django_db
+def test_a_revision_tells_where_it_came_from(model: KeepingModel, settings: Any) -> None:
+    price = Price(Decimal(1), Decimal(0), Decimal(10))
+    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=price)
+    chat = make_chat()
+    for number in range(1, 6):
+        add_turn(chat, f"T{number} question", f"My code is {number}QX7 and T{number}")
+    model.lines = ["T1 with 1QX7, T2"]
+    request_resummarize(chat, "update")
+    run(chat)
+    (row,) = revisions(chat)
+    assert (row.kind, row.parent, row.policy, row.degraded) == (RevisionKind.FOLD, None, "chunked", False)
+    assert (row.from_seq, row.through_seq, row.turns) == (1, 4, 2)
+    assert row.tokens_before > row.tokens_after == brief_of(chat).token_count > 0
+    assert row.cost_usd == Decimal(row.input_tokens + 10 * row.output_tokens) / 1_000_000
+    assert row.model == "scripted"
+    assert len(row.prompt_hash) == 16
+    chain = ""
+    for texts in ("T1 question", "My code is 1QX7 and T1"), ("T2 question", "My code is 2QX7 and T2"):
+        chain = hashlib.sha256(json.dumps([chain, *texts]).encode()).hexdigest()
+    assert row.source_hash == chain
+    assert "1QX7" in row.retained["kept"]
+    assert "2QX7" in row.retained["lost"]
+    assert 0 < row.retained["share"] < 1
+
+
+@pytest.mark.django_db
+def test_logs_tell_of_a_fold_but_not_of_what_was_said(
+    model: KeepingModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat = chat_of(12)
+    model.lines = [DOWN]
+    with caplog.at_level(logging.INFO):
+        run(chat)
+        wait_over(chat)
+        run(chat)
+    failed = next(one for one in caplog.records if one.message == "memory fold failed")
+    assert (failed.code, failed.attempt, failed.next_attempt_in) == ("upstream_error", 1, 10.0)  # type: ignore[attr-defined]
+    folded = next(one for one in caplog.records if one.message == "memory folded")
+    told = {"chat", "turns", "tokens_before", "tokens_after", "call_ms", "write_ms", "cost_usd", "version"}
+    assert told | {"degraded"} <= set(vars(folded))
+    assert not any("T1" in str(vars(one)) or "harbour" in str(vars(one)) for one in caplog.records)

@@ -1,0 +1,97 @@
+"""A summarizer whose answers have odd fields: what it tells of itself hinders no fold, and nothing fails unseen."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from chatmemory.llm import retry
+from chatmemory.llm.openai import responses
+from chatmemory.llm.openai.stream_parser import Style
+from conversations.models import Chat
+from memory.folding import publish
+from memory.folding.request import request_resummarize
+from memory.models import FoldDay
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.odd import Odd, odd_told
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import assert_sound, revisions, run, turn, wait_over
+from tests.upstream.talking import STYLES
+
+WORST = {"true", "huge", "long", "nul", "surrogate", "objects"}
+"""`tests.faults.test_upstream_odd` has all of them, in every place."""
+SUMMARY = "They spoke of lamps, boats and the harbour in the fog."
+
+
+@pytest.fixture(autouse=True)
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses between tries of one call."""
+    monkeypatch.setattr(retry, "TRIES", 1)
+
+
+def asked_anew(chat: Chat, first: int, mode: Literal["update", "rebuild"] = "update") -> None:
+    """Two more turns, and a fold of them is wanted now."""
+    add_turns(chat, [turn(first), turn(first + 1)])
+    request_resummarize(chat, mode)
+
+
+def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Token counts that no column takes, as if nobody bounded them."""
+    monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
+    monkeypatch.setattr(publish, "MAX_STORED_TOKENS", 10**40)
+    odd: Odd = next(one for one in odd_told("responses", SUMMARY) if one.value == "huge")
+    upstream.behave(odd.behaviour, lane="complete")
+
+
+@pytest.mark.promise(
+    "P9", injected="everything that a summarizer tells of its answer, odd in the six worst ways"
+)
+@pytest.mark.django_db
+@pytest.mark.parametrize("style", STYLES)
+def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
+    upstream: FakeUpstream, settings: Any, style: Style
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    chat = make_chat()
+    add_turns(chat, [turn(number) for number in range(1, 5)])
+    for number, odd in enumerate((one for one in odd_told(style, SUMMARY) if one.value in WORST), start=1):
+        upstream.behave(odd.behaviour, lane="complete")
+        asked_anew(chat, 2 * number + 3)
+        report = run(chat)
+        assert (report.outcome, report.error) == ("done", ""), odd.value
+        assert report.published, odd.value
+        made = revisions(chat)[-1]
+        assert len(made.model) <= responses.MAX_MODEL_CHARS
+        assert made.model.isprintable()
+        assert (made.input_tokens, made.output_tokens, made.cost_usd) == (0, 0, None), odd.value
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("mode", ["update", "rebuild"])
+def test_an_answer_that_no_column_takes_counts_as_a_failure_that_staff_see(
+    upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, mode: Literal["update", "rebuild"]
+) -> None:
+    huge(upstream, monkeypatch)
+    chat = make_chat()
+    add_turns(chat, [turn(number) for number in range(1, 5)])
+    asked_anew(chat, 5, mode)
+    for number in range(1, 6):
+        wait_over(chat)
+        report = run(chat)
+        brief = brief_of(chat)
+        if number < 5:
+            assert (report.outcome, report.error, brief.version) == ("failed", "not_stored", 0)
+            assert brief.last_error is not None
+            assert (brief.last_error["code"], brief.last_error["attempt"]) == ("not_stored", number)
+            assert (brief.attempts, brief.lease_owner) == (number, "")
+            assert brief.next_attempt_at is not None
+    # It was given up then, and the built-in summarizer did it.
+    brief = brief_of(chat)
+    assert (brief.attempts, brief.version, brief.degraded) == (5, 1, True)
+    assert FoldDay.objects.filter(failures=5).count() == 1
+    calls = len(upstream.requests)
+    run(chat)
+    assert len(upstream.requests) == calls, "it waits for its next attempt"
+    assert_sound(chat)

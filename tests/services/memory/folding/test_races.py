@@ -1,0 +1,273 @@
+"""Folding when others are at it, when tasks repeat and when workers die; and what goes on the queue."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from chatmemory.llm.protocol import Prompt
+from conversations.models import Chat, Message
+from memory import tasks
+from memory.models import ConversationBrief
+from memory.services import messages_changed
+from tests.support.factories import add_turn, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import (
+    Killed,
+    asked,
+    assert_folded,
+    assert_sound,
+    chat_of,
+    revisions,
+    run,
+    together,
+    turn,
+    wait_over,
+)
+
+# Races, repetitions, crashes
+
+
+@pytest.mark.django_db
+def test_a_held_lease_sends_others_away_and_runs_out(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    later = timezone.now() + timedelta(minutes=1)
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner="somebody", lease_expires_at=later)
+    assert run(chat).outcome == "idle"
+    assert model.prompts == []
+    ConversationBrief.objects.filter(chat=chat).update(lease_expires_at=timezone.now() - timedelta(seconds=5))
+    assert run(chat).outcome == "done"
+
+
+@pytest.mark.django_db
+def test_the_lease_is_held_during_the_call(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(12)
+    seen: list[ConversationBrief] = []
+
+    def look(prompt: Prompt) -> str:
+        seen.append(brief_of(chat))
+        return "T1 T2 T3"
+
+    model.lines = [look]
+    run(chat)
+    expires = seen[0].lease_expires_at
+    assert seen[0].lease_owner
+    assert seen[0].attempts == 1
+    assert expires is not None
+    wanted = settings.MEMORY_FOLD_LEASE_SECONDS
+    assert wanted - 10 < (expires - timezone.now()).total_seconds() <= wanted + 1
+
+
+@pytest.mark.promise("P10", injected="a message taken out while its fold is under way")
+@pytest.mark.django_db
+def test_nothing_is_published_across_an_epoch(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def meanwhile(prompt: Prompt) -> str:
+        Message.objects.filter(chat=chat, seq=1).update(content="T777 edited")
+        messages_changed(chat.pk, from_seq=1)
+        return "T666 what was taken out"
+
+    model.lines = [meanwhile]
+    report = run(chat)
+    assert report.lost == 1
+    assert report.outcome == "done"
+    assert "T666" not in "".join(row.global_summary for row in revisions(chat))
+    assert "T777" in brief_of(chat).global_summary
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_who_lost_the_race_drops_its_answer(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def overtaken(prompt: Prompt) -> str:
+        ConversationBrief.objects.filter(chat=chat).update(
+            lease_owner="", lease_expires_at=None, next_attempt_at=None
+        )
+        assert run(chat).outcome == "done"
+        return "T555 too late"
+
+    model.lines = [overtaken]
+    run(chat)
+    assert "T555" not in "".join(row.global_summary for row in revisions(chat))
+    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
+
+
+@pytest.mark.django_db
+def test_a_chat_deleted_during_the_call_leaves_nothing_behind(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def gone(prompt: Prompt) -> str:
+        ConversationBrief.objects.filter(chat=chat).delete()
+        return "T1"
+
+    model.lines = [gone]
+    assert run(chat).published == 0
+    assert revisions(chat) == []
+
+
+@pytest.mark.django_db
+def test_a_turn_finished_during_the_call_is_counted(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def meanwhile(prompt: Prompt) -> str:
+        add_turn(chat, *turn(13))
+        return "T1 T2 T3"
+
+    model.lines = [meanwhile]
+    run(chat)
+    assert_sound(chat)
+    brief = brief_of(chat)
+    assert brief.unfolded_turns + brief.folded_through_seq // 2 == 13
+
+
+@pytest.mark.promise("P10", injected="eight racing folds of one chat")
+@pytest.mark.django_db(transaction=True)
+def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel) -> None:
+    chat = chat_of(40)
+    together(*[partial(tasks.fold_task, str(chat.pk))] * 8)
+    brief = brief_of(chat)
+    assert not brief.due
+    assert brief.folded_through_seq > 0
+    assert_folded(chat, through=brief.folded_through_seq // 2)
+    flat = [code for call in asked(model) for code in call]
+    assert flat == [f"T{number}" for number in range(1, len(flat) + 1)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_turns_that_finish_while_folds_run_are_neither_lost_nor_in_the_way(model: KeepingModel) -> None:
+    """Eight writers in eight chats, two workers that fold all of them, all at once."""
+    chats = [make_chat() for _ in range(8)]
+    unfinished = {chat.pk for chat in chats}
+
+    def write(chat: Chat) -> None:
+        try:
+            for number in range(1, 26):
+                add_turn(chat, *turn(number))
+        finally:
+            unfinished.discard(chat.pk)
+
+    def work() -> None:
+        while unfinished:
+            for chat in chats:
+                tasks.fold_task(str(chat.pk))
+
+    together(work, work, *(partial(write, chat) for chat in chats))
+    for chat in chats:
+        run(chat)
+        brief = brief_of(chat)
+        assert brief.version > 0
+        assert_folded(chat, through=brief.folded_through_seq // 2)
+        assert brief.folded_through_seq // 2 + brief.unfolded_turns == 25
+
+
+@pytest.mark.promise("P10", injected="one task run ten times in parallel")
+@pytest.mark.django_db
+def test_a_task_that_runs_ten_times_folds_once(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    for _ in range(10):
+        tasks.fold_task(str(chat.pk))
+    flat = [code for call in asked(model) for code in call]
+    assert len(flat) == len(set(flat))
+    assert_folded(chat, through=len(flat))
+
+
+@pytest.mark.promise("P10", injected="a crash between two steps of a fold")
+@pytest.mark.django_db
+@pytest.mark.parametrize("step", ["ask_summarizer", "publish"])
+def test_a_crash_between_two_steps_wastes_a_call_at_worst(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    chat = chat_of(12)
+    owner = "memory.folding.lease" if step == "ask_summarizer" else "memory.folding.fold"
+
+    def killed(*args: Any, **kwargs: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{owner}.{step}", killed)
+        with pytest.raises(Killed):
+            run(chat)
+    assert revisions(chat) == []
+    wait_over(chat)
+    run(chat)
+    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
+
+
+@pytest.mark.promise("P10", injected="a crash in the publishing transaction")
+@pytest.mark.django_db
+def test_a_crash_in_the_publishing_transaction_publishes_nothing(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = chat_of(12)
+
+    def killed(*args: Any, **kwargs: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ConversationBrief, "save", killed)
+        with pytest.raises(Killed):
+            run(chat)
+    assert revisions(chat) == []
+    assert brief_of(chat).version == 0
+    run(chat)
+    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
+
+
+# Time and the queue
+
+
+@pytest.mark.django_db
+def test_a_task_whose_time_is_up_queues_itself_again(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_FOLD_SECONDS = 0.001
+    chat = chat_of(30)
+    OrmQ.objects.all().delete()
+    tasks.fold_task(str(chat.pk), "req-1")
+    assert brief_of(chat).version == 1
+    (queued,) = OrmQ.objects.all()
+    assert queued.func() == "memory.tasks.fold_task"
+    assert queued.task["args"] == (str(chat.pk), "req-1")
+
+
+@pytest.mark.django_db
+def test_a_reply_that_makes_its_chat_due_queues_the_fold_with_itself(model: KeepingModel) -> None:
+    chat = make_chat()
+    for number in range(1, 12):
+        add_turn(chat, *turn(number))
+    assert brief_of(chat).due
+    assert {queued.task["args"][0] for queued in OrmQ.objects.all()} == {str(chat.pk)}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_on_redis_a_fold_is_queued_after_the_commit(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import transaction
+
+    from memory import queue
+
+    settings.Q_BROKER = "redis"
+    queued: list[Any] = []
+    monkeypatch.setattr(queue, "async_task", lambda *args, **options: queued.append((args, options)))
+    chat = make_chat()
+    with transaction.atomic():
+        name = queue.enqueue_fold(chat.pk)
+        assert queued == []
+    assert queued == [
+        (("memory.tasks.fold_task", str(chat.pk), ""), {"q_options": {"task_name": name, "group": "fold"}})
+    ]
+
+
+def test_no_task_is_a_coroutine_function() -> None:
+    named = [value for name, value in vars(tasks).items() if name.endswith("_task")]
+    assert tasks.fold_task in named
+    assert tasks.sweep_task in named
+    for task in named:
+        assert inspect.isfunction(task)
+        assert not inspect.iscoroutinefunction(task)
+        assert not inspect.isasyncgenfunction(task)

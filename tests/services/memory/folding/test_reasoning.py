@@ -1,0 +1,111 @@
+"""A summarizer that reasons before its first word: it has room for that, and is asked for the effort that is set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.protocol import Variant
+from chatmemory.llm.reasoning import ROOM
+from conversations.models import Chat
+from memory.folding.request import request_resummarize
+from memory.policies import POLICIES
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import revisions, run, wait_over
+from tests.upstream.talking import STYLES
+
+pytestmark = pytest.mark.django_db
+
+THINKS = 6_000
+"""More than the four answers of any policy that a limit without room to reason leaves."""
+LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+
+
+@pytest.fixture(params=STYLES)
+def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream) -> Style:
+    """The upstream's API style; the summarizer is no model that is known to reason."""
+    settings.OPENAI_API_STYLE = request.param
+    settings.SUMMARIZER = Variant("summarizer", "llama-3.1")
+    chosen: Style = request.param
+    return chosen
+
+
+def folded(policy: str = "chunked") -> Chat:
+    """A chat after a fold was tried."""
+    chat = make_chat(policy=policy)
+    add_turns(
+        chat, [(f"Note AB-{number:04}. {lorem(200)}", f"AB-{number:04} is noted.") for number in range(1, 21)]
+    )
+    request_resummarize(chat, "update")
+    run(chat)
+    return chat
+
+
+def limit_of(body: dict[str, Any]) -> int:
+    (limit,) = (body[name] for name in LIMITS if name in body)
+    return int(limit)
+
+
+def effort_of(body: dict[str, Any], style: Style) -> str | None:
+    return (
+        (body.get("reasoning") or {}).get("effort") if style == "responses" else body.get("reasoning_effort")
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_model_that_reasons_has_room_for_it(
+    upstream: FakeUpstream, settings: Any, style: Style, policy: str
+) -> None:
+    upstream.behave("normal", lane="complete", thinks=THINKS)
+    cut_off = folded(policy)
+    assert (brief_of(cut_off).last_error or {}).get("code") == "truncated"
+    before = upstream.take_requests()[0].body
+    settings.SUMMARIZER = replace(settings.SUMMARIZER, reasoning_effort="medium")
+    wait_over(cut_off)
+    assert run(cut_off).outcome == "done"
+    brief = brief_of(cut_off)
+    assert (brief.last_error, brief.degraded) == (None, False)
+    last = revisions(cut_off)[-1]
+    assert last.output_tokens > THINKS, "reasoning is paid for"
+    sent = upstream.take_requests()[0].body
+    assert effort_of(sent, style) == "medium"
+    assert limit_of(sent) == limit_of(before) + ROOM["medium"]
+
+
+def test_without_settings_a_request_is_as_it_was(upstream: FakeUpstream, style: Style) -> None:
+    chat = folded()
+    assert revisions(chat)[-1].soft_faults == []
+    request, *_ = upstream.take_requests()
+    assert effort_of(request.body, style) is None
+    assert not {"reasoning", "reasoning_effort"} & set(request.body)
+    assert limit_of(request.body) == 4 * 500
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "given", "limit"),
+    [
+        ("gpt-5-nano", None, None, 10_000),
+        ("openai/gpt-5-mini-2025-08-07", None, None, 10_000),
+        ("o4-mini", None, None, 10_000),
+        ("gpt-5.1", None, None, 2_000),
+        ("gpt-5-chat-latest", None, None, 2_000),
+        ("gpt-5-nano", "minimal", None, 3_000),
+        ("gpt-5.1", "none", None, 2_000),
+        ("llama-3.1", "high", None, 18_000),
+        ("llama-3.1", "high", 7_000, 7_000),
+        ("llama-3.1", None, 30_000, 30_000),
+        ("llama-3.1", None, 100, 2_000),  # never less than the answer needs
+    ],
+)
+def test_the_limit(
+    upstream: FakeUpstream, settings: Any, model: str, effort: str | None, given: int | None, limit: int
+) -> None:
+    settings.SUMMARIZER = Variant("summarizer", model, effort, given)
+    folded()
+    request, *_ = upstream.take_requests()
+    assert limit_of(request.body) == limit

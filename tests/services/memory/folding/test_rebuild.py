@@ -1,0 +1,335 @@
+"""Rebuilding: from the first message, from the originals, resumable, and in nobody's way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django_q.models import OrmQ
+
+from chatmemory.llm.protocol import Prompt
+from conversations.lifecycle import update_chat
+from conversations.models import Message
+from memory.folding import rebuild
+from memory.folding.fold import fold
+from memory.folding.provenance import source_hash
+from memory.folding.rebuild import told
+from memory.folding.request import request_resummarize
+from memory.history.rows import unfolded_turns
+from memory.models import RevisionKind
+from memory.policies import POLICIES
+from memory.policies.chunked import Chunked
+from memory.services import messages_changed
+from tests.support.cards import card_chat, kept_codes, live
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import (
+    DOWN,
+    Killed,
+    asked,
+    assert_folded,
+    assert_sound,
+    chat_of,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_folds_from_the_first_message_and_is_one_revision(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    model.lines = ["a summary that drifted"] * 3
+    run(chat)
+    folded, calls = revisions(chat), len(model.prompts)
+    model.lines = []
+    request_resummarize(chat, "rebuild")
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+    last = revisions(chat)[-1]
+    assert len(revisions(chat)) == len(folded) + 1
+    assert (last.kind, last.from_seq, last.through_seq, last.turns) == (RevisionKind.REBUILD, 1, 18, 9)
+    assert last.parent == folded[-1].version
+    assert last.source_hash == source_hash(unfolded_turns(chat.pk, 0, before_seq=19))
+    assert last.input_tokens > max(row.input_tokens for row in folded)
+    assert last.retained["share"] > 0
+    assert last.drift is not None
+    assert last.drift["against"] == folded[-1].version
+    assert last.drift["lost"] == [f"T{number}" for number in range(1, 10)]
+    assert (last.drift["share"]["before"], last.drift["only_before"]) == (0, [])
+    assert [code for call in asked(model)[calls:] for code in call] == [
+        f"T{number}" for number in range(1, 10)
+    ]
+    brief = brief_of(chat)
+    assert (brief.requested, brief.rebuild) == ("", None)
+    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=18)
+
+
+@pytest.mark.django_db
+def test_the_old_memory_serves_until_the_rebuild_is_done(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    before = brief_of(chat)
+    request_resummarize(chat, "rebuild")
+    seen: list[str] = []
+
+    def look(prompt: Prompt) -> str:
+        seen.append(brief_of(chat).global_summary)
+        return "T1 T2 T3"
+
+    model.lines = [look, look]
+    run(chat)
+    assert seen == [before.global_summary] * 2
+
+
+@pytest.mark.django_db
+def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    assert told(brief_of(chat)) is None
+    request_resummarize(chat, "rebuild")
+    assert told(brief_of(chat)) == (0, None, 0)
+    calls = len(model.prompts)
+    model.lines = [lambda prompt: "T1 T2 T3", Killed()]
+    with pytest.raises(Killed):
+        run(chat)
+    assert brief_of(chat).rebuild["through_seq"] == 6  # type: ignore[index]
+    assert told(brief_of(chat)) == (6, 18, 3)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls:] == [
+        ["T1", "T2", "T3"],
+        ["T4", "T5", "T6"],
+        ["T4", "T5", "T6"],
+        ["T7", "T8", "T9"],
+    ]
+    assert told(brief_of(chat)) is None
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_crash_before_the_swap_costs_no_call(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+
+    def killed(*args: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memory.folding.rebuild._swap", killed)
+        with pytest.raises(Killed):
+            run(chat)
+    calls = len(model.prompts)
+    assert run(chat).outcome == "done"
+    assert len(model.prompts) == calls
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_in_several_tasks(model: KeepingModel) -> None:
+    chat = chat_of(30)
+    request_resummarize(chat, "rebuild")
+    for _ in range(40):
+        if fold(chat.pk, until=time.monotonic()).outcome != "more":
+            break
+    assert_folded(chat, through=27)
+    assert brief_of(chat).requested == ""
+
+
+@pytest.mark.django_db
+def test_progress_is_thrown_away_when_something_was_taken_out(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+
+    def meanwhile(prompt: Prompt) -> str:
+        Message.objects.filter(chat=chat, seq=1).update(content="T1 edited")
+        messages_changed(chat.pk, from_seq=1)
+        return "T1 T666"
+
+    model.lines = [lambda prompt: "T1 T2 T666", meanwhile]
+    assert run(chat).outcome == "done"
+    assert "T666" not in brief_of(chat).global_summary
+    assert brief_of(chat).rebuild is None
+    assert_folded(chat, through=brief_of(chat).folded_through_seq // 2)
+
+
+@pytest.mark.django_db
+def test_what_is_due_is_folded_before_a_rebuild_goes_on(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+    model.lines = [lambda prompt: "T1 T2 T3", DOWN]
+    run(chat)
+    add_turns(chat, [turn(number) for number in range(13, 21)])
+    wait_over(chat)
+    request_resummarize(chat, "rebuild")
+    calls = len(model.prompts)
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls][0] == "T10"
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
+    assert_folded(chat, through=17)
+
+
+@pytest.mark.django_db
+def test_where_the_upstream_was_given_up_the_built_in_one_rebuilds(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "rebuild")
+    model.lines = [DOWN] * 5
+    for _ in range(5):
+        wait_over(chat)
+        run(chat)
+    brief, (last,) = brief_of(chat), revisions(chat)
+    assert (last.kind, last.degraded, brief.degraded, brief.requested) == (
+        RevisionKind.REBUILD,
+        True,
+        True,
+        "",
+    )
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_a_change_of_policy_rebuilds_by_the_new_one(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Other(Chunked):
+        name = "other"
+
+    monkeypatch.setitem(POLICIES, "other", Other())
+    chat = chat_of(12)
+    run(chat)
+    update_chat(chat, {"policy": "other"})
+    assert brief_of(chat).policy == "chunked"
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).policy == "other"
+    assert revisions(chat)[-1].policy == "other"
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db
+def test_a_rebuild_of_a_short_chat_folds_nothing_and_is_done(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    request_resummarize(chat, "rebuild")
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).requested == ""
+    assert model.prompts == []
+    assert run(chat).outcome == "idle"
+
+
+@pytest.mark.django_db
+def test_a_rebuild_with_a_larger_window_gives_turns_back(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(12)
+    request_resummarize(chat, "update")
+    run(chat)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, k_raw_turns=20)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.global_summary, brief.folded_through_seq, brief.unfolded_turns) == ("", 0, 12)
+    assert brief.last_summarized_message is None
+
+
+@pytest.mark.django_db
+def test_an_update_does_not_take_back_a_rebuild() -> None:
+    chat = make_chat()
+    request_resummarize(chat, "rebuild")
+    request_resummarize(chat, "update")
+    assert brief_of(chat).requested == "rebuild"
+
+
+@pytest.mark.django_db
+def test_a_first_rebuild_and_one_by_another_policy_tell_of_no_drift(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].drift) == (RevisionKind.REBUILD, None)
+    update_chat(chat, {"policy": "interval"})
+    run(chat)
+    assert (revisions(chat)[-1].policy, revisions(chat)[-1].drift) == ("interval", None)
+
+
+@pytest.mark.django_db
+def test_what_there_was_no_time_to_survey_is_told(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
+    chat = chat_of(12)
+    run(chat)
+    for seconds in (0.0, rebuild.SURVEY_SECONDS):
+        monkeypatch.setattr(rebuild, "SURVEY_SECONDS", seconds)
+        request_resummarize(chat, "rebuild")
+        run(chat)
+    hasty, whole = revisions(chat)[-2:]
+    assert (hasty.kind, whole.kind, hasty.global_summary) == (
+        RevisionKind.REBUILD,
+        RevisionKind.REBUILD,
+        whole.global_summary,
+    )
+    assert 0 < hasty.retained["through_seq"] < hasty.through_seq
+    assert hasty.drift is None
+    assert len(hasty.retained["kept"]) < len(whole.retained["kept"])
+    assert "through_seq" not in whole.retained
+    assert whole.drift is not None
+
+
+@pytest.mark.django_db
+def test_memory_is_rebuilt_after_so_many_folds(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 2
+    chat = chat_of(9)
+    model.lines = ["a summary that drifted", "and lost T1", *["T1 T2 T3 T4 T5 T6"] * 2]
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    last = revisions(chat)[-1]
+    assert [row.kind for row in revisions(chat)] == [
+        RevisionKind.FOLD,
+        RevisionKind.FOLD,
+        RevisionKind.REBUILD,
+    ]
+    assert (last.through_seq, brief_of(chat).requested) == (12, "")
+    assert last.drift is not None
+    assert last.drift["lost"] == ["T2", "T3", "T4", "T5", "T6"]
+    assert last.drift["share"]["before"] < last.drift["share"]["after"] == 1
+    for number in range(10, 15):
+        add_turns(chat, [turn(number)])
+        request_resummarize(chat, "update")
+        run(chat)
+    kinds = [str(row.kind) for row in revisions(chat)][3:]
+    assert kinds == ["fold", "fold", "rebuild", "fold", "fold", "rebuild", "fold"]
+    assert_folded(chat, through=11)
+
+
+@pytest.mark.django_db
+def test_a_failing_upstream_puts_such_a_rebuild_off(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 3
+    chat = chat_of(12)
+    model.lines = [lambda prompt: "T1", lambda prompt: "T2", lambda prompt: "T3", DOWN]
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "failed"
+    assert (brief_of(chat).requested, brief_of(chat).version) == ("rebuild", 3)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_cards_of_replies_are_folds_too(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_REBUILD_EVERY_FOLDS = 3
+    chat = card_chat()
+    for number in range(1, 4):
+        assert brief_of(chat).requested == ""
+        live(chat, number)
+    assert brief_of(chat).requested == "rebuild"
+    queued = OrmQ.objects.all()
+    assert [task.task["args"][0] for task in queued] == [str(chat.pk)]
+    live(chat, 4)
+    assert queued.count() == 1
+    model.lines = [kept_codes] * 3
+    assert run(chat).outcome == "done"
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
+    assert_sound(chat)

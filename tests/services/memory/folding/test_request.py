@@ -1,0 +1,157 @@
+"""The command `resummarize`: durable by default, here and now with --sync, and honest in its exit code."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from conversations.models import Chat
+from memory.models import ConversationBrief, RevisionKind
+from memory.policies import POLICIES
+from memory.policies.chunked import Chunked
+from tests.support.factories import brief_of
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import DOWN, Killed, assert_folded, chat_of, revisions
+
+pytestmark = pytest.mark.django_db
+
+
+def resummarize(*args: Any, **options: Any) -> list[str]:
+    """The lines that the command prints."""
+    out = io.StringIO()
+    call_command("resummarize", *args, stdout=out, **options)
+    return out.getvalue().splitlines()
+
+
+def test_it_requests_durably_and_queues(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    OrmQ.objects.all().delete()
+    (line,) = resummarize(str(chat.pk))
+    (queued,) = OrmQ.objects.all()
+    assert line == f"{chat.pk}: update queued as task {queued.name()}"
+    assert queued.task["args"][0] == str(chat.pk)
+    assert brief_of(chat).requested == "update"
+    assert model.prompts == []
+
+
+def test_sync_does_it_here_and_now(model: KeepingModel) -> None:
+    chat = chat_of(8)
+    (line,) = resummarize(str(chat.pk), sync=True)
+    assert line == f"{chat.pk}: 2 revisions from 2 calls"
+    assert_folded(chat, through=5)
+    assert resummarize(str(chat.pk), sync=True) == [f"{chat.pk}: nothing to fold"]
+
+
+def test_rebuild(model: KeepingModel) -> None:
+    chat = chat_of(8)
+    resummarize(str(chat.pk), "--rebuild", "--sync")
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
+    assert_folded(chat, through=5)
+
+
+def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
+    chat = chat_of(8)
+    before = brief_of(chat)
+    OrmQ.objects.all().delete()
+    (line,) = resummarize(str(chat.pk), dry_run=True)
+    assert line.startswith(f"{chat.pk}: would fold 5 turns, ")
+    assert int(line.split(", ")[1].split()[0]) < before.unfolded_tokens
+    assert resummarize(str(chat.pk), "--dry-run", "--sync", "--rebuild") == [
+        line.replace("update", "rebuild")
+    ]
+    assert (brief_of(chat).requested, OrmQ.objects.count(), model.prompts) == ("", 0, [])
+
+
+def test_all_and_due(model: KeepingModel) -> None:
+    due, short = chat_of(12), chat_of(2)
+    assert [line.split(":")[0] for line in resummarize("--all", "--due", dry_run=True)] == [str(due.pk)]
+    lines = resummarize("--all", sync=True)
+    assert [line.split(":")[0] for line in lines] == [str(due.pk), str(short.pk)]
+    assert lines[1].endswith("nothing to fold")
+
+
+def test_policy_switches_the_chat_and_rebuilds(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(Chunked):
+        name = "other"
+
+    monkeypatch.setitem(POLICIES, "other", Other())
+    chat = chat_of(8)
+    resummarize(str(chat.pk), policy="other", sync=True)
+    assert Chat.objects.get(pk=chat.pk).policy == "other"
+    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("other", RevisionKind.REBUILD)
+
+
+@pytest.mark.parametrize("name", ["019a0000-0000-7000-8000-000000000000", "nonsense"])
+def test_an_unknown_chat_is_named_and_nothing_is_done(model: KeepingModel, name: str) -> None:
+    chat = chat_of(8)
+    with pytest.raises(CommandError, match=f"There is no chat {name}."):
+        resummarize(str(chat.pk), name, sync=True)
+    assert model.prompts == []
+
+
+def test_it_wants_chats_or_all(model: KeepingModel) -> None:
+    with pytest.raises(CommandError, match="--all"):
+        resummarize()
+    with pytest.raises(CommandError, match="--all"):
+        resummarize(str(chat_of(1).pk), "--all")
+
+
+def test_one_failure_fails_the_command_but_not_the_other_chats(model: KeepingModel) -> None:
+    bad, good = chat_of(8), chat_of(8)
+    model.lines = [DOWN]
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="1 of 2 chats failed"):
+        call_command("resummarize", "--all", "--sync", stdout=out)
+    assert out.getvalue().splitlines()[0] == f"{bad.pk}: failed: upstream_error"
+    assert_folded(good, through=5)
+
+
+def test_restore(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    resummarize(str(chat.pk), "--sync")
+    (line,) = resummarize(str(chat.pk), "--restore", "1", "--dry-run")
+    assert line == f"{chat.pk}: would restore version 1, which ends at message 6"
+    assert brief_of(chat).version == 3
+    (line,) = resummarize(str(chat.pk), "--restore", "1")
+    assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns to go on from"
+    assert (revisions(chat)[-1].kind, revisions(chat)[-1].created_by) == (RevisionKind.RESTORE, None)
+    resummarize(str(chat.pk), "--sync")
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--restore", "9"], "no such version"),
+        (["--restore", "9", "--dry-run"], "no such version"),
+        (["--restore", "1", "--rebuild"], "one chat, and nothing besides"),
+        (["--restore", "1", "--sync"], "one chat, and nothing besides"),
+        (["--restore", "1", "--policy", "card"], "one chat, and nothing besides"),
+    ],
+)
+def test_what_cannot_be_restored(options: list[str], why: str, model: KeepingModel) -> None:
+    chat = chat_of(8)
+    with pytest.raises(CommandError, match=why):
+        resummarize(str(chat.pk), *options)
+    with pytest.raises(CommandError, match="one chat, and nothing besides"):
+        resummarize("--all", "--restore", "1")
+    assert brief_of(chat).version == 0
+
+
+def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    resummarize(str(chat.pk), "--sync")
+    model.lines = [lambda prompt: "T1 T2 T3", Killed()]
+    with pytest.raises(Killed):
+        resummarize(str(chat.pk), "--rebuild", "--sync")
+    later = timezone.now() + timedelta(minutes=1)
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner="somebody", lease_expires_at=later)
+    (line,) = resummarize(str(chat.pk), "--rebuild", "--sync")
+    assert line == f"{chat.pk}: a worker is at it already: messages 1–6 of 18"
+    ConversationBrief.objects.filter(chat=chat).update(lease_owner="", lease_expires_at=None)

@@ -1,0 +1,39 @@
+"""Pins take room from lines: what that makes due is folded, not only marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memory.counters import COUNTERS, recount
+from memory.models import ConversationBrief
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import run, turn
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def counted(brief: ConversationBrief, pin_tokens: int) -> bool:
+    """Whether the chat is due with pins of so many tokens, as its brief now says, too."""
+    brief.pin_tokens = pin_tokens
+    recount(brief)
+    brief.save(update_fields=[*COUNTERS, "pin_tokens"])
+    return brief.due
+
+
+def test_a_chat_that_its_pins_make_due_is_folded(model: KeepingModel, settings: Any) -> None:
+    settings.MEMORY_LIMITS = replace(
+        settings.MEMORY_LIMITS, prompt_budget=1000, threshold=100_000, min_fold_tokens=100, bite_tokens=6000
+    )
+    chat = make_chat()
+    for number in range(1, 60):
+        add_turns(chat, [turn(number)])
+        brief = brief_of(chat)
+        if not counted(brief, 0) and counted(brief, 100):
+            assert run(chat).outcome == "done"
+            assert not brief_of(chat).due
+            return
+    pytest.fail("no length of the chat is due by its pins alone")

@@ -1,0 +1,421 @@
+"""The policy `hierarchical` through the engine: folds, rereading, and the safety table of seed 003 row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt, UpstreamError
+from chatmemory.text.markers import FACTS_HEADING, SUMMARY_HEADING
+from conversations.lifecycle import delete_chat
+from conversations.models import Chat, Message
+from memory import services
+from memory.folding.request import request_resummarize
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.policies import get_policy, state_tokens
+from memory.policies.hierarchical.facts import stored_facts
+from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
+from memory.policies.protocol import State
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import ScriptedModel, codes
+from tests.support.folds import DOWN, Killed, revisions, run, turn, wait_over
+from tests.support.invariants import check_all
+
+pytestmark = pytest.mark.django_db
+
+WORDS = (
+    "booking ticket order invoice account passport flight locker parcel policy contract member seat gate hotel "
+    "meter licence badge"
+)
+CONVERSATION = "## Conversation:\n"
+EMPTY = json.dumps({"facts": [], "removed": [], "narrative": " "})
+
+
+class FactsModel(ScriptedModel):
+    """Tells a fact for each code it is shown, and the codes as the story. Lines that it was given come first."""
+
+    def _next(self) -> Any:
+        return self.lines.pop(0) if self.lines else tell
+
+    @property
+    def spans(self) -> list[list[str]]:
+        """The codes of the conversation in each call, each once."""
+        return [new_codes(prompt) for prompt in self.prompts]
+
+
+def tell(prompt: Prompt) -> str:
+    rows = [{"key": code, "value": f"value of {code}", "category": "ENTITY"} for code in new_codes(prompt)]
+    story = f"They spoke of {' '.join(new_codes(prompt))}."
+    return json.dumps({"facts": rows, "removed": [], "narrative": story})
+
+
+def new_codes(prompt: Prompt) -> list[str]:
+    _, _, said = prompt.messages[0].content.partition(CONVERSATION)
+    return list(dict.fromkeys(codes(said)))
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> FactsModel:
+    told = FactsModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: told)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return told
+
+
+@pytest.fixture(autouse=True)
+def in_order(settings: Any) -> Iterator[None]:
+    """Bites of some 30 turns; afterwards every chat is found in order."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000)
+    yield
+    check_all()
+
+
+def chat_of(turns: int) -> Chat:
+    chat = make_chat(policy="hierarchical")
+    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
+    return chat
+
+
+def small_bites(settings: Any) -> None:
+    """Three turns each."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
+
+
+def numbers(settings: Any, **chosen: Any) -> None:
+    settings.MEMORY_LIMITS = replace(
+        settings.MEMORY_LIMITS, numbers={"hierarchical": HierarchicalNumbers(**chosen)}
+    )
+
+
+def state_of(chat: Chat) -> State:
+    brief = brief_of(chat)
+    return State.from_json(brief.global_summary, brief.state)
+
+
+def known(chat: Chat) -> list[str]:
+    return [fact.key for fact in stored_facts(state_of(chat).data.get("facts"))]
+
+
+def prompt_of(chat: Chat) -> str:
+    return "\n".join(message.content for message in services.preview(chat).prompt.messages)
+
+
+def named(first: int, last: int) -> list[str]:
+    return [f"T{number}" for number in range(first, last + 1)]
+
+
+# Folds
+
+
+def test_turn_by_turn_it_folds_all_but_ten_messages_each_time_there_are_more_than_twenty(
+    model: FactsModel,
+) -> None:
+    chat = make_chat(policy="hierarchical")
+    for number in range(1, 36):
+        add_turn(chat, *turn(number))
+        due = brief_of(chat).due
+        assert due == (number in (11, 17, 23, 29, 35)), number
+        if due:
+            assert run(chat).outcome == "done"
+            assert brief_of(chat).unfolded_turns == 5
+    assert [code for span in model.spans for code in span] == named(1, 30)
+    assert known(chat) == named(1, 30)
+    pieces = stored_pieces(state_of(chat))
+    assert [(piece.from_seq, piece.through_seq) for piece in pieces] == [
+        (12 * fold + 1, 12 * fold + 12) for fold in range(5)
+    ]
+    assert [codes(piece.text) for piece in pieces] == [named(6 * fold + 1, 6 * fold + 6) for fold in range(5)]
+
+
+def test_the_prompt_shows_facts_then_narrative_then_the_window_and_none_in_the_system_role(
+    model: FactsModel,
+) -> None:
+    chat = chat_of(11)
+    run(chat)
+    context = services.preview(chat, "And now?")
+    assert [section.kind for section in context.sections] == ["facts", "narrative", "window", "question"]
+    assert context.prompt.instructions == ""
+    facts, narrative, *window = context.prompt.messages
+    assert (facts.role, narrative.role) == ("user", "user")
+    assert facts.content.startswith(f"{FACTS_HEADING}\n- T1: value of T1\n")
+    assert narrative.content.startswith(f"{SUMMARY_HEADING}\nThey spoke of T1")
+    assert [message.content for message in window[:-1]] == [
+        text for number in range(7, 12) for text in turn(number)
+    ]
+    assert brief_of(chat).global_summary in narrative.content
+
+
+def test_a_fact_is_updated_and_removed_as_the_model_says_and_kept_when_it_does_not(model: FactsModel) -> None:
+    chat = chat_of(11)
+    model.lines = [
+        json.dumps(
+            {"facts": [{"key": "order", "value": "#1"}, {"key": "fee", "value": "$5"}], "narrative": "a."}
+        ),
+        json.dumps({"facts": [{"key": "Order", "value": "#2"}], "removed": ["fee"], "narrative": "b."}),
+    ]
+    run(chat)
+    add_turns(chat, [turn(number) for number in range(12, 18)])
+    run(chat)
+    assert "- order: #1\n- fee: $5\n\n## Conversation:" in model.prompts[1].messages[0].content
+    assert known(chat) == ["Order"]
+    assert "- Order: #2" in prompt_of(chat)
+
+
+def test_a_long_chat_costs_what_a_short_one_does(model: FactsModel, settings: Any) -> None:
+    small_bites(settings)
+    chat = chat_of(120)
+    run(chat)
+    policy, state = get_policy("hierarchical"), state_of(chat)
+    assert state_tokens(policy, state) <= 700 + 500 + 30
+    assert known(chat)[-1] == "T111"
+    asked = [prompt.messages[0].content for prompt in model.prompts]
+    assert max(map(len, asked[20:])) < 1.3 * max(map(len, asked[10:20]))
+
+
+def test_the_built_in_model_folds_it_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "chat_model", registry.offline_model)
+    chat = make_chat(policy="hierarchical")
+    for number, word in enumerate(WORDS.split()):
+        add_turn(chat, f"My {word} number is HAT{100 + number}.", "It is noted.")
+        run(chat)
+    assert len(known(chat)) > 10
+    assert all(
+        f"- {word}_number: HAT{100 + number}\n" in prompt_of(chat)
+        for number, word in enumerate(WORDS.split()[:12])
+    )
+
+
+# Rereading all originals
+
+
+def test_rereading_asks_for_everything_again_at_each_fold_and_for_no_summary(
+    model: FactsModel, settings: Any
+) -> None:
+    small_bites(settings)
+    numbers(settings, reread=True)
+    chat = chat_of(11)
+    assert run(chat).outcome == "done"
+    assert model.spans == [named(1, 3), named(4, 6)]
+    add_turns(chat, [turn(number) for number in range(12, 18)])
+    assert brief_of(chat).due
+    assert run(chat).outcome == "done"
+    assert model.spans[2:] == [named(1, 3), named(4, 6), named(7, 9), named(10, 12)]
+    assert (
+        "## Existing facts (merge, update, or remove as needed):\n- none\n"
+        in model.prompts[2].messages[0].content
+    )
+    rows = revisions(chat)
+    assert [(row.kind, row.from_seq, row.through_seq, row.turns) for row in rows] == [
+        (RevisionKind.REBUILD, 1, 12, 6),
+        (RevisionKind.REBUILD, 1, 24, 12),
+    ]
+    assert known(chat) == named(1, 12)
+    assert run(chat).outcome == "idle"
+
+
+def test_the_old_memory_serves_while_everything_is_read_again(model: FactsModel, settings: Any) -> None:
+    small_bites(settings)
+    numbers(settings, reread=True)
+    chat = chat_of(11)
+    run(chat)
+    before = state_of(chat)
+    add_turns(chat, [turn(number) for number in range(12, 18)])
+    model.lines = [tell, tell, DOWN]
+    assert run(chat).outcome == "failed"
+    assert state_of(chat) == before
+    assert prompt_of(chat).count("T12") > 0
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert model.spans[-2:] == [named(7, 9), named(10, 12)], (
+        "what was read before the failure is not read again"
+    )
+    assert known(chat) == named(1, 12)
+
+
+def test_turns_that_come_while_everything_is_read_again_are_taken_in(
+    model: FactsModel, settings: Any
+) -> None:
+    small_bites(settings)
+    numbers(settings, reread=True)
+    chat = chat_of(11)
+
+    def talk_on(prompt: Prompt) -> str:
+        for number in range(12, 15):
+            add_turn(chat, *turn(number))
+        return tell(prompt)
+
+    model.lines = [talk_on]
+    assert run(chat).outcome == "done"
+    assert model.spans == [named(1, 3), named(4, 6), named(7, 9)]
+    assert known(chat) == named(1, 9)
+    assert (brief_of(chat).version, brief_of(chat).unfolded_turns) == (1, 5)
+
+
+def test_an_upstream_that_stays_away_leaves_rereading_to_the_built_in_model(
+    model: FactsModel, settings: Any
+) -> None:
+    small_bites(settings)
+    numbers(settings, reread=True)
+    chat = chat_of(11)
+    model.lines = [DOWN] * 5
+    for _ in range(5):
+        wait_over(chat)
+        run(chat)
+    assert brief_of(chat).degraded
+    assert [row.degraded for row in revisions(chat)] == [True]
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert not brief_of(chat).degraded
+    assert known(chat) == named(1, 6)
+
+
+# The seed's safety table, row by row
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [(DOWN, "upstream_error"), ("no JSON", "wrong_shape"), (EMPTY, "empty")]
+)
+def test_when_summarizing_fails_or_says_nothing_the_newest_turns_are_the_memory(
+    model: FactsModel, line: Any, code: str
+) -> None:
+    chat = chat_of(11)
+    model.lines = [line]
+    report = run(chat)
+    assert (report.outcome, report.error) == ("failed", code)
+    assert (brief_of(chat).version, state_of(chat)) == (0, State())
+    context = services.preview(chat)
+    assert [section.kind for section in context.sections] == ["window"]
+    assert context.unrepresented == 0
+    assert [message.content for message in context.prompt.messages][-2:] == list(turn(11))
+
+
+def test_a_later_failure_leaves_facts_and_narrative_as_they_were(model: FactsModel) -> None:
+    chat = chat_of(11)
+    run(chat)
+    before = state_of(chat)
+    add_turns(chat, [turn(number) for number in range(12, 18)])
+    model.lines = [UpstreamError("upstream_timeout", "It took too long.")]
+    assert run(chat).outcome == "failed"
+    assert state_of(chat) == before
+    assert all(code in prompt_of(chat) for code in named(1, 17))
+
+
+def test_with_more_recent_messages_than_there_are_nothing_is_summarized(
+    model: FactsModel, settings: Any
+) -> None:
+    numbers(settings, trigger_messages=10, recent_messages=100)
+    chat = chat_of(20)
+    assert not brief_of(chat).due
+    assert run(chat).outcome == "idle"
+    assert model.prompts == []
+    assert all(text in prompt_of(chat) for number in range(1, 21) for text in turn(number))
+
+
+def test_of_two_jobs_for_a_chat_one_runs(model: FactsModel) -> None:
+    chat = chat_of(11)
+    others: list[str] = []
+
+    def meanwhile(prompt: Prompt) -> str:
+        others.append(run(chat).outcome)
+        return tell(prompt)
+
+    model.lines = [meanwhile]
+    assert run(chat).outcome == "done"
+    assert others == ["idle"]
+    assert known(chat) == named(1, 6)
+
+
+def test_a_shutdown_in_the_middle_of_a_call_wastes_the_call_alone(model: FactsModel) -> None:
+    chat = chat_of(11)
+    model.lines = [Killed()]
+    with pytest.raises(Killed):
+        run(chat)
+    assert (brief_of(chat).attempts, state_of(chat)) == (1, State())
+    past = timezone.now() - timedelta(seconds=5)
+    ConversationBrief.objects.filter(chat=chat).update(
+        lease_owner="", lease_expires_at=None, next_attempt_at=past
+    )
+    assert run(chat).outcome == "done"
+    assert known(chat) == named(1, 6)
+
+
+def test_with_its_chat_the_memory_goes_also_what_a_call_under_way_would_have_said(model: FactsModel) -> None:
+    chat, other = chat_of(11), chat_of(11)
+    run(other)
+
+    def deleted(prompt: Prompt) -> str:
+        delete_chat(chat)
+        return tell(prompt)
+
+    model.lines = [deleted]
+    run(chat)
+    assert list(ConversationBrief.objects.values_list("chat_id", flat=True)) == [other.pk]
+    assert set(SummaryRevision.objects.values_list("chat_id", flat=True)) == {other.pk}
+
+
+def test_when_room_is_short_facts_and_narrative_stay_and_old_turns_go(
+    model: FactsModel, settings: Any
+) -> None:
+    chat = chat_of(20)
+    run(chat)
+    facts, narrative = get_policy("hierarchical").render(state_of(chat))
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=330)
+    context = services.preview(chat)
+    texts = [message.content for message in context.prompt.messages]
+    assert texts[:2] == [facts.text, narrative.text]
+    assert texts[-2:] == list(turn(20)), "the newest turn is whole"
+    assert context.dropped > 0, "of the window, not all has room"
+    assert context.tokens <= 330
+
+
+def test_no_summarizer_is_ever_shown_what_one_has_told(model: FactsModel, settings: Any) -> None:
+    chat = chat_of(11)
+    run(chat)
+    add_turns(chat, [turn(number) for number in range(12, 18)])
+    run(chat)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    assert len(model.prompts) == 3
+    assert not any("They spoke" in prompt.messages[0].content for prompt in model.prompts)
+
+
+def test_the_original_messages_are_never_altered(model: FactsModel) -> None:
+    chat = chat_of(11)
+    before = list(Message.objects.filter(chat=chat).order_by("seq").values())
+    run(chat)
+    assert brief_of(chat).version > 0
+    assert list(Message.objects.filter(chat=chat).order_by("seq").values()) == before
+
+
+def test_a_chat_goes_on_when_summaries_are_switched_off_later_and_on_again(
+    model: FactsModel, settings: Any
+) -> None:
+    chat = chat_of(11)
+    run(chat)
+    on = settings.MEMORY_LIMITS
+    settings.MEMORY_LIMITS = replace(on, enabled=False)
+    add_turn(chat, *turn(12))
+    context = services.preview(chat)
+    assert [section.kind for section in context.sections] == ["window"]
+    assert list(turn(12)) == [message.content for message in context.prompt.messages][-2:]
+    settings.MEMORY_LIMITS = on
+    assert "- T1: value of T1" in prompt_of(chat)
+
+
+def test_when_messages_change_facts_and_pieces_told_of_them_go(model: FactsModel, settings: Any) -> None:
+    small_bites(settings)
+    chat = chat_of(17)
+    run(chat)
+    assert known(chat) == named(1, 9)
+    services.messages_changed(chat.pk, from_seq=9)
+    assert known(chat) == named(1, 3)
+    assert [piece.through_seq for piece in stored_pieces(state_of(chat))] == [6]
+    run(chat)
+    assert known(chat) == named(1, 9)

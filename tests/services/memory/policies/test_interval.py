@@ -1,0 +1,184 @@
+"""The policy `interval` through the engine: every four turns, each turn once, its own message never as a turn."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.protocol import Completion
+from conversations import lifecycle
+from conversations.models import Chat
+from memory import services
+from memory.folding.fold import fold
+from memory.policies.interval import OPENING
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel, codes
+from tests.support.folds import (
+    DOWN,
+    asked,
+    assert_folded,
+    assert_sound,
+    fail_until_given_up,
+    revisions,
+    run,
+    turn,
+    wait_over,
+)
+from tests.support.invariants import check_all
+
+
+@pytest.fixture(autouse=True)
+def large_bites(settings: Any) -> None:
+    """Four turns fit one request."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
+
+
+def interval_chat(turns: int = 0, **options: Any) -> Chat:
+    """A chat with that policy and turns T1 to T`turns`."""
+    chat = make_chat(policy="interval", options=options)
+    brief = brief_of(chat)
+    brief.options = options
+    brief.save(update_fields=["options"])
+    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
+    return chat
+
+
+def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
+    """Turns one by one, each followed by the worker; after which of them something was folded."""
+    folded = []
+    for number in range(first, first + turns):
+        add_turn(chat, *turn(number))
+        if run(chat).published:
+            folded.append(number)
+    return folded
+
+
+@pytest.mark.django_db
+def test_it_folds_every_four_turns_and_keeps_three(model: KeepingModel) -> None:
+    chat = interval_chat()
+    assert live_through(chat, 23) == [7, 11, 15, 19, 23]
+    assert asked(model)[:2] == [["T1", "T2", "T3", "T4"], ["T5", "T6", "T7", "T8"]]
+    assert_folded(chat, through=20)
+    assert [row.turns for row in revisions(chat)] == [4] * 5
+    check_all()
+
+
+@pytest.mark.django_db
+def test_the_paragraph_so_far_goes_into_each_fold(model: KeepingModel) -> None:
+    chat = interval_chat()
+    live_through(chat, 15)
+    summaries = [row.global_summary for row in revisions(chat)]
+    assert [existing for existing, _ in model.inputs] == ["", *summaries[:-1]]
+
+
+@pytest.mark.django_db
+def test_a_chat_has_its_own_interval_and_window(model: KeepingModel) -> None:
+    chat = interval_chat(every_turns=2, window_turns=1)
+    assert live_through(chat, 7) == [3, 5, 7]
+    assert_folded(chat, through=6)
+    check_all()
+
+
+@pytest.mark.django_db
+def test_the_prompt_has_the_paragraph_as_the_assistants_first_message(model: KeepingModel) -> None:
+    chat = interval_chat(7)
+    run(chat)
+    context = services.preview(chat, "What now?")
+    first, *rest = context.prompt.messages
+    assert (first.role, first.content) == ("assistant", f"{OPENING} {brief_of(chat).global_summary}")
+    assert [message.role for message in rest] == ["user", "assistant"] * 3 + ["user"]
+    assert [section.kind for section in context.sections] == ["summary", "window", "question"]
+
+
+@pytest.mark.django_db
+def test_a_history_that_a_client_managed_is_taken_up_where_it_stands(model: KeepingModel) -> None:
+    """Seed 004's `llmContextMessages`: the summary message leads; it is no turn, and nothing of it is lost."""
+    chat = interval_chat()
+    add_turns(chat, [("", f"{OPENING} T1 and T2 were agreed."), *(turn(number) for number in range(3, 10))])
+    run(chat)
+    assert model.inputs[0][0] == "T1 and T2 were agreed."
+    assert asked(model)[0][0] == "T3"
+    assert codes(brief_of(chat).global_summary)[:3] == ["T1", "T2", "T3"]
+    assert_sound(chat)
+    check_all()
+
+
+@pytest.mark.django_db
+def test_a_bite_that_is_nothing_but_its_own_message_costs_no_call(model: KeepingModel) -> None:
+    chat = interval_chat(every_turns=1, window_turns=1)
+    add_turns(chat, [("", f"{OPENING} T1 was agreed."), turn(2)])
+    run(chat)
+    assert model.prompts == []
+    (row,) = revisions(chat)
+    assert (row.global_summary, row.through_seq, row.model) == ("T1 was agreed.", 2, "")
+    assert_sound(chat)
+    check_all()
+
+
+@pytest.mark.django_db
+def test_opening_words_with_nothing_behind_them_do_not_stop_a_chat(model: KeepingModel) -> None:
+    chat = interval_chat(every_turns=1, window_turns=1)
+    add_turns(chat, [("", OPENING), turn(1)])
+    assert run(chat).outcome == "done"
+    add_turn(chat, *turn(2))
+    assert run(chat).outcome == "done"
+    assert set(codes(brief_of(chat).global_summary)) == {"T1"}
+    check_all()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "bad",
+    [
+        DOWN,
+        "",
+        "I'm sorry, but I can't help with that.",
+        "Here is a summary:",
+        Completion("T1", "m", truncated=True),
+    ],
+)
+def test_a_hard_fault_leaves_the_old_paragraph(model: KeepingModel, bad: Any) -> None:
+    chat = interval_chat()
+    live_through(chat, 7)
+    before = brief_of(chat).global_summary
+    model.lines = [bad]
+    live_through(chat, 4, first=8)
+    assert (brief_of(chat).global_summary, brief_of(chat).version) == (before, 1)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=8)
+    check_all()
+
+
+@pytest.mark.django_db
+def test_the_built_in_summarizer_stands_in_and_is_replaced(model: KeepingModel) -> None:
+    chat = interval_chat(7)
+    fail_until_given_up(chat, model)
+    assert brief_of(chat).degraded
+    assert "\n" not in brief_of(chat).global_summary
+    check_all()
+    wait_over(chat)
+    run(chat)
+    assert not brief_of(chat).degraded
+    assert_sound(chat)
+
+
+@pytest.mark.django_db
+def test_switching_to_it_and_away_rebuilds_from_the_originals(model: KeepingModel) -> None:
+    chat = make_chat()
+    add_turns(chat, [turn(number) for number in range(1, 13)])
+    run(chat)
+    for policy in ("interval", "chunked"):
+        chat = lifecycle.update_chat(chat, {"policy": policy})
+        while fold(chat.pk, until=time.monotonic() + 1000).outcome == "more":
+            pass
+        brief = brief_of(chat)
+        assert brief.policy == policy
+        assert list(dict.fromkeys(codes(brief.global_summary))) == [f"T{n}" for n in range(1, 10)]
+        assert "=== NEW_TURNS ===\nTurn 1:\nUser: T1 " in "".join(
+            p.messages[0].content for p in model.prompts
+        )
+        check_all()

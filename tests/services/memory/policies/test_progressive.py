@@ -1,0 +1,381 @@
+"""The policy `progressive` through the engine: the test scenarios of seed 001, and what becomes of each failure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt
+from conversations import lifecycle
+from conversations.models import Chat, Message
+from memory import services
+from memory.briefs import stored_state
+from memory.models import ConversationBrief
+from memory.policies import get_policy, state_tokens
+from memory.policies.progressive.important_data import KINDS
+from memory.policies.progressive.policy import DATA_HEADING, SUMMARY_HEADING
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.scripted import ScriptedModel, codes
+from tests.support.folds import DOWN, assert_sound, revisions, run, wait_over
+from tests.support.invariants import check_all
+
+pytestmark = pytest.mark.django_db
+
+
+class Extracting(ScriptedModel):
+    """Answers whatever is asked with every code it is shown. Lines that it was given come first."""
+
+    def _next(self) -> Any:
+        return self.lines.pop(0) if self.lines else extract
+
+
+def extract(prompt: Prompt) -> str:
+    """The codes of the new turns as facts, and all codes in a summary of the target's lower length."""
+    shown = prompt.messages[0].content
+    new = shown.partition("=== NEW_TURNS ===")[2]
+    data = {"important_facts": [f"{code} was said" for code in dict.fromkeys(codes(new))]}
+    words = int(prompt.instructions.partition("Aim at ")[2].partition(" ")[0] or 0)
+    summary = f"{' '.join(dict.fromkeys(codes(shown)))}. {lorem(words)}."
+    if prompt.schema is None:
+        return summary
+    both = prompt.schema.name == "important_data_and_summary"
+    return json.dumps({"important_data": data, "summary": summary} if both else data)
+
+
+@pytest.fixture(autouse=True)
+def usual(settings: Any) -> None:
+    """The numbers of the settings' defaults."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=3000)
+
+
+@pytest.fixture
+def extracting(monkeypatch: pytest.MonkeyPatch) -> Extracting:
+    """The configured summarizer."""
+    model = Extracting()
+    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return model
+
+
+def turn(number: int, words: int = 110) -> tuple[str, str]:
+    """A turn of about 240 tokens, with its code."""
+    return f"T{number} {lorem(words)}", f"Noted, T{number}: {lorem(words)}"
+
+
+def progressive_chat(turns: int = 0, instructions: str = "", **options: Any) -> Chat:
+    chat = make_chat(policy="progressive", options=options, instructions=instructions)
+    ConversationBrief.objects.filter(chat=chat).update(options=options)
+    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
+    return chat
+
+
+def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
+    """Turns one by one, each followed by the worker; after which of them something was folded."""
+    folded = []
+    for number in range(first, first + turns):
+        add_turn(chat, *turn(number))
+        if run(chat).published:
+            folded.append(number)
+    return folded
+
+
+def compression(chat: Chat) -> dict[str, Any]:
+    """The policy's own data, as they are stored."""
+    data: dict[str, Any] = brief_of(chat).state["data"]
+    return data
+
+
+def total(chat: Chat) -> int:
+    """Data, summary and unfolded turns, in tokens."""
+    brief = brief_of(chat)
+    return state_tokens(get_policy("progressive"), stored_state(brief)) + brief.unfolded_tokens
+
+
+def prompt_of(chat: Chat, question: str = "What now?") -> list[str]:
+    return [message.content for message in services.preview(chat, question).prompt.messages]
+
+
+# The scenarios of phase 9
+
+
+def test_a_short_conversation_is_sent_as_it_is(extracting: Extracting) -> None:
+    """Scenario 1."""
+    chat = progressive_chat()
+    assert live_through(chat, 5) == []
+    assert extracting.prompts == []
+    assert (brief_of(chat).version, brief_of(chat).state) == (0, {})
+    assert prompt_of(chat) == [side for number in range(1, 6) for side in turn(number)] + ["What now?"]
+    check_all()
+
+
+def test_the_first_summarization(extracting: Extracting) -> None:
+    """Scenario 2."""
+    chat = progressive_chat()
+    said = [turn(number) for number in range(1, 21)]
+    (first,) = live_through(chat, 15)
+    assert 11 <= first <= 14
+    (row,) = revisions(chat)
+    data = compression(chat)
+    assert data.keys() == {"important_data", "key_order", "summary_version"}
+    assert data["important_data"].keys() == set(KINDS)
+    assert data["summary_version"] == 1
+    assert "T1 was said" in data["important_data"]["important_facts"]
+    assert 100 <= len(brief_of(chat).global_summary.split()) <= 150
+    assert (row.turns, row.from_seq) == (brief_of(chat).folded_through_seq // 2, 1)
+    assert row.created_at is not None
+
+    data_part, summary, *recent, question = prompt_of(chat)
+    assert data_part.startswith(f"{DATA_HEADING}\n{{")
+    assert summary == f"{SUMMARY_HEADING}\n{brief_of(chat).global_summary}"
+    assert recent == [side for pair in said[row.turns : 15] for side in pair]
+    assert question == "What now?"
+    check_all()
+
+
+def test_a_fold_leaves_two_thirds_of_the_threshold_and_the_first_much_less(extracting: Extracting) -> None:
+    chat = progressive_chat()
+    sizes = []
+    for number in range(1, 61):
+        add_turn(chat, *turn(number))
+        if run(chat).published:
+            sizes.append(total(chat))
+    assert len(sizes) >= 7
+    assert sizes[0] < 1300
+    assert max(sizes) <= 2100
+
+
+def test_incremental_summarization(extracting: Extracting) -> None:
+    """Scenario 3: each fold shows the summary so far and the new turns alone, and the summary grows to its target."""
+    chat = progressive_chat()
+    folds = live_through(chat, 60)
+    rows = revisions(chat)
+    assert len(rows) == len(folds) >= 7
+    assert min(after - before for before, after in pairwise(folds)) >= 4
+    assert [row.state["data"]["summary_version"] for row in rows] == list(range(1, len(rows) + 1))
+    lengths = [len(row.global_summary.split()) for row in rows]
+    for length, (low, high) in zip(lengths, [(100, 150), (200, 250), (300, 350), (400, 450)], strict=False):
+        assert low <= length <= high
+    assert all(500 <= length <= 750 for length in lengths[4:])
+    assert [existing for existing, _ in extracting.inputs] == ["", *(row.global_summary for row in rows[:-1])]
+    new = [code for _, turns in extracting.inputs for code in dict.fromkeys(codes(str(turns)))]
+    assert new == [f"T{number}" for number in range(1, brief_of(chat).folded_through_seq // 2 + 1)]
+    facts = compression(chat)["important_data"]["important_facts"]
+    assert facts[-1] == f"{new[-1]} was said"
+    assert len(set(facts)) == len(facts) > 20
+    assert total(chat) < 3000
+    assert_sound(chat)
+    check_all()
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_important_data_outlive_other_topics(calls: int) -> None:
+    """Scenario 4, with the built-in summarizer."""
+    chat = progressive_chat(calls=calls)
+    add_turn(chat, "I prefer dark mode.", "Noted.")
+    add_turn(chat, "The document has sections for Intro, Methods, Results, Conclusion.", "Good.")
+    add_turn(chat, "Key sources: https://a.example/1, https://a.example/2", "I will cite both.")
+    live_through(chat, 14, first=4)
+    kept = compression(chat)["important_data"]
+    add_turn(chat, "I prefer Arial fonts. We decided to submit to Ocean Letters.", "Fine.")
+    live_through(chat, 16, first=18)
+    now = compression(chat)
+    assert now["summary_version"] >= 2
+    assert kept["user_preferences"].items() <= now["important_data"]["user_preferences"].items()
+    assert len(now["important_data"]["user_preferences"]) == 2
+    assert now["important_data"]["document_structure"] == {
+        "sections": ["Intro", "Methods", "Results", "Conclusion"]
+    }
+    assert now["important_data"]["source_urls"] == ["https://a.example/1", "https://a.example/2"]
+    assert any("Ocean Letters" in decision for decision in now["important_data"]["key_decisions"])
+    assert '"sections": [' in prompt_of(chat)[0]
+    check_all()
+
+
+def test_no_turn_waits_for_a_summary(extracting: Extracting) -> None:
+    """Scenario 6: a turn asks nobody and costs as many queries as any; the fold is the worker's."""
+    chat = progressive_chat()
+    add_turns(chat, [turn(number) for number in range(1, 15)])
+    assert brief_of(chat).due
+    prompt_of(chat)
+    add_turn(chat, *turn(15))
+    assert extracting.prompts == []
+    assert run(chat).published == 1
+    assert len(extracting.prompts) == 1
+
+
+def test_messages_stay_as_they_were_said(extracting: Extracting) -> None:
+    """Scenario 7."""
+    chat = progressive_chat(14)
+    before = list(Message.objects.filter(chat=chat).order_by("seq").values())
+    assert run(chat).published == 1
+    assert list(Message.objects.filter(chat=chat).order_by("seq").values()) == before
+
+
+def test_sessions_do_not_know_of_each_other(extracting: Extracting) -> None:
+    """Scenario 8."""
+    one, other = progressive_chat(), progressive_chat()
+    for number in range(1, 31):
+        add_turn(one, *turn(number))
+        add_turn(other, *turn(100 + number))
+        run(one)
+        run(other)
+    for chat, own in ((one, range(1, 31)), (other, range(101, 131))):
+        held = codes(
+            json.dumps(brief_of(chat).state) + brief_of(chat).global_summary + "".join(prompt_of(chat))
+        )
+        assert set(held) <= {f"T{number}" for number in own}
+    check_all()
+
+
+# Its numbers
+
+
+def test_instructions_are_counted_and_long_ones_do_not_fold_each_turn(extracting: Extracting) -> None:
+    plain, instructed, long = (
+        progressive_chat(),
+        progressive_chat(0, lorem(400)),
+        progressive_chat(0, lorem(9000)),
+    )
+    folds = [live_through(chat, 40) for chat in (plain, instructed, long)]
+    assert folds[2][0] <= folds[1][0] < folds[0][0]
+    assert len(folds[2]) <= 13
+    check_all()
+
+
+def test_a_chat_has_its_own_threshold_window_and_calls(extracting: Extracting) -> None:
+    chat = progressive_chat(12, threshold=2000, window_tokens=500, calls=2)
+    assert run(chat).published == 1
+    assert [prompt.schema.name if prompt.schema else "" for prompt in extracting.prompts] == [
+        "important_data",
+        "",
+    ]
+    assert brief_of(chat).unfolded_tokens <= 500
+    assert revisions(chat)[0].input_tokens > 3000  # both calls are billed
+    check_all()
+
+
+# Failures
+
+
+def test_a_summarizer_that_is_down_costs_nothing_but_freshness(extracting: Extracting) -> None:
+    """Phase 8: the chat goes on; but what it sends is bounded, not everything."""
+    chat = progressive_chat(14)
+    extracting.lines = [DOWN]
+    assert run(chat).outcome == "failed"
+    assert brief_of(chat).version == 0
+    live_through(chat, 20, first=15)
+    context = services.preview(chat)
+    assert context.tokens <= context.budget
+    assert context.unrepresented == 0
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).last_error is None
+    assert_sound(chat)
+    check_all()
+
+
+def test_extraction_that_fails_leaves_the_data_and_the_summary_goes_on(extracting: Extracting) -> None:
+    chat = progressive_chat(14, calls=2)
+    run(chat)
+    before = compression(chat)["important_data"]
+    add_turns(chat, [turn(number) for number in range(15, 25)])
+    extracting.lines = [DOWN]
+    assert run(chat).outcome == "done"
+    assert compression(chat) == {"important_data": before, "key_order": {}, "summary_version": 2}
+    assert brief_of(chat).last_error is None
+    check_all()
+
+
+@pytest.mark.parametrize(
+    "bad", ["Noted.", "", "{}", '{"important_data": [', '{"important_data": {}, "summary": ["x"]}']
+)
+def test_an_answer_without_use_is_asked_for_once_more(extracting: Extracting, bad: str) -> None:
+    chat = progressive_chat(14)
+    extracting.lines = [bad]
+    assert run(chat).outcome == "done"
+    first, second = extracting.prompts
+    assert first == second
+    assert "T1 was said" in compression(chat)["important_data"]["important_facts"]
+    check_all()
+
+
+def test_two_bad_answers_end_in_a_plain_summary_and_three_in_the_old_state(extracting: Extracting) -> None:
+    chat = progressive_chat(14)
+    extracting.lines = ["Noted.", "Noted.", ""]
+    assert run(chat).outcome == "failed"
+    assert (brief_of(chat).version, brief_of(chat).attempts) == (0, 1)
+    wait_over(chat)
+    extracting.lines = ["Noted.", "Noted."]
+    assert run(chat).outcome == "done"
+    assert extracting.prompts[-1].schema is None
+    assert (revisions(chat)[0].version, compression(chat)["summary_version"]) == (1, 1)
+    assert not any(compression(chat)["important_data"].values())
+    assert codes(brief_of(chat).global_summary)[0] == "T1"
+    check_all()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {},
+        {"data": 5},
+        {"data": {"important_data": ["x"], "summary_version": "two"}},
+        {"version": "?", "data": {"important_data": {"entities": {"a": [1]}}}},
+    ],
+)
+def test_a_damaged_state_is_mended_by_the_next_fold(extracting: Extracting, damaged: dict[str, Any]) -> None:
+    chat = progressive_chat(14)
+    run(chat)
+    ConversationBrief.objects.filter(chat=chat).update(state=damaged)
+    assert services.preview(chat).tokens <= 3000
+    add_turns(chat, [turn(number) for number in range(15, 25)])
+    assert run(chat).outcome == "done"
+    assert compression(chat)["important_data"].keys() == set(KINDS)
+    assert compression(chat)["summary_version"] == 2
+    assert_sound(chat)
+    check_all()
+
+
+def test_a_single_message_over_the_threshold(extracting: Extracting) -> None:
+    chat = progressive_chat(3)
+    add_turn(chat, f"T4 {lorem(5000)}", "Noted, T4.")
+    run(chat)
+    assert brief_of(chat).folded_through_seq == 6
+    context = services.preview(chat)
+    assert (context.tokens <= 3000, context.clipped) == (True, 1)
+    add_turn(chat, *turn(5))
+    run(chat)
+    assert brief_of(chat).folded_through_seq == 8
+    (_, [(user, _)]) = extracting.inputs[-1]
+    assert user.startswith("T4 ")
+    assert "T4" in brief_of(chat).global_summary
+    check_all()
+
+
+def test_messages_without_text_are_no_matter(extracting: Extracting) -> None:
+    chat = progressive_chat()
+    assert run(chat).outcome == "idle"
+    add_turns(chat, [("", ""), *(turn(number) for number in range(1, 15)), ("", "")])
+    assert run(chat).outcome == "done"
+    assert extracting.inputs[0][1][0][0].startswith("T1 ")
+    check_all()
+
+
+def test_a_rebuild_counts_its_bites_as_folds(extracting: Extracting) -> None:
+    chat = make_chat(policy="chunked")
+    add_turns(chat, [turn(number) for number in range(1, 61)])
+    run(chat)
+    lifecycle.update_chat(chat, {"policy": "progressive"})
+    while run(chat).outcome == "more":
+        pass
+    brief = brief_of(chat)
+    assert (brief.policy, brief.due) == ("progressive", False)
+    assert compression(chat)["summary_version"] == 3
+    assert list(dict.fromkeys(codes(brief.global_summary)))[-1] == f"T{brief.folded_through_seq // 2}"
+    check_all()

@@ -1,0 +1,372 @@
+"""A chat that changes its policy, or its options: what it remembers serves until the originals are read anew.
+
+Between any two policies, and whatever happens meanwhile. What a policy makes of the turns is told in its own tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt
+from conversations.lifecycle import update_chat
+from conversations.models import Chat, Message
+from memory import briefs, services
+from memory.folding.fold import FoldReport
+from memory.folding.request import request_resummarize
+from memory.models import RevisionKind
+from memory.policies import POLICIES, get_policy
+from memory.policies.numbers import bounds_of
+from tests.processes.prompts import code, codes
+from tests.support.factories import add_turn, add_turns, brief_of, make_chat
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.scripted import TellingModel, tell
+from tests.support.folds import DOWN, assert_sound, revisions, run, wait_over
+from tests.support.invariants import check_all
+
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
+
+PAIRS = list(permutations(POLICIES, 2))
+NEIGHBOURS = list(zip(POLICIES, [*list(POLICIES)[1:], *list(POLICIES)[:1]], strict=True))
+"""Each policy once on either side."""
+
+TURNS = 20
+
+
+@pytest.fixture(autouse=True)
+def usual(settings: Any) -> None:
+    """The numbers of the settings' defaults, but for bites: a rebuild takes several."""
+    usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=1500, prompt_budget=3000)
+    settings.MEMORY_LIMITS = usual
+
+
+@pytest.fixture
+def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
+    """The configured summarizer: it gives whatever policy asks what it wants."""
+    model = TellingModel()
+    monkeypatch.setattr(registry, "chat_model", lambda: model)
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    return model
+
+
+def turn(number: int) -> tuple[str, str]:
+    """A turn of about 240 tokens, with its code."""
+    return f"Note {code(number)}: {lorem(80)}", f"{code(number)} is noted. {lorem(60)}"
+
+
+def folded_chat(policy: str) -> Chat:
+    """A chat with turns 1 to `TURNS`, of which all beyond the window of its policy are folded."""
+    chat = make_chat(policy=policy)
+    add_turns(chat, [turn(number) for number in range(1, TURNS + 1)])
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert brief_of(chat).version
+    return chat
+
+
+def go_on(chat: Chat, count: int = 2) -> None:
+    """Some more turns."""
+    for _ in range(count):
+        chat.refresh_from_db(fields=["last_seq"])
+        add_turn(chat, *turn(chat.last_seq // 2 + 1))
+
+
+def assert_whole(chat: Chat) -> None:
+    """The next prompt holds the state in use and every turn that is not folded, within its budget."""
+    context, brief = services.preview(chat), brief_of(chat)
+    chat.refresh_from_db(fields=["last_seq"])
+    shown = codes("\n".join(message.content for message in context.prompt.messages))
+    unfolded = range(brief.folded_through_seq // 2 + 1, chat.last_seq // 2 + 1)
+    assert {code(number) for number in unfolded} <= shown
+    assert context.unrepresented == 0
+    assert context.tokens <= context.budget
+    kinds = {section.kind for section in context.sections}
+    state = get_policy(brief.policy).render(briefs.stored_state(brief))
+    assert kinds >= {section.kind for section in state}
+
+
+def assert_switched(chat: Chat, policy: str) -> None:
+    """The memory is that policy's, rebuilt from the first message, and nothing waits."""
+    brief = brief_of(chat)
+    assert (brief.policy, brief.requested, brief.rebuild, brief.due) == (policy, "", None, False)
+    assert revisions(chat)[-1].policy == policy
+    rebuilt = [row for row in revisions(chat) if row.kind == RevisionKind.REBUILD][-1]
+    assert (rebuilt.policy, rebuilt.from_seq, rebuilt.degraded) == (policy, 1, False)
+    assert_whole(chat)
+    assert_sound(chat)
+
+
+def shown_to(model: TellingModel, calls: int) -> list[str]:
+    """The codes of the new turns in the calls from that number on, each once."""
+    asked = [prompt.messages[0].content for prompt in model.prompts[calls:]]
+    new = [text.partition("=== NEW_TURNS ===")[2] or text.partition("## Conversation:")[2] for text in asked]
+    return list(dict.fromkeys(found for text in new for found in sorted(codes(text))))
+
+
+def memory_of(chat: Chat) -> tuple[Any, ...]:
+    """What is remembered, and how far."""
+    brief = brief_of(chat)
+    return brief.policy, brief.global_summary, brief.state, brief.folded_through_seq, brief.token_count
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_the_old_memory_serves_and_the_new_one_is_made_of_the_originals(
+    old: str, new: str, telling: TellingModel
+) -> None:
+    chat = folded_chat(old)
+    before, calls = memory_of(chat), len(telling.prompts)
+    update_chat(chat, {"policy": new})
+    assert memory_of(chat) == before
+    assert_whole(chat)
+    go_on(chat)
+    assert memory_of(chat) == before
+    assert_whole(chat)
+
+    assert run(chat).outcome == "done"
+    assert_switched(chat, new)
+    folded = brief_of(chat).folded_through_seq // 2
+    assert set(shown_to(telling, calls)) >= {code(number) for number in range(1, folded + 1)}
+    go_on(chat, 12)
+    run(chat)
+    assert brief_of(chat).policy == new
+    assert_whole(chat)
+    check_all()
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_there_and_back_is_as_if_never_gone(old: str, new: str, telling: TellingModel) -> None:
+    """A memory made of the originals does not depend on the way to it."""
+    chat = folded_chat(old)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    stayed = memory_of(chat)
+    for policy in (new, old):
+        update_chat(chat, {"policy": policy})
+        assert run(chat).outcome == "done"
+        assert_switched(chat, policy)
+    assert memory_of(chat) == stayed
+    check_all()
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_a_change_of_mind_before_the_rebuild_began(old: str, new: str, telling: TellingModel) -> None:
+    chat = folded_chat(old)
+    update_chat(chat, {"policy": new})
+    update_chat(chat, {"policy": old})
+    assert run(chat).outcome == "done"
+    assert new not in {row.policy for row in revisions(chat)}
+    assert_switched(chat, old)
+    check_all()
+
+
+def work_off(chat: Chat) -> FoldReport:
+    """What the tasks do for a chat until nothing is left."""
+    report = run(chat)
+    for _ in range(10):
+        if report.outcome != "more":
+            break
+        report.add(run(chat))
+    assert report.outcome == "done"
+    return report
+
+
+def meanwhile(telling: TellingModel, act: Callable[[], None], *, call: int = 0) -> None:
+    """Have `act` happen during the summarizer's call after so many others."""
+
+    def during(prompt: Prompt) -> str:
+        act()
+        return tell(prompt)
+
+    telling.lines = [*[tell] * call, during]
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_the_chat_goes_on_while_the_rebuild_is_under_way(old: str, new: str, telling: TellingModel) -> None:
+    chat = folded_chat(old)
+    before = memory_of(chat)
+    update_chat(chat, {"policy": new})
+    seen = []
+
+    def turns_come() -> None:
+        go_on(chat)
+        seen.append((memory_of(chat), brief_of(chat).rebuild is not None))
+        assert_whole(chat)
+
+    meanwhile(telling, turns_come, call=1)
+    work_off(chat)
+    assert seen == [(before, True)]
+    assert_switched(chat, new)
+    check_all()
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_a_switch_during_a_fold(old: str, new: str, telling: TellingModel) -> None:
+    """What the fold was about to publish is dropped, an epoch late; what is due is folded all the same."""
+    chat = folded_chat(old)
+    go_on(chat, 6)
+    request_resummarize(chat, "update")
+    meanwhile(telling, lambda: void(update_chat(chat, {"policy": new})))
+    assert work_off(chat).lost == 1
+    assert_switched(chat, new)
+    check_all()
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_another_switch_during_the_rebuild_begins_again(old: str, new: str, telling: TellingModel) -> None:
+    chat = folded_chat(old)
+    before = memory_of(chat)
+    update_chat(chat, {"policy": new})
+    meanwhile(telling, lambda: void(update_chat(chat, {"policy": old})), call=1)
+    work_off(chat)
+    assert new not in {row.policy for row in revisions(chat)}
+    assert memory_of(chat)[0] == before[0]
+    assert_switched(chat, old)
+    check_all()
+
+
+def void(_: object) -> None:
+    """For lambdas that are called for what they do."""
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -> None:
+    """What was made of the message as it stood is nowhere in the new memory."""
+    chat = folded_chat(old)
+    update_chat(chat, {"policy": new})
+    gone, instead = code(2), "ZZ-9999"
+
+    def edit() -> None:
+        for row in Message.objects.filter(chat=chat, seq__in=(3, 4)):
+            text = row.content.replace(gone, instead)
+            Message.objects.filter(pk=row.pk).update(content=text, line=row.line.replace(gone, instead))
+        services.messages_changed(chat.pk, from_seq=3)
+
+    meanwhile(telling, edit, call=1)
+    work_off(chat)
+    assert_switched(chat, new)
+    brief = brief_of(chat)
+    assert gone not in f"{brief.global_summary} {brief.state}"
+    assert any(instead in prompt.messages[0].content for prompt in telling.prompts), "it was never read"
+    assert brief.folded_through_seq >= 4
+
+
+@pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
+def test_a_switch_while_the_upstream_is_down(old: str, new: str, telling: TellingModel) -> None:
+    """The old memory serves; then the built-in summarizer makes one of the new policy, then the upstream does."""
+    chat = folded_chat(old)
+    before = memory_of(chat)
+    update_chat(chat, {"policy": new})
+    telling.lines = [DOWN] * 4
+    for _ in range(4):
+        wait_over(chat)
+        assert run(chat).outcome == "failed"
+        assert memory_of(chat) == before
+        assert_whole(chat)
+    telling.lines = [DOWN]
+    wait_over(chat)
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.policy, brief.degraded) == (new, True)
+    assert_whole(chat)
+    wait_over(chat)
+    assert run(chat).outcome == "done"
+    assert not brief_of(chat).degraded
+    assert_switched(chat, new)
+    check_all()
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: TellingModel) -> None:
+    chat = make_chat(policy=old)
+    add_turns(chat, [turn(1)])
+    update_chat(chat, {"policy": new})
+    assert run(chat).outcome == "done"
+    brief = brief_of(chat)
+    assert (brief.policy, brief.version, brief.requested) == (new, 0, "")
+    assert telling.prompts == []
+    assert_whole(chat)
+    check_all()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_other_options_leave_what_is_remembered(policy: str, telling: TellingModel) -> None:
+    """Every number of the policy at its lowest: they hold from the next prompt and the next fold on."""
+    chat = folded_chat(policy)
+    before, versions = memory_of(chat), brief_of(chat).version
+    bounds = bounds_of(POLICIES[policy].numbers)
+    options = {name: one.at_least for name, (_, one) in bounds.items() if one.kind is int}
+    update_chat(chat, {"options": options})
+    brief = brief_of(chat)
+    assert (memory_of(chat), brief.options, brief.requested) == (before, options, "")
+    assert_whole(chat)
+    run(chat)
+    go_on(chat, 12)
+    run(chat)
+    assert {row.kind for row in revisions(chat)[versions:]} <= {RevisionKind.FOLD}, "nothing was made anew"
+    assert_whole(chat)
+    check_all()
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "turns"),
+    [
+        ("chunked", {"k_raw_turns": 8}, 8),
+        ("interval", {"window_turns": 6}, 6),
+        ("hierarchical", {"recent_messages": 15}, 8),
+        ("card", {"window_turns": 2}, 2),
+    ],
+)
+def test_a_wider_window_takes_turns_back(
+    policy: str, options: dict[str, Any], turns: int, telling: TellingModel
+) -> None:
+    """What it is to hold was folded: memory is made anew without, and the old one serves until then."""
+    chat = folded_chat(policy)
+    before = memory_of(chat)
+    update_chat(chat, {"options": options})
+    assert (memory_of(chat), brief_of(chat).requested) == (before, "rebuild")
+    assert_whole(chat)
+    run(chat)
+    assert brief_of(chat).unfolded_turns == turns
+    assert_switched(chat, policy)
+    check_all()
+
+
+def test_a_window_that_only_waits_for_more_turns_costs_nothing(telling: TellingModel) -> None:
+    chat = make_chat(policy="interval")
+    add_turns(chat, [turn(number) for number in range(1, 6)])
+    update_chat(chat, {"options": {"window_turns": 9}})
+    assert (brief_of(chat).requested, telling.prompts) == ("", [])
+    go_on(chat, 12)
+    run(chat)
+    assert brief_of(chat).unfolded_turns == 9 + (17 - 9) % 4
+    assert_whole(chat)
+
+
+def test_a_narrower_window_is_folded_with_the_next_fold(telling: TellingModel) -> None:
+    chat = folded_chat("hierarchical")
+    update_chat(chat, {"options": {"recent_messages": 4}})
+    assert brief_of(chat).requested == ""
+    go_on(chat, 7)
+    run(chat)
+    assert brief_of(chat).unfolded_turns < 5, "not all of what was the window"
+    assert {row.kind for row in revisions(chat)} == {RevisionKind.FOLD}
+
+
+def test_a_fold_under_way_keeps_out_of_the_wider_window(telling: TellingModel) -> None:
+    chat = make_chat(policy="interval")
+    add_turns(chat, [turn(number) for number in range(1, 9)])
+
+    def widened(prompt: Prompt) -> str:
+        update_chat(chat, {"options": {"window_turns": 6}})
+        return tell(prompt)
+
+    telling.lines = [widened]
+    run(chat)
+    assert brief_of(chat).unfolded_turns >= 6
+    assert_whole(chat)
+    check_all()

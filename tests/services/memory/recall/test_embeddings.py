@@ -1,0 +1,294 @@
+"""Messages found by their meaning: what shares no word is recalled, and an endpoint gone bad costs no turn."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from chatmemory.llm import registry
+from chatmemory.llm.retry import FAILURES, REST_SECONDS
+from chatmemory.text.markers import RECALL_HEADING
+from conversations.editing import edit_message, forget_message
+from conversations.lifecycle import delete_chat
+from conversations.models import Chat, Message
+from memory import services
+from memory.models import ChatEmbeddings, MessageEmbedding
+from memory.recall import embedding_job
+from memory.tasks import embed_task
+from tests.support.factories import add_turn, add_turns, make_chat
+from tests.support.fakes.embeddings import HOW
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import WORDS
+from tests.support.live_server import Client
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FACT = "The locker with the oars opens with the code 7319."
+QUESTION = "Which combination does that cupboard have?"
+"""It means the same as the fact, and has no word of it."""
+BAD = [how for how in HOW if how != "normal"]
+
+
+@pytest.fixture(autouse=True)
+def embedding(settings: Any, upstream: FakeUpstream) -> None:
+    """Prompts have room for a few turns, and vectors come from the fake."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=1000)
+    settings.MEMORY_EMBEDDINGS_MODEL = "text-embedding-3-small"
+    settings.MEMORY_EMBEDDINGS_DIMENSIONS = 64
+    settings.MEMORY_EMBEDDINGS_SECONDS = 5.0
+
+
+def long_chat(turns: int = 60) -> Chat:
+    """A chat of alice's that said the fact in its second turn, without vectors yet."""
+    owner, _ = User.objects.get_or_create(username="alice")
+    chat = make_chat(owner)
+    talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(turns)]
+    talk[1] = (FACT, "Noted.")
+    add_turns(chat, talk)
+    return chat
+
+
+def embedded(turns: int = 60) -> Chat:
+    """The same, after a worker did its work."""
+    chat = long_chat(turns)
+    embed_task(str(chat.pk))
+    assert seqs(chat) == list(range(1, 2 * turns + 1))
+    return chat
+
+
+def seqs(chat: Chat) -> list[int]:
+    return list(MessageEmbedding.objects.filter(chat=chat).order_by("seq").values_list("seq", flat=True))
+
+
+def row(chat: Chat) -> ChatEmbeddings:
+    return ChatEmbeddings.objects.get(pk=chat.pk)
+
+
+def recalled(chat: Chat) -> str:
+    sections = services.preview(chat, QUESTION).sections
+    return next((section.text for section in sections if section.kind == "recall"), "")
+
+
+def message(chat: Chat, seq: int) -> Message:
+    return Message.objects.get(chat=chat, seq=seq)
+
+
+def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """For who asks for a question's vector, and for nobody else."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
+    monkeypatch.setattr("memory.recall.embeddings.time", clock)
+
+
+def test_what_shares_no_word_is_found_and_the_prompt_is_rebuilt(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    chat = embedded()
+    made = alice.ask(QUESTION, str(chat.pk))
+    prompt = upstream.calls("stream")[-1].text
+    assert f"User: {FACT}" in prompt.split(RECALL_HEADING)[1]
+    assert upstream.embeddings.asked[-1] == [QUESTION]
+
+    settings.MEMORY_EMBEDDINGS_MODEL = ""
+    past = alice.get(f"chats/{chat.pk}/messages/{made['message']['id']}/context").json()
+    assert past["exact"] is True
+    assert FACT in str(past)
+    asked = len(upstream.embeddings.asked)
+    alice.ask(QUESTION, str(chat.pk))
+    assert RECALL_HEADING not in upstream.calls("stream")[-1].text
+    assert len(upstream.embeddings.asked) == asked
+
+
+def test_another_answer_finds_it_too(alice: Client, upstream: FakeUpstream) -> None:
+    chat = embedded()
+    made = alice.ask(QUESTION, str(chat.pk))
+    path = f"chats/{chat.pk}/messages/{made['message']['id']}/regenerate"
+    assert alice.post(path, json={"stream": False}).status_code == 200
+    assert f"User: {FACT}" in upstream.calls("stream")[-1].text.split(RECALL_HEADING)[1]
+
+
+def test_an_answer_that_another_replaced_has_no_vector_any_more(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    chat = embedded(5)
+    made = alice.ask("Where is the dinghy?", str(chat.pk))
+    embed_task(str(chat.pk))
+    assert seqs(chat) == list(range(1, 13))
+    path = f"chats/{chat.pk}/messages/{made['message']['id']}/regenerate"
+    assert alice.post(path, json={"stream": False}).status_code == 200
+    assert seqs(chat) == list(range(1, 11))
+    embed_task(str(chat.pk))
+    assert seqs(chat) == [*range(1, 12), 13]
+
+
+def test_what_says_nothing_is_not_asked_for(upstream: FakeUpstream) -> None:
+    chat = long_chat(3)
+    Message.objects.filter(chat=chat, seq=4).update(content=" \n")
+    embed_task(str(chat.pk))
+    assert seqs(chat) == [1, 2, 3, 5, 6]
+    assert row(chat).through_seq == 6
+
+
+def test_a_finished_turn_is_embedded_by_the_queue(alice: Client, upstream: FakeUpstream) -> None:
+    chat = embedded(10)
+    alice.ask("Where is the dinghy?", str(chat.pk))
+    assert embedding_job.enqueue_missing() == 0, "a task waits"
+    OrmQ.objects.all().delete()
+    assert embedding_job.enqueue_missing() == 1
+    embed_task(str(chat.pk))
+    assert seqs(chat)[-2:] == [21, 22]
+    assert row(chat).through_seq == Chat.objects.get(pk=chat.pk).last_seq
+    assert embedding_job.enqueue_missing() == 0
+
+
+@pytest.mark.parametrize("how", BAD)
+def test_an_endpoint_gone_bad_costs_no_turn(
+    alice: Client, upstream: FakeUpstream, settings: Any, how: str
+) -> None:
+    chat = embedded()
+    settings.MEMORY_EMBEDDINGS_SECONDS = 0.3
+    upstream.embeddings.how = how
+    before = time.monotonic()
+    assert alice.ask(QUESTION, str(chat.pk))["message"]["status"] == "complete"
+    assert time.monotonic() - before < 4
+    assert RECALL_HEADING not in upstream.calls("stream")[-1].text
+
+
+@pytest.mark.parametrize("how", ["slow", "status"])
+def test_an_endpoint_that_keeps_failing_is_left_alone_for_a_while(
+    alice: Client, upstream: FakeUpstream, settings: Any, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    chat = embedded()
+    settings.MEMORY_EMBEDDINGS_SECONDS = 0.2
+    upstream.embeddings.how = how
+
+    def asked() -> int:
+        """How often the endpoint was asked for two turns."""
+        before = len(upstream.embeddings.asked)
+        for _ in range(2):
+            assert alice.ask(QUESTION, str(chat.pk))["message"]["status"] == "complete"
+        return len(upstream.embeddings.asked) - before
+
+    assert (asked(), asked(), asked()) == (2, FAILURES - 2, 0)
+    assert recalled(chat) == ""
+    assert len(upstream.embeddings.asked[1:]) == FAILURES, "previews leave it alone, too"
+    later(monkeypatch, REST_SECONDS)
+    assert asked() == 1
+    upstream.embeddings.how = "normal"
+    later(monkeypatch, 3 * REST_SECONDS)
+    settings.MEMORY_EMBEDDINGS_SECONDS = 5.0
+    assert asked() == 2
+    assert FACT in upstream.calls("stream")[-1].text.split(RECALL_HEADING)[1]
+
+
+@pytest.mark.parametrize("how", [how for how in BAD if how != "slow"])
+def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpstream, how: str) -> None:
+    chat = long_chat()
+    upstream.embeddings.how = how
+    for _ in range(3):
+        embed_task(str(chat.pk))
+    assert len(upstream.embeddings.asked) == 1  # its time has not come again
+    assert embedding_job.enqueue_missing() == 0
+    assert (row(chat).attempts, seqs(chat)) == (1, [])
+    upstream.embeddings.how = "normal"
+    ChatEmbeddings.objects.update(next_attempt_at=timezone.now())
+    embed_task(str(chat.pk))
+    assert (row(chat).attempts, len(seqs(chat))) == (0, 120)
+
+
+def test_a_long_chat_is_embedded_batch_by_batch_and_its_cost_kept(upstream: FakeUpstream) -> None:
+    chat = embedded(150)
+    assert [len(texts) for texts in upstream.embeddings.asked] == [128, 128, 44]
+    tokens = sum(len(text.split()) for texts in upstream.embeddings.asked for text in texts)
+    assert row(chat).tokens == tokens
+    assert float(row(chat).cost_usd) == pytest.approx(tokens * 0.02 / 1e6)
+    embed_task(str(chat.pk))
+    assert len(upstream.embeddings.asked) == 3
+
+
+def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstream) -> None:
+    chat = embedded()
+    edit_message(chat, message(chat, 5).pk, "The dinghy leaks.")
+    assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (5, 6)]
+    forget_message(chat.pk, message(chat, 4).pk)
+    forget_message(chat.pk, message(chat, 3).pk)
+    assert not {3, 4} & {*seqs(chat)}
+    embed_task(str(chat.pk))
+    _, (edited, answer) = (
+        upstream.embeddings.asked
+    )  # of the others nothing is made twice, of the forgotten nothing
+    assert (edited, answer) == ("The dinghy leaks.", f"A2 {WORDS}")
+    assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (3, 4)]
+    delete_chat(chat)
+    assert not MessageEmbedding.objects.exists()
+    assert not ChatEmbeddings.objects.exists()
+
+
+def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = long_chat(10)
+    embedder = registry.embedder()
+    embed = embedder.embed_now
+
+    def forgetting(texts: Any, *, timeout: float) -> Any:
+        made = embed(texts, timeout=timeout)
+        forget_message(chat.pk, message(chat, 3).pk)
+        forget_message(chat.pk, message(chat, 4).pk)
+        return made
+
+    monkeypatch.setattr(embedder, "embed_now", forgetting)
+    embed_task(str(chat.pk))
+    assert seqs(chat) == []
+    monkeypatch.undo()
+    embed_task(str(chat.pk))
+    assert seqs(chat) == [1, 2, *range(5, 21)]
+
+
+def test_a_chat_that_is_deleted_is_not_embedded(upstream: FakeUpstream) -> None:
+    """Nor does its task fail, which may find that only as it makes the chat's row."""
+    chat = long_chat(2)
+    ChatEmbeddings.objects.filter(pk=chat.pk).delete()
+    asked = len(upstream.embeddings.asked)
+    delete_chat(chat)
+    embed_task(str(chat.pk))
+    assert not ChatEmbeddings.objects.exists()
+    assert len(upstream.embeddings.asked) == asked
+
+
+def test_another_model_replaces_what_the_first_made(settings: Any, upstream: FakeUpstream) -> None:
+    chat = embedded(10)
+    settings.MEMORY_EMBEDDINGS_DIMENSIONS = 32
+    assert FACT not in recalled(chat)
+    OrmQ.objects.all().delete()
+    assert embedding_job.enqueue_missing() == 1
+    embed_task(str(chat.pk))
+    sizes = {len(bytes(vector)) for vector in MessageEmbedding.objects.values_list("vector", flat=True)}
+    assert (len(seqs(chat)), sizes) == (20, {4 * 32})
+
+
+def test_no_other_chat_is_ever_near() -> None:
+    mine, other = embedded(), embedded()
+    Message.objects.filter(chat=mine, seq=3).update(content="Nothing", terms="")
+    MessageEmbedding.objects.filter(chat=mine, seq=3).delete()
+    assert FACT in recalled(other)
+    assert FACT not in recalled(mine)
+
+
+def test_nothing_is_asked_where_embeddings_are_off(settings: Any, upstream: FakeUpstream) -> None:
+    settings.MEMORY_EMBEDDINGS_MODEL = ""
+    chat = long_chat()
+    with CaptureQueriesContext(connection) as queries:
+        services.preview(chat, QUESTION)
+        add_turn(chat, "And now?", "Now this.")
+    assert not [query for query in queries.captured_queries if "embedding" in query["sql"]]
+    embed_task(str(chat.pk))
+    assert embedding_job.enqueue_missing() == 0
+    assert upstream.embeddings.asked == []
+    assert not ChatEmbeddings.objects.exists()

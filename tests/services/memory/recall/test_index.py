@@ -1,0 +1,164 @@
+"""The recall index is kept by the database: whoever writes a message, and whatever a migration does to its table."""
+
+from __future__ import annotations
+
+import pytest
+from django.core import management
+from django.db import connection, models
+from django.db.models.functions import Now
+
+from chatmemory.database.pg_functions import ensure
+from conversations.models import Chat, Message, Status
+from memory.recall import schema
+from memory.recall.analysis.terms import hashed, stored_terms, terms
+from memory.recall.index import FIND, LOOK, postings
+from memory.recall.retrieve import Search
+from memory.worker.sweep import sweep
+from tests.support.factories import add_turn, add_turns, make_chat, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def found(chat: Chat, word: str) -> list[int]:
+    """Seqs of the messages of `chat` that the index has for `word`."""
+    (hit,) = postings(chat.pk, hashed(terms(word)[:1], chat.owner_id), before_seq=100)
+    return sorted(hit.seqs)
+
+
+def test_it_finds_what_every_way_of_writing_stored() -> None:
+    chat = make_chat()
+    add_turn(chat, "Where is the zeppelin?", "In the hangar.")
+    add_turns(chat, [("A zeppelin again", "Yes, a zeppelin")])
+    Message.objects.bulk_create(
+        [
+            Message(
+                chat=chat,
+                seq=5,
+                role="user",
+                content="zeppelin",
+                status="complete",
+                created_at=Now(),
+                terms=stored_terms("zeppelin", chat.owner_id),
+            )
+        ]
+    )
+    assert found(chat, "zeppelin") == [1, 3, 4, 5]
+    assert found(chat, "zeppelins") == [1, 3, 4, 5]
+    assert found(chat, "hangar") == [2]
+
+
+def test_it_forgets_what_is_deleted_superseded_or_emptied() -> None:
+    chat = make_chat()
+    first = add_turn(chat, "one zeppelin", "two zeppelins")
+    second = add_turn(chat, "three zeppelins", "four zeppelins")
+    Message.objects.filter(pk=first.pk).update(superseded_by=second)
+    assert found(chat, "zeppelin") == [1, 3, 4]
+    Message.objects.filter(pk=first.pk).update(superseded_by=None)
+    assert found(chat, "zeppelin") == [1, 2, 3, 4]
+    Message.objects.filter(chat=chat, seq=3).update(status=Status.DELETED, content="", terms="")
+    assert found(chat, "zeppelin") == [1, 2, 4]
+    Message.objects.filter(chat=chat, seq=1).update(terms=stored_terms("one balloon", chat.owner_id))
+    assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([2, 4], [1])
+    Message.objects.filter(chat=chat)._raw_delete("default")
+    assert (found(chat, "zeppelin"), found(chat, "balloon")) == ([], [])
+
+
+def test_two_chats_never_meet_though_their_keys_do() -> None:
+    mine = make_chat(make_user("alice"), id="01900000-0000-7000-8000-000000abcdef")
+    also_mine = make_chat(make_user("alice"), id="01900000-0000-7000-9000-000000abcdef")
+    other = make_chat(make_user("bob"), id="01900000-0000-7000-a000-000000abcdef")
+    for chat in (mine, also_mine, other):
+        chat.refresh_from_db()
+        add_turn(chat, "a zeppelin", "yes")
+    add_turn(also_mine, "another zeppelin", "yes")
+    assert [found(chat, "zeppelin") for chat in (mine, also_mine, other)] == [[1], [1, 3], [1]]
+
+
+def test_an_altered_table_still_finds_the_right_message() -> None:
+    chat = make_chat()
+    add_turns(chat, [(f"word{number} zeppelin", "yes") for number in range(20)])
+    field = Message._meta.get_field("model")
+    wider = models.CharField(max_length=200, blank=True, default="")
+    wider.set_attributes_from_name("model")
+    wider.model = Message
+    with connection.schema_editor() as editor:
+        editor.alter_field(Message, field, wider, strict=True)
+    try:
+        management.call_command("migrate", verbosity=0)
+        assert found(chat, "word7") == [15]
+        add_turn(chat, "a late zeppelin", "yes")
+        assert found(chat, "late") == [41]
+        assert not schema.ensure()
+    finally:
+        with connection.schema_editor() as editor:
+            editor.alter_field(Message, wider, field, strict=True)
+        management.call_command("migrate", verbosity=0)
+
+
+def test_what_postgresql_looks_up_with_is_made_anew_when_it_is_missing_or_another() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("of PostgreSQL alone")
+    chat = make_chat()
+    add_turn(chat, "a zeppelin", "yes")
+    nothing = {FIND: "SELECT NULL::text FROM string_to_table(tokens, ',')", LOOK: f"{LOOK.select} LIMIT 0"}
+    for function, select in nothing.items():
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP FUNCTION {function.name}")
+        management.call_command("migrate", verbosity=0)
+        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
+        ensure([function._replace(select=select)])
+        assert not remembered(chat, "zeppelin?")
+        management.call_command("migrate", verbosity=0)
+        assert remembered(chat, "zeppelin?") == ["a zeppelin", "yes"]
+
+
+def remembered(chat: Chat, question: str) -> list[str]:
+    found = Search(chat, question, before_seq=100).recalled(1000)
+    return [said.text for _, said in sorted(found.said.items())]
+
+
+def test_what_was_stored_before_is_analysed_after_a_migration() -> None:
+    chat = make_chat()
+    add_turns(chat, [(f"word{number} zeppelin", None) for number in range(schema.BATCH + 1)])
+    Message.objects.filter(chat=chat).update(terms=None)
+    assert found(chat, "word7") == []
+    management.call_command("migrate", verbosity=0)
+    assert found(chat, "word7") == [8]
+    assert not Message.objects.filter(terms__isnull=True).exists()
+
+
+def test_what_an_older_server_stores_meanwhile_is_analysed_by_the_sweep() -> None:
+    chat = make_chat()
+    add_turn(chat, "a late zeppelin", "yes")
+    Message.objects.filter(chat=chat).update(terms=None)
+    assert sweep().messages_analysed == 2
+    assert found(chat, "zeppelin") == [1]
+    assert sweep().messages_analysed == 0
+
+
+def test_no_word_stands_in_the_index() -> None:
+    chat = make_chat()
+    add_turn(chat, "my canary is Xyzzy4711", "noted")
+    stored = " ".join(row.terms or "" for row in Message.objects.filter(chat=chat))
+    assert stored
+    assert not any(word in stored for word in ("xyzzy", "canary", "noted"))
+
+
+def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
+    chat = make_chat()
+    for number in range(30):
+        add_turn(chat, f"zeppelin {number}", f"hangar {number}")
+    found_before, before = found(chat, "zeppelin"), _parts()
+    schema.merge()
+    assert found(chat, "zeppelin") == found_before == [*range(1, 60, 2)]
+    if connection.vendor == "sqlite":
+        assert 0 < _parts() < before
+
+
+def _parts() -> int:
+    """Of how many parts the index is, where that can be told."""
+    if connection.vendor != "sqlite":
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(DISTINCT segid) FROM {schema.FTS}_idx")
+        return int(cursor.fetchone()[0])

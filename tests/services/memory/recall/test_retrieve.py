@@ -1,0 +1,144 @@
+"""Recall in the prompt of a turn: what was said long ago comes back word for word, once, within its share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from chatmemory.text.markers import RECALL_HEADING
+from conversations.models import Chat, Message, Status
+from memory import services
+from memory.context.fit import Context
+from memory.models import ConversationBrief
+from memory.policies import POLICIES
+from tests.support.cards import begin, finish
+from tests.support.factories import add_turn, add_turns, make_chat, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import WORDS, run
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("sound")]
+
+CODE = "The locker of the blue rowing boat opens with 7319."
+
+
+@pytest.fixture(autouse=True)
+def usual(settings: Any, small: None) -> None:
+    """Turns are folded early, and prompts have room for a few of them."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1000)
+
+
+def long_chat(turns: int = 60, **fields: Any) -> Chat:
+    """A chat that said `CODE` in its second turn."""
+    chat = make_chat(**fields)
+    talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(turns)]
+    talk[1] = (CODE, "I have noted the code of the locker.")
+    add_turns(chat, talk)
+    return chat
+
+
+def recalled(context: Context) -> str:
+    return next((section.text for section in context.sections if section.kind == "recall"), "")
+
+
+def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
+    chat = long_chat()
+    context = services.preview(chat, "What is the code of the locker again?")
+    text = recalled(context)
+    assert text.startswith(RECALL_HEADING)
+    day = Message.objects.get(chat=chat, seq=3).created_at.date()
+    assert f"[{day}]" in text.splitlines()
+    assert f"\n[3] User: {CODE}\n" in text
+    assert context.tokens <= context.budget == 1000
+    assert recalled(services.preview(chat, "Tell me more.")) == ""
+
+
+def test_what_was_updated_later_says_so_also_when_it_is_shown_again(model: KeepingModel) -> None:
+    chat = make_chat()
+    talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(60)]
+    talk[1] = ("The zoom call with the creative director is on April 21.", "Noted.")
+    talk[9] = ("We moved the zoom call with the creative director to April 22.", "Noted.")
+    add_turns(chat, talk)
+    run(chat)
+    reply = finish(begin(chat, "When is the zoom call with the creative director?"), "On April 22.", "")
+    context, recorded = services.past_context(reply) or pytest.fail("no record")
+    assert f"\n[3] User (updated in [19]): {talk[1][0]}" in recalled(context)
+    assert f"\n[19] User: {talk[9][0]}" in recalled(context)
+    assert context.prompt_hash == recorded
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_recalls_what_it_folded(model: KeepingModel, policy: str) -> None:
+    chat = long_chat(policy=policy)
+    ConversationBrief.objects.filter(chat=chat).update(options={"recall": "auto"})
+    if policy == "chunked":
+        run(chat)
+    assert CODE in recalled(services.preview(chat, "Which code opens the locker?"))
+
+
+def test_a_turn_with_recall_can_be_shown_again_to_the_letter(model: KeepingModel) -> None:
+    chat = long_chat()
+    run(chat)
+    reply = finish(begin(chat, "How do I open the locker of the rowing boat?"), "With 7319.", "")
+    context, recorded = services.past_context(reply) or pytest.fail("no record")
+    assert CODE in recalled(context)
+    assert context.prompt_hash == recorded
+    again = finish(begin(chat, "And the blue rowing boat, what opens it?"), "The same.", "")
+    run(chat)
+    for one in (reply, again):
+        context, recorded = services.past_context(one) or pytest.fail("no record")
+        assert context.prompt_hash == recorded
+
+
+def test_while_all_is_in_the_prompt_nothing_is_looked_for() -> None:
+    chat = make_chat()
+    add_turns(chat, [(CODE, "Noted.")] + [("And?", "So.")] * 5)
+    with CaptureQueriesContext(
+        connection,
+    ) as short:
+        assert recalled(services.preview(chat, "What is the code of the locker?")) == ""
+    assert not [
+        query for query in short.captured_queries if "recall" in query["sql"] or "tsvector" in query["sql"]
+    ]
+
+
+def test_a_share_of_nothing_recalls_nothing(settings: Any) -> None:
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
+    assert recalled(services.preview(long_chat(), "What is the code of the locker?")) == ""
+
+
+def test_no_other_chat_answers() -> None:
+    other = make_chat(make_user("bob"))
+    add_turns(other, [(CODE, "Noted.")] * 3)
+    same_owner = make_chat()
+    add_turns(same_owner, [(CODE, "Noted.")] * 3)
+    chat = make_chat()
+    add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(40)])
+    assert recalled(services.preview(chat, "What is the code of the locker?")) == ""
+
+
+def test_deleted_text_is_not_recalled() -> None:
+    chat = long_chat()
+    with transaction.atomic():
+        said = Message.objects.filter(chat=chat, seq=3)
+        said.update(status=Status.DELETED, content="", terms="", token_count=0)
+        services.messages_changed(chat.pk, from_seq=3)
+    text = recalled(services.preview(chat, "Which code opens the locker of the rowing boat?"))
+    assert "7319" not in text
+    assert "I have noted the code of the locker." in text
+
+
+def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
+    chat = make_chat()
+    story = f"{WORDS * 20} The old ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
+    add_turn(chat, "Tell me all about the harbour", story)
+    add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(20)])
+    context = services.preview(chat, "From which pier does the ferry to Zanzibar leave?")
+    text = recalled(context)
+    assert "leaves from pier 44." in text
+    assert "[1] User: Tell me all about the harbour\n[2] Assistant: […] " in text
+    assert next(one for one in context.sections if one.kind == "recall").clipped
+    assert len(text) < len(story) / 2

@@ -1,0 +1,241 @@
+"""Memory edited by hand: it is used at once, folding goes on from it, and it goes with what it was written from."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.llm.protocol import Prompt
+from conversations import editing, lifecycle
+from conversations.lifecycle import update_chat
+from conversations.models import Chat, Message
+from memory.counters import said_tokens
+from memory.folding.request import request_resummarize
+from memory.models import RevisionKind, SummaryRevision
+from memory.policies.editing.fields import BadEdit
+from memory.revisions.edit import StaleEdit, draft, edit_by_hand
+from memory.revisions.restore import restore
+from memory.services import context_for
+from tests.services.memory.revisions.test_restore import folded_chat
+from tests.support.factories import add_turns, brief_of, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import asked, assert_folded, chat_of, revisions, run, together, turn
+
+pytestmark = pytest.mark.usefixtures("sound")
+
+HERON = "T1 to T9, and a heron in the reeds."
+
+
+def write(chat: Chat, text: str = HERON, **fields: int) -> int:
+    """Edit the summary; the version that comes of it."""
+    given = {"on_version": brief_of(chat).head, **fields}
+    return edit_by_hand(chat, {"summary": text}, make_user(), **given).version
+
+
+def test_what_was_written_is_the_memory_in_use(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    before, calls = brief_of(chat), len(model.prompts)
+    write(chat)
+    third, last = revisions(chat)[-2:]
+    assert (last.version, last.parent, last.kind, last.policy) == (4, 3, RevisionKind.MANUAL, third.policy)
+    assert (last.from_seq, last.through_seq, last.seen_seq, last.turns) == (19, 18, third.seen_seq, 0)
+    assert (last.tokens_before, last.model, last.source_hash) == (before.token_count, "", "")
+    assert last.cost_usd == 0
+    assert last.created_by == make_user()
+    brief = brief_of(chat)
+    assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
+    assert (brief.folded_through_seq, brief.unfolded_turns) == (18, 3)
+    assert brief.token_count == last.tokens_after
+    prompt = context_for(chat, question="Where?", before_seq=chat.last_seq + 1).prompt
+    assert any(HERON in message.content for message in prompt.messages)
+    assert len(model.prompts) == calls, "nobody was asked"
+
+
+def test_it_tells_what_of_its_parent_is_still_in_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat, "The order is HAT062, of 12 May, for $999.")
+    write(chat, "The order is HAT062.")
+    retained = revisions(chat)[-1].retained
+    assert retained["kept"] == ["HAT062"]
+    assert set(retained["lost"]) == {"12 May", "$999"}
+
+
+def test_folding_goes_on_from_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat)
+    calls = len(model.prompts)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls:] == [["T10", "T11", "T12"]]
+    assert HERON in "".join(message.content for message in model.prompts[-1].messages)
+    assert [row.parent for row in revisions(chat)] == [None, 1, 2, 3, 4]
+
+
+def test_what_was_said_stays_counted(model: KeepingModel) -> None:
+    """The tokens of what was folded are those of its parent: replies go on telling what memory saved."""
+    chat = folded_chat(model)
+    before = brief_of(chat)
+    assert before.folded_tokens
+    write(chat)
+    brief = brief_of(chat)
+    assert (brief.folded_tokens, revisions(chat)[-1].folded_tokens) == (before.folded_tokens,) * 2
+    assert said_tokens(brief) == said_tokens(before)
+
+
+def test_a_rebuild_replaces_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    assert "heron" not in brief_of(chat).global_summary
+    assert_folded(chat, through=9)
+
+
+def test_a_fold_under_way_does_not_publish_over_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    request_resummarize(chat, "update")
+
+    def meanwhile(prompt: Prompt) -> str:
+        write(chat)
+        return "T1 to T12, as if nothing had happened"
+
+    model.lines = [meanwhile]
+    report = run(chat)
+    assert (report.lost, report.outcome) == (1, "done")
+    assert "as if" not in brief_of(chat).global_summary
+    assert RevisionKind.MANUAL in [row.kind for row in revisions(chat)]
+
+
+def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    request_resummarize(chat, "rebuild")
+
+    def meanwhile(prompt: Prompt) -> str:
+        write(chat)
+        return "T1 T2 T3"
+
+    model.lines = [meanwhile]
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.requested, brief.rebuild, brief.global_summary) == ("", None, HERON)
+
+
+def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat)
+    with pytest.raises(StaleEdit, match="another version is in use"):
+        write(chat, "Too late.", on_version=3)
+    assert brief_of(chat).global_summary == HERON
+
+
+def test_an_older_version_is_edited_only_with_what_it_covers(model: KeepingModel) -> None:
+    """What came after it is folded again: nothing falls in between."""
+    chat = folded_chat(model)
+    assert draft(chat, 1).parts[0].text == revisions(chat)[0].global_summary
+    write(chat, "T1 T2 T3 and a heron.", base=1)
+    brief = brief_of(chat)
+    assert (revisions(chat)[-1].parent, brief.folded_through_seq, brief.unfolded_turns) == (1, 6, 9)
+    request_resummarize(chat, "update")
+    run(chat)
+    assert_folded(chat, through=9)
+
+
+def test_what_stems_from_it_can_be_restored(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    edited = write(chat)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    request_resummarize(chat, "update")
+    run(chat)
+    later = brief_of(chat).head
+    restore(chat, 1)
+    assert restore(chat, edited).global_summary == HERON
+    assert restore(chat, later).folded_through_seq == 24
+
+
+def test_it_goes_with_a_message_that_it_may_tell_of(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat, "T1 to T9; the secret of T4 is Reiherhorst-4711.")
+    question = Message.objects.get(chat=chat, seq=7)
+    editing.forget_message(chat.pk, question.pk)
+    manual = SummaryRevision.objects.get(chat=chat, kind=RevisionKind.MANUAL)
+    assert (manual.global_summary, manual.state, manual.retained["kept"]) == ("", {}, [])
+    assert manual.forgotten_at is not None
+    assert "4711" not in str([vars(row) for row in revisions(chat)]) + str(vars(brief_of(chat)))
+    for gone in (lambda: draft(chat, manual.version), lambda: write(chat, "Again", base=manual.version)):
+        with pytest.raises(Conflict, match=r"The texts of version \d were deleted"):
+            gone()
+    assert draft(chat).base.kind == RevisionKind.RETRACT
+
+
+def test_an_older_one_whose_messages_changed_is_not_edited(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    editing.edit_message(chat, Message.objects.get(chat=chat, seq=8).pk, "T4 was not this")
+    run(chat)
+    with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
+        write(chat, base=2)
+
+
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    before = brief_of(chat).global_summary
+    for text, why in (
+        ("heron " * 501, "The summary has 1,002 tokens, and may have 500"),
+        (" \n\x00 \u200b ", "Nothing would be left"),
+    ):
+        with pytest.raises(BadEdit, match=why):
+            write(chat, text)
+    with pytest.raises(Conflict, match="Nothing was changed"):
+        write(chat, before)
+    with pytest.raises(NotFound):
+        write(chat, base=9)
+    assert (brief_of(chat).global_summary, brief_of(chat).version) == (before, 3)
+
+
+def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    write(chat, "A\x00 heron\ud800\r\nUser: in the reeds\u202e")
+    assert brief_of(chat).global_summary == "A heron\n> User: in the reeds"
+
+
+def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
+    for chat in (chat_of(1), lifecycle.create_chat(make_user())):
+        with pytest.raises(Conflict, match="Nothing is remembered yet"):
+            draft(chat)
+
+
+def test_a_version_of_another_policy_is_edited_as_that_has_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    update_chat(chat, {"policy": "interval"})
+    run(chat)
+    write(chat, "T1 to T9.", base=3)
+    brief = brief_of(chat)
+    assert (brief.policy, brief.chat.policy, brief.requested) == ("chunked", "interval", "")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_several_at_once_one_wins_and_the_others_are_told(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 19)])
+    told: list[str] = []
+
+    def edits(text: str) -> None:
+        try:
+            write(chat, text, on_version=3)
+        except StaleEdit as stale:
+            told.append(stale.message)
+
+    def folds() -> None:
+        run(chat)
+
+    def restores() -> None:
+        with suppress(Conflict):
+            restore(chat, 1)
+
+    together(lambda: edits("One heron."), lambda: edits("Two herons."), folds, restores)
+    manual = [row for row in revisions(chat) if row.kind == RevisionKind.MANUAL]
+    assert len(manual) <= 1
+    assert len(told) == 2 - len(manual)

@@ -1,0 +1,262 @@
+"""Restoring: an older version comes back as a new one, folding goes on from there, and what was taken out stays out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import UUID
+
+import pytest
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.llm.protocol import Prompt
+from conversations import editing
+from conversations.lifecycle import update_chat
+from conversations.models import Chat, Message
+from memory import counters
+from memory.counters import Tally
+from memory.folding.request import request_resummarize
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.revisions.restore import restore
+from tests.support.cards import card_chat, live
+from tests.support.factories import add_turn, add_turns, brief_of, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import (
+    asked,
+    assert_folded,
+    chat_of,
+    fail_until_given_up,
+    revisions,
+    run,
+    together,
+    turn,
+    wait_over,
+)
+
+pytestmark = pytest.mark.usefixtures("sound")
+
+
+def folded_chat(model: KeepingModel) -> Chat:
+    """Turns 1 to 12, of which three versions hold 3, 6 and 9."""
+    chat = chat_of(12)
+    request_resummarize(chat, "update")
+    run(chat)
+    assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
+    return chat
+
+
+def test_an_older_version_is_made_current_as_a_new_one(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    before, calls = brief_of(chat), len(model.prompts)
+    brief = restore(chat, 1, make_user())
+    first, *_, last = revisions(chat)
+    assert (last.version, last.parent, last.kind) == (4, 1, RevisionKind.RESTORE)
+    assert (last.global_summary, last.state) == (first.global_summary, first.state)
+    assert (last.from_seq, last.through_seq, last.turns) == (7, 6, 0)
+    assert (last.tokens_before, last.tokens_after) == (before.token_count, first.tokens_after)
+    assert (last.input_tokens, last.output_tokens, last.duration_ms) == (0, 0, 0)
+    assert last.cost_usd == 0
+    assert (last.model, last.prompt_hash, last.retained) == (first.model, first.prompt_hash, first.retained)
+    assert last.created_by == make_user()
+    assert (brief.version, brief.head, brief.epoch) == (4, 4, before.epoch + 1)
+    assert (brief.folded_through_seq, brief.unfolded_turns) == (6, 9)
+    assert brief.last_summarized_message == Message.objects.get(chat=chat, seq=6)
+    assert len(model.prompts) == calls
+    assert brief_of(chat).global_summary == first.global_summary
+
+
+def test_folding_goes_on_from_where_the_restored_version_ends(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    calls = len(model.prompts)
+    restore(chat, 1)
+    request_resummarize(chat, "update")
+    assert run(chat).outcome == "done"
+    assert asked(model)[calls:] == [["T4", "T5", "T6"], ["T7", "T8", "T9"]]
+    assert_folded(chat, through=9)
+    assert [row.parent for row in revisions(chat)] == [None, 1, 2, 1, 4, 5]
+
+
+def test_a_fold_under_way_does_not_publish_over_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    request_resummarize(chat, "update")
+
+    def meanwhile(prompt: Prompt) -> str:
+        restore(chat, 1)
+        return "T1 to T12, as if nothing had happened"
+
+    model.lines = [meanwhile]
+    report = run(chat)
+    assert (report.lost, report.outcome) == (1, "done")
+    assert "as if" not in brief_of(chat).global_summary
+    assert_folded(chat, through=12)
+
+
+def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    request_resummarize(chat, "rebuild")
+
+    def meanwhile(prompt: Prompt) -> str:
+        restore(chat, 3)
+        return "T1 T2 T3"
+
+    model.lines = [meanwhile]
+    run(chat)
+    brief = brief_of(chat)
+    assert (brief.requested, brief.rebuild) == ("", None)
+    assert [row.kind for row in revisions(chat)][3:] == [RevisionKind.RESTORE]
+    assert_folded(chat, through=9)
+
+
+def test_a_version_that_does_not_exist(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    for version in (0, 4, 10**20):
+        with pytest.raises(NotFound):
+            restore(chat, version)
+    assert brief_of(chat).version == 3
+
+
+def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    question = Message.objects.get(chat=chat, seq=7)
+    editing.edit_message(chat, question.pk, "T4 was not this")
+    editing.forget_message(chat.pk, question.pk)
+    assert revisions(chat)[-1].kind == RevisionKind.RETRACT
+    for version in (2, 3):
+        with pytest.raises(Conflict, match=f"The texts of version {version} were deleted"):
+            restore(chat, version)
+    assert restore(chat, 1).global_summary == revisions(chat)[0].global_summary
+
+
+def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) -> None:
+    """As if its turn had been folded while it was the last one."""
+    chat = folded_chat(model)
+    first = Message.objects.get(chat=chat, seq=6)
+    later = Message.objects.get(chat=chat, seq=14)
+    Message.objects.filter(pk=first.pk).update(superseded_by=later)
+    with pytest.raises(Conflict, match="Version 1 tells of an answer that was replaced"):
+        restore(chat, 1)
+    Message.objects.filter(pk=first.pk).update(superseded_by=None)
+    assert restore(chat, 1).folded_through_seq == 6
+
+
+def test_what_a_card_told_of_before_its_turn_was_folded_counts_too(model: KeepingModel) -> None:
+    chat = card_chat()
+    for number in range(1, 5):
+        live(chat, number)
+    second = revisions(chat)[1]
+    assert second.seen_seq == 4 > second.through_seq
+    replies = Message.objects.filter(chat=chat, role="assistant").order_by("seq")
+    replies.filter(seq=4).update(superseded_by=replies[3])
+    with pytest.raises(Conflict):
+        restore(chat, 2)
+    replies.filter(seq=4).update(superseded_by=None)
+    assert restore(chat, 2).seen_seq == 4
+
+
+def test_twice_and_one_that_was_restored(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    for version in (2, 2, 3, 4):
+        restore(chat, version)
+    assert [row.parent for row in revisions(chat)][3:] == [2, 2, 3, 4]
+    brief = brief_of(chat)
+    assert (brief.version, brief.folded_through_seq) == (7, 12)
+
+
+def test_it_keeps_the_policy_of_the_version_until_the_next_rebuild(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    update_chat(chat, {"policy": "interval"})
+    run(chat)
+    assert brief_of(chat).policy == "interval"
+    restore(chat, 3)
+    brief = brief_of(chat)
+    assert (brief.policy, brief.chat.policy, brief.requested) == ("chunked", "interval", "")
+    add_turns(chat, [turn(number) for number in range(13, 30)])
+    run(chat)
+    assert (brief_of(chat).policy, revisions(chat)[-1].policy) == ("chunked", "chunked")
+    request_resummarize(brief.chat, "rebuild")
+    run(chat)
+    assert (brief_of(chat).policy, revisions(chat)[-1].policy) == ("interval", "interval")
+
+
+def test_a_version_of_a_policy_that_is_no_more(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    SummaryRevision.objects.filter(chat=chat, version=1).update(policy="gone")
+    with pytest.raises(Conflict, match="policy that is no more"):
+        restore(chat, 1)
+
+
+def test_what_the_built_in_summarizer_made_stays_when_somebody_chose_it(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    fail_until_given_up(chat, model)
+    assert revisions(chat)[-1].degraded
+    restore(chat, revisions(chat)[-1].version)
+    wait_over(chat)
+    run(chat)
+    last = revisions(chat)[-1]
+    assert (last.kind, last.degraded, brief_of(chat).degraded) == (RevisionKind.RESTORE, True, False)
+
+
+def test_a_chat_that_keeps_changing_is_not_restored_for_ever(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = folded_chat(model)
+    read = 0
+
+    def changing(*_: object) -> None:
+        nonlocal read
+        read += 1
+        ConversationBrief.objects.filter(chat=chat).update(epoch=100 + read)
+
+    monkeypatch.setattr("memory.revisions.restore.tally", changing)
+    with pytest.raises(Conflict, match="keeps changing"):
+        restore(chat, 1)
+    assert read == 3
+    assert brief_of(chat).version == 3
+
+
+def test_a_message_that_is_deleted_just_then_does_not_come_back(
+    model: KeepingModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = folded_chat(model)
+    message = Message.objects.get(chat=chat, seq=3)
+    counted = counters.tally
+
+    def counts_first(chat_id: UUID, after_seq: int) -> Tally | None:
+        found = counted(chat_id, after_seq)
+        editing.forget_message(chat.pk, message.pk)
+        return found
+
+    monkeypatch.setattr("memory.revisions.restore.tally", counts_first)
+    with pytest.raises(Conflict, match="The texts of version 2 were deleted"):
+        restore(chat, 2)
+    assert RevisionKind.RESTORE not in [row.kind for row in revisions(chat)]
+    assert "T2" not in brief_of(chat).global_summary
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_at_once_and_a_fold_and_new_turns(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 19)])
+
+    def restores(version: int) -> None:
+        with suppress(Conflict):  # told to try again
+            restore(chat, version)
+
+    def folds() -> None:
+        run(chat)
+
+    def talks() -> None:
+        add_turn(chat, *turn(19))
+
+    together(
+        lambda: restores(1),
+        lambda: restores(2),
+        lambda: restores(3),
+        folds,
+        talks,
+    )
+    request_resummarize(chat, "update")
+    while run(chat).outcome in ("idle", "more"):
+        pass
+    assert_folded(chat, through=16)

@@ -1,0 +1,276 @@
+"""Memory after a message was edited or forgotten: no summary knows it, and only what came after is folded again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+from django.core import serializers
+from django.db import transaction
+
+from chatmemory.errors import Conflict
+from chatmemory.llm.protocol import Prompt
+from conversations.editing import edit_message, forget_message
+from conversations.models import Chat, Message
+from memory import services
+from memory.folding.request import note_request
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.revisions.restore import restore
+from tests.support.factories import add_turn, brief_of
+from tests.support.fakes.scripted import KeepingModel, codes, keep_codes
+from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
+
+
+def message(chat: Chat, seq: int) -> Message:
+    return Message.objects.get(chat=chat, seq=seq)
+
+
+def forget(chat: Chat, seq: int) -> None:
+    forget_message(chat.pk, message(chat, seq).pk)
+
+
+def edit(chat: Chat, seq: int, content: str) -> None:
+    edit_message(chat, message(chat, seq).pk, content)
+
+
+def stored(chat: Chat) -> str:
+    """All that is stored of a chat and its memory, as text, but for times: at ten o'clock they say T10."""
+    tables: list[Any] = [
+        Message.objects.filter(chat=chat),
+        ConversationBrief.objects.filter(chat=chat),
+        SummaryRevision.objects.filter(chat=chat),
+    ]
+    text = "".join(serializers.serialize("json", rows) for rows in tables)
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "", text)
+
+
+def folded(model: KeepingModel, turns: int = 30) -> Chat:
+    """A chat of which all but the newest turns is folded, three turns a revision."""
+    chat = chat_of(turns)
+    run(chat)
+    assert len(revisions(chat)) > 5
+    model.prompts.clear()
+    return chat
+
+
+def test_the_brief_steps_back_to_the_newest_revision_that_had_not_seen_it(model: KeepingModel) -> None:
+    chat = folded(model)
+    before, rows = brief_of(chat), revisions(chat)
+    forget(chat, 2 * 10)  # the answer of turn 10
+    brief, after = brief_of(chat), revisions(chat)
+    older = [row for row in rows if row.through_seq < 19][-1]
+    assert (brief.head, brief.version) == (before.version + 1, before.version + 1)
+    assert brief.folded_through_seq == older.through_seq
+    assert brief.global_summary == older.global_summary
+    assert brief.epoch == before.epoch + 1
+    retraction = after[-1]
+    assert (retraction.kind, retraction.parent, retraction.turns) == (RevisionKind.RETRACT, older.version, 0)
+    assert [row.version for row in after if row.forgotten_at] == [
+        row.version for row in rows if row.through_seq >= 19
+    ]
+    assert all(row.cost_usd == was.cost_usd for row, was in zip(after, rows, strict=False))
+    assert_sound(chat)
+
+
+def test_nothing_that_was_made_of_it_is_stored(model: KeepingModel) -> None:
+    chat = folded(model)
+    assert stored(chat).count("T10") > 10
+    forget(chat, 19)
+    forget(chat, 20)
+    assert "T10" not in stored(chat)
+    assert "T9" in stored(chat)
+    assert "T10" not in str(services.preview(chat, "What was it?").prompt)
+    run(chat)
+    assert "T10" not in stored(chat)
+    assert set(codes(brief_of(chat).global_summary)) == {f"T{n}" for n in range(1, 28) if n != 10}
+
+
+@pytest.mark.parametrize(("turn", "most"), [(2, 10), (26, 1), (27, 1)])
+def test_it_costs_the_folds_since_and_no_more(turn: int, most: int, model: KeepingModel) -> None:
+    chat = folded(model)
+    forget(chat, 2 * turn - 1)
+    run(chat)
+    assert 1 <= len(model.prompts) <= most
+    again = {code for call in asked(model) for code in call}
+    older = [row for row in revisions(chat) if row.kind == RevisionKind.FOLD and not row.forgotten_at]
+    assert again <= {f"T{number}" for number in range(turn - 2, 31)}
+    assert older[0].version == 1 or turn == 2
+
+
+def test_behind_the_fold_no_summary_is_lost(model: KeepingModel) -> None:
+    chat = folded(model)
+    before, rows = brief_of(chat), revisions(chat)
+    forget(chat, 59)
+    brief = brief_of(chat)
+    assert (brief.version, brief.head, brief.global_summary) == (
+        before.version,
+        before.head,
+        before.global_summary,
+    )
+    assert brief.unfolded_tokens < before.unfolded_tokens
+    assert [row.pk for row in revisions(chat)] == [row.pk for row in rows]
+    assert not any(row.forgotten_at for row in revisions(chat))
+
+
+def test_an_edit_is_folded_in_place_of_what_was_said(model: KeepingModel) -> None:
+    chat = folded(model)
+    edit(chat, 19, f"T77 {WORDS}")
+    edit(chat, 20, f"As you say, T77. {WORDS}")
+    assert "T10" not in stored(chat)
+    run(chat)
+    assert "T77" in codes(brief_of(chat).global_summary)
+    assert "T10" not in stored(chat)
+    assert_sound(chat)
+
+
+def test_an_edit_that_changes_nothing_changes_nothing(model: KeepingModel) -> None:
+    chat = folded(model)
+    before = stored(chat)
+    edit(chat, 19, message(chat, 19).content)
+    assert stored(chat) == before
+
+
+def test_the_line_of_the_turn_is_made_of_what_is_left(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    assert "T2" in message(chat, 4).line
+    edit(chat, 3, "The lamp costs 45 euros.")
+    assert "45" in message(chat, 4).line
+    forget(chat, 4)
+    assert message(chat, 4).line == ""
+    assert "45" in message(chat, 3).line
+    forget(chat, 3)
+    assert message(chat, 3).line == ""
+
+
+def test_the_line_on_a_failed_answer_goes_with_its_question(model: KeepingModel) -> None:
+    chat = chat_of(1)
+    add_turn(chat, "T2 asks", "", status="failed", line="T2 asks")
+    forget(chat, 3)
+    assert "T2" not in stored(chat)
+    forget(chat, 4)
+    assert message(chat, 4).status == "deleted"
+
+
+def test_a_fold_under_way_does_not_publish_it(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def meanwhile(prompt: Prompt) -> str:
+        forget(chat, 3)
+        forget(chat, 4)
+        return keep_codes(prompt)
+
+    model.lines = [meanwhile]
+    report = run(chat)
+    assert report.lost == 1
+    assert "T2" not in codes(stored(chat))
+    assert list(dict.fromkeys(codes(brief_of(chat).global_summary)))[:2] == ["T1", "T3"]
+
+
+def test_a_rebuild_under_way_begins_anew(model: KeepingModel) -> None:
+    chat = folded(model, 20)
+    note_request(chat, "rebuild")
+    calls: list[Prompt] = []
+
+    def meanwhile(prompt: Prompt) -> str:
+        calls.append(prompt)
+        if len(calls) == 3:
+            assert "T3" in json.dumps(brief_of(chat).rebuild)
+            forget(chat, 5)
+            forget(chat, 6)
+            assert brief_of(chat).rebuild is None
+        return keep_codes(prompt)
+
+    model.lines = [meanwhile] * 3
+    run(chat)
+    assert "T3" not in codes(stored(chat))
+    assert brief_of(chat).requested == ""
+    assert revisions(chat)[-1].kind == RevisionKind.REBUILD
+
+
+def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:
+    """A revision that was taken out is none to step back to, though it saw nothing of the second message."""
+    chat = folded(model)
+    forget(chat, 5)
+    forget(chat, 6)
+    forget(chat, 41)
+    with transaction.atomic():
+        services.messages_changed(chat.pk, from_seq=59)
+    assert "T3" not in codes(stored(chat))
+    run(chat)
+    assert "T3" not in codes(stored(chat))
+
+
+def test_what_a_later_version_told_in_comparing_goes_too(model: KeepingModel) -> None:
+    """A rebuild's drift names what the memory before it had said, which may have seen more than the rebuild did."""
+    chat = folded(model)
+    restore(chat, 2)
+    told = {"lost": ["T10"], "added": []}
+    last = SummaryRevision.objects.filter(chat=chat, version__in=[1, brief_of(chat).version])
+    last.update(drift=told)
+    forget(chat, 19)
+    forget(chat, 20)
+    drifts = dict(last.order_by("version").values_list("version", "drift"))
+    assert list(drifts.values()) == [told, None]
+    assert not any(row.forgotten_at for row in last)
+    SummaryRevision.objects.filter(chat=chat).update(drift=None)
+
+
+# Races
+
+
+def both(chat: Chat, *acts: Callable[[], None]) -> None:
+    together(*acts)
+    assert_sound(chat)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_edits_at_once(model: KeepingModel) -> None:
+    chat = folded(model)
+    both(chat, lambda: edit(chat, 19, "T70 one"), lambda: edit(chat, 19, "T71 other"))
+    assert message(chat, 19).content in ("T70 one", "T71 other")
+    run(chat)
+    assert len({"T70", "T71"} & set(codes(stored(chat)))) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("version", [2, 9])
+def test_forgetting_while_somebody_restores(version: int, model: KeepingModel) -> None:
+    """Version 9 had seen what is forgotten, version 2 had not."""
+    chat = folded(model)
+
+    def restored() -> None:
+        with suppress(Conflict):
+            restore(chat, version)
+
+    def forgotten() -> None:
+        forget(chat, 19)
+        forget(chat, 20)
+
+    both(chat, restored, forgotten)
+    assert "T10" not in codes(stored(chat))
+    run(chat)
+    assert set(codes(brief_of(chat).global_summary)) >= {f"T{n}" for n in range(1, 25) if n != 10}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_forgetting_while_others_forget_fold_and_ask(model: KeepingModel) -> None:
+    chat = folded(model)
+
+    def fold() -> None:
+        run(chat)
+
+    forgets = [partial(forget, chat, seq) for seq in (7, 8, 31, 32, 59)]
+    together(*forgets, fold, partial(note_request, chat, "update"))
+    run(chat)
+    run(chat)
+    left = set(codes(stored(chat)))
+    assert {"T4", "T16"} & left == set()
+    assert left >= {f"T{number}" for number in range(1, 31) if number not in (4, 16)}
+    assert_sound(chat)

@@ -1,0 +1,416 @@
+"""The figures of each day: what the tables say, added up once, whoever sweeps, dies or deletes meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from chatmemory.errors import Conflict
+from chatmemory.llm.protocol import Price, Reply, ReplyError, Usage
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+from conversations import lifecycle
+from conversations.editing import edit_message, forget_message
+from conversations.models import Chat, Message, Role, Status
+from conversations.replies import begin, finish
+from memory.folding.request import request_resummarize
+from memory.models import ContextRecord, ConversationBrief, FoldDay, RevisionKind, SummaryRevision, UsageDay
+from memory.revisions.restore import restore
+from memory.usage import daily, report
+from memory.usage.figures import CountedReply, saved_of
+from memory.worker.sweep import sweep
+from tests.support.factories import make_chat, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import DOWN, Killed, chat_of, revisions, run, together, turn, wait_over
+
+pytestmark = pytest.mark.django_db
+
+PRICE = Price(Decimal("1.25"), Decimal("0.125"), Decimal(10))
+BILLED = ("replies", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")
+SUMS = [field.name for field in UsageDay._meta.fields if field.name not in ("id", "day", "model_variant")]
+ENDS = {
+    "complete": Reply("complete", None, Usage(900, 300, 40), "gpt-x", ""),
+    "untold": Reply("complete", None, None, "gpt-x", ""),
+    "incomplete": Reply("incomplete", None, Usage(700, 0, 9), "gpt-x", ""),
+    "failed": Reply("failed", ReplyError("upstream_error", "It failed."), None, "gpt-x", ""),
+    "failed, billed": Reply("failed", ReplyError("refused", "No."), Usage(500, 0, 1), "gpt-x", ""),
+    "built in": Reply("complete", None, Usage(800, 0, 30), "offline", ""),
+}
+
+
+@pytest.fixture(autouse=True)
+def priced(settings: Any) -> None:
+    """One variant has a price, one has none."""
+    arco, deep = settings.MODEL_VARIANTS["arco"], settings.MODEL_VARIANTS["deep-dive"]
+    settings.MODEL_VARIANTS = {"arco": replace(arco, price=PRICE), "deep-dive": replace(deep, price=None)}
+
+
+def end(begun: object, ending: str = "complete", text: str = "") -> Message:
+    """Finish a reply in one of the ways of `ENDS`, or cancelled."""
+    assert isinstance(begun, begin.BegunTurn)
+    how = finish.Ending.cancelled() if ending == "cancelled" else finish.Ending.of(ENDS[ending])
+    said = "" if how.status == Status.FAILED else text or turn(begun.pending.seq)[1]
+    reply = finish.finish(begun.pending, said, how)
+    assert reply is not None
+    return reply
+
+
+def say(chat: Chat, ending: str = "complete", variant: str = "arco") -> Message:
+    request = begin.TurnRequest(
+        message=turn(chat.pk.int % 97)[0], variant=django_settings.MODEL_VARIANTS[variant]
+    )
+    return end(begin.begin_turn(chat.owner, request, chat_id=chat.pk), ending)
+
+
+def say_again(chat: Chat, ending: str = "complete") -> Message:
+    """Another answer to the last question."""
+    last = Message.objects.filter(chat=chat).order_by("-seq")[0]
+    return end(begin.begin_regeneration(chat.owner, chat.pk, last.pk, None), ending)
+
+
+def said_before(reply: Message) -> int:
+    """Tokens of the chat before the question of `reply`, read from its messages."""
+    assert reply.reply_to is not None
+    said = Message.objects.filter(chat=reply.chat_id, seq__lt=reply.reply_to.seq, superseded_by=None)
+    said = said.filter(token_count__gt=0).exclude(status__in=[Status.FAILED, Status.DELETED])
+    return sum(count + MESSAGE_OVERHEAD for count in said.values_list("token_count", flat=True))
+
+
+def history_of(reply: Message) -> int | None:
+    return ContextRecord.objects.get(pk=reply.pk).history_tokens
+
+
+def figures() -> dict[tuple[date, str], dict[str, Any]]:
+    """All that is kept of replies, by day and variant."""
+    return {
+        (row.day, row.model_variant): {name: getattr(row, name) for name in SUMS}
+        for row in UsageDay.objects.all()
+    }
+
+
+def added_up() -> dict[tuple[date, str], dict[str, Any]]:
+    """The same from messages and records, one by one."""
+    found: dict[tuple[date, str], dict[str, Any]] = {}
+    for record in ContextRecord.objects.select_related("reply"):
+        reply = record.reply
+        assert reply.completed_at is not None
+        key = reply.completed_at.astimezone(UTC).date(), reply.model_variant
+        row = found.setdefault(key, dict.fromkeys(SUMS, 0))
+        billed, priced = reply.input_tokens is not None, reply.cost_usd is not None
+        compared = reply.status != Status.FAILED and record.history_tokens is not None
+        history = record.history_tokens or 0
+        saved = max(0, history - record.tokens)
+        rate = Decimal(0)
+        if reply.model == "gpt-x" and reply.model_variant == "arco" and reply.input_tokens:
+            cached = reply.cached_tokens or 0
+            spent = (reply.input_tokens - cached) * PRICE.input + cached * PRICE.cached
+            rate = spent / 1_000_000 / reply.input_tokens
+        row["replies"] += 1
+        row["failed"] += reply.status == Status.FAILED
+        row["billed"] += billed
+        row["input_tokens"] += reply.input_tokens or 0
+        row["cached_tokens"] += reply.cached_tokens or 0
+        row["output_tokens"] += reply.output_tokens or 0
+        row["priced"] += priced
+        row["cost_usd"] += reply.cost_usd or 0
+        row["compared"] += compared
+        row["history_tokens"] += compared * history
+        row["memory_tokens"] += compared * record.tokens
+        row["saved_tokens"] += compared * saved
+        row["saved_usd"] += compared * (saved * rate).quantize(Decimal("1E-9"))
+    return found
+
+
+def life(chat: Chat, steps: int, seed: int) -> None:
+    """Turns of every kind, new answers, edits, folds, restores, and now and then a sweep's count."""
+    dice = random.Random(seed)
+    for _ in range(steps):
+        act = dice.choice(["say"] * 8 + ["again", "again", "edit", "forget", "fold", "restore", "count"])
+        ending = dice.choice([*ENDS, "cancelled", "complete", "complete"])
+        written = Message.objects.filter(chat=chat)
+        if act == "say" or not written.exists():
+            reply = say(chat, ending, dice.choice(["arco", "deep-dive"]))
+            assert history_of(reply) == said_before(reply)
+        elif act == "again":
+            if written.filter(status=Status.DELETED).exists():
+                continue  # a question that was forgotten is not answered again
+            reply = say_again(chat, ending)
+            expected = None if reply.status == Status.FAILED else said_before(reply)
+            assert history_of(reply) == expected
+        elif act in ("edit", "forget"):
+            change(chat, act, dice)
+        elif act == "fold":
+            request_resummarize(chat, dice.choice(["update", "rebuild"]))
+            run(chat)
+        elif act == "restore":
+            try_restore(chat)
+        else:
+            daily.count_replies(1)
+
+
+def change(chat: Chat, act: str, dice: random.Random) -> None:
+    """Edit any message, or forget any reply."""
+    live = Message.objects.filter(chat=chat).exclude(status__in=[Status.FAILED, Status.DELETED])
+    message = dice.choice(list(live))
+    if act == "edit":
+        edit_message(chat, message.pk, turn(dice.randrange(50), dice.randrange(1, 9))[0])
+    elif message.role == Role.ASSISTANT:
+        forget_message(chat.pk, message.pk)
+
+
+def try_restore(chat: Chat) -> None:
+    """Restore the first fold, unless its messages were changed since."""
+    first = SummaryRevision.objects.filter(chat=chat, forgotten_at=None, kind=RevisionKind.FOLD).first()
+    if first is not None:
+        with suppress(Conflict):
+            restore(chat, first.version)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(daily, "BATCH", 3)
+    for number in range(2):
+        life(make_chat(), 40, seed * 10 + number)
+    daily.count_replies(10)
+    assert figures() == added_up()
+    assert daily.count_replies(10) == 0
+    assert figures() == added_up()
+    assert not ContextRecord.objects.filter(is_counted=False).exists()
+
+
+def test_figures_are_those_of_the_users_bill(model: KeepingModel) -> None:
+    chat = make_chat()
+    life(chat, 60, 99)
+    request_resummarize(chat, "update")
+    run(chat)
+    daily.count_replies(10)
+    billed = {
+        (row["date"], row["model_variant"]): [row[name] for name in BILLED]
+        for row in report.days(make_user())
+    }
+    kept = {
+        (day.isoformat(), variant): [row[name] for name in ("billed", *BILLED[1:])]
+        for (day, variant), row in figures().items()
+        if row["billed"]
+    }
+    for row in FoldDay.objects.filter(folds__gt=0).values():
+        sums = kept.setdefault((row["day"].isoformat(), report.SUMMARIZER), [0] * len(BILLED))
+        added = [row["folds"], row["input_tokens"], 0, row["output_tokens"], row["cost_usd"]]
+        sums[:] = [one + more for one, more in zip(sums, added, strict=True)]
+    assert {key: pytest.approx([float(one) for one in sums]) for key, sums in kept.items()} == billed
+    assert any(variant == report.SUMMARIZER for _, variant in kept)
+
+
+def test_a_day_is_that_of_the_end_in_utc() -> None:
+    late = say(make_chat())
+    ended = datetime(2026, 3, 1, 23, 59, 59, tzinfo=UTC)
+    Message.objects.filter(pk=late.pk).update(completed_at=ended)
+    say(make_chat())
+    daily.count_replies(10)
+    assert sorted(day for day, _ in figures()) == [date(2026, 3, 1), daily.today()]
+
+
+def test_saved_is_against_sending_the_whole_chat(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(12)
+    run(chat)
+    reply = say(chat)
+    record = ContextRecord.objects.get(pk=reply.pk)
+    daily.count_replies(10)
+    row = UsageDay.objects.get()
+    assert record.history_tokens == said_before(reply) > record.tokens
+    assert (row.history_tokens, row.memory_tokens) == (record.history_tokens, record.tokens)
+    assert row.saved_tokens == record.history_tokens - record.tokens
+    counted = CountedReply(
+        row.day, "arco", False, 900, 300, 40, reply.cost_usd, PRICE, record.tokens, record.history_tokens
+    )
+    assert saved_of(counted) == (row.saved_tokens, row.saved_usd)
+    assert row.saved_usd > 0
+
+
+# An older version's rows
+
+
+def test_what_an_older_version_folded_is_counted_with_the_next_fold(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    ConversationBrief.objects.filter(chat=chat).update(folded_tokens=None)
+    SummaryRevision.objects.filter(chat=chat).update(folded_tokens=None)
+    assert history_of(say(chat)) is None
+    daily.count_replies(10)
+    assert (UsageDay.objects.get().replies, UsageDay.objects.get().compared) == (1, 0)
+    request_resummarize(chat, "update")
+    run(chat)
+    reply = say(chat)
+    assert history_of(reply) == said_before(reply)
+
+
+# Crowds and crashes
+
+
+def many_replies(count: int = 30) -> None:
+    chats = [make_chat(make_user(f"user{number}")) for number in range(3)]
+    for number in range(count):
+        say(chats[number % 3], list(ENDS)[number % len(ENDS)], ["arco", "deep-dive"][number % 2])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_sweeps_at_once_count_each_reply_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr(daily, "BATCH", 4)
+    many_replies()
+    together(*[partial(_counted, 20)] * 3)
+    assert figures() == added_up()
+
+
+def _counted(seconds: float) -> None:
+    daily.count_replies(seconds)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_chat_that_goes_meanwhile_is_counted_once(monkeypatch: Any) -> None:
+    monkeypatch.setattr(daily, "BATCH", 4)
+    many_replies()
+    expected = added_up()
+    chats = list(Chat.objects.all())
+    together(partial(_counted, 20), *[partial(lifecycle.delete_chat, chat) for chat in chats])
+    assert figures() == expected
+    assert not ContextRecord.objects.exists()
+
+
+@pytest.mark.parametrize("after", ["the first row", "the mark"])
+def test_a_crash_leaves_whole_batches(monkeypatch: Any, after: str) -> None:
+    monkeypatch.setattr(daily, "BATCH", 4)
+    many_replies(12)
+    daily.count_replies(-1)  # one batch
+    assert UsageDay.objects.values_list("replies", flat=True)
+    before, add = figures(), daily._add
+
+    def killed(*args: Any) -> None:
+        add(*args)
+        raise Killed
+
+    def marked(*args: Any, **kwargs: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as broken:
+        if after == "the first row":
+            broken.setattr(daily, "_add", killed)
+        else:
+            broken.setattr("django.db.models.query.QuerySet.update", marked)
+        with pytest.raises(Killed):
+            daily.count_replies(10)
+    assert figures() == before
+    assert sum(row["replies"] for row in before.values()) == 4
+    daily.count_replies(10)
+    assert figures() == added_up()
+
+
+def test_the_sweep_counts() -> None:
+    many_replies(5)
+    assert sweep().replies_counted == 5
+    assert sweep().replies_counted == 0
+    assert figures() == added_up()
+
+
+def test_counting_reads_by_index_and_in_batches(monkeypatch: Any) -> None:
+    many_replies(6)
+    with CaptureQueriesContext(connection) as asked:
+        daily.count_replies(10)
+    statements = [query["sql"] for query in asked.captured_queries]
+    assert len(statements) < 20
+    explain = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
+    first = next(sql for sql in statements if sql.startswith("SELECT") and "is_counted" in sql)
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"{explain} {first}")
+        assert "context_not_counted" in "\n".join(str(row[-1]) for row in cursor.fetchall())
+
+
+def test_a_turn_does_not_touch_the_figures() -> None:
+    chat = make_chat()
+    with CaptureQueriesContext(connection) as asked:
+        say(chat)
+    assert [query["sql"] for query in asked.captured_queries if "memory_usageday" in query["sql"]] == []
+
+
+# Folds
+
+
+def test_folds_are_counted_where_they_are_published(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    rows = revisions(chat)
+    day = FoldDay.objects.get()
+    assert (day.day, day.kind, day.policy) == (daily.today(), RevisionKind.FOLD, "chunked")
+    assert (day.folds, day.turns) == (len(rows), sum(row.turns for row in rows))
+    assert (day.input_tokens, day.output_tokens) == (
+        sum(row.input_tokens for row in rows),
+        sum(row.output_tokens for row in rows),
+    )
+    assert day.tokens_before == sum(row.tokens_before for row in rows)
+    assert day.tokens_after == sum(row.tokens_after for row in rows)
+    assert day.share_sum == pytest.approx(sum(row.retained["share"] for row in rows))
+    assert (day.degraded, day.failures) == (0, 0)
+
+
+def test_a_rebuild_is_one_of_its_own(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    request_resummarize(chat, "rebuild")
+    run(chat)
+    day = FoldDay.objects.get(kind=RevisionKind.REBUILD)
+    assert (day.folds, day.turns) == (1, revisions(chat)[-1].turns)
+
+
+def test_failures_and_what_the_built_in_summarizer_did(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    model.lines = [DOWN] * 5
+    for _ in range(5):
+        wait_over(chat)
+        run(chat)
+    day = FoldDay.objects.get(kind=RevisionKind.FOLD)
+    assert day.failures == 5
+    assert day.degraded == day.folds == len(revisions(chat))
+
+
+def test_a_fold_that_lost_the_race_is_in_no_figure(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    later: Callable[[object], str] = lambda _: _taken_out(chat)  # noqa: E731
+    model.lines = [later]
+    run(chat)
+    published = SummaryRevision.objects.filter(chat=chat, kind=RevisionKind.FOLD)
+    assert sum(FoldDay.objects.values_list("folds", flat=True)) == published.count()
+
+
+def _taken_out(chat: Chat) -> str:
+    forget_message(chat.pk, Message.objects.filter(chat=chat).order_by("-seq")[0].pk)
+    return "T1 T2 T3"
+
+
+def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    run(chat)
+    say(chat)
+    lifecycle.delete_chat(chat)
+    chat.owner.delete()
+    assert UsageDay.objects.get().replies == 1
+    assert FoldDay.objects.get().folds > 0
+    assert daily.today() - FoldDay.objects.get().day == timedelta(0)
+    assert not ConversationBrief.objects.exists()
+    texts = {
+        field.name
+        for model_ in (UsageDay, FoldDay)
+        for field in model_._meta.fields
+        if field.get_internal_type() == "CharField"
+    }
+    assert texts == {"model_variant", "kind", "policy"}  # names of ours, nothing that anybody said

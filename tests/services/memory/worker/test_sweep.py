@@ -1,0 +1,198 @@
+"""The sweep: what a crash or a lost queue left behind is found from the tables alone."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+from django_q.models import OrmQ, Task
+from django_q.signals import post_spawn
+from knox.models import AuthToken
+
+from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
+from conversations.replies.begin import TurnRequest, begin_turn, default_variant
+from memory import queue, tasks
+from memory.folding.request import request_resummarize
+from memory.models import ConversationBrief
+from memory.worker import sweep as sweeping
+from memory.worker.sweep import sweep
+from tests.support.factories import brief_of, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import DOWN, assert_folded, chat_of, fail_until_given_up, run, wait_over
+
+pytestmark = pytest.mark.django_db
+
+
+def queued() -> list[str]:
+    """The chats whose folds are in the queue."""
+    return [
+        one.task["args"][0] for one in OrmQ.objects.order_by("pk") if one.func() == "memory.tasks.fold_task"
+    ]
+
+
+def emptied() -> None:
+    OrmQ.objects.all().delete()
+
+
+def work_off() -> None:
+    """What a worker does with the queue."""
+    for one in list(OrmQ.objects.order_by("pk")):
+        one.delete()
+        if one.func() == "memory.tasks.fold_task":
+            tasks.fold_task(*one.task["args"])
+
+
+def test_a_lost_queue_is_healed(model: KeepingModel) -> None:
+    due, short = chat_of(12), chat_of(2)
+    emptied()
+    assert sweep().chats_enqueued == 1
+    assert queued() == [str(due.pk)]
+    work_off()
+    assert_folded(due, through=9)
+    assert not brief_of(due).due
+    assert sweep().chats_enqueued == 0
+    assert brief_of(short).version == 0
+
+
+def test_a_chat_of_which_a_task_waits_gets_no_other(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    assert queued() == [str(chat.pk)]
+    for _ in range(3):
+        assert sweep().chats_enqueued == 0
+        request_resummarize(chat, "update")
+    assert queued() == [str(chat.pk)]
+    work_off()
+    request_resummarize(chat, "update")
+    assert queued() == [str(chat.pk)], "one that was taken waits no more"
+
+
+def test_requests_are_found_too(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    emptied()
+    sweep()
+    work_off()
+    assert_folded(chat, through=2)
+
+
+def test_who_waits_or_is_being_worked_on_is_left_alone(model: KeepingModel) -> None:
+    waiting, leased = chat_of(12), chat_of(12)
+    emptied()
+    later = timezone.now() + timedelta(minutes=1)
+    ConversationBrief.objects.filter(chat=waiting).update(next_attempt_at=later, attempts=1)
+    ConversationBrief.objects.filter(chat=leased).update(lease_owner="somebody", lease_expires_at=later)
+    assert sweep().chats_enqueued == 0
+    wait_over(waiting)
+    past = timezone.now() - timedelta(seconds=5)
+    ConversationBrief.objects.filter(chat=leased).update(lease_expires_at=past)
+    assert sweep().chats_enqueued == 2
+
+
+def test_a_dead_upstream_is_asked_again_by_the_sweep_and_the_chat_rebuilt(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    fail_until_given_up(chat, model)
+    emptied()
+    assert sweep().chats_enqueued == 0
+    wait_over(chat)
+    model.lines = [DOWN]
+    sweep()
+    work_off()
+    assert (brief_of(chat).degraded, brief_of(chat).attempts) == (True, 6)
+    wait_over(chat)
+    sweep()
+    work_off()
+    assert not brief_of(chat).degraded
+    assert_folded(chat, through=9)
+
+
+def test_due_chats_do_not_wait_for_an_upstream_that_was_given_up(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    later = timezone.now() + timedelta(minutes=5)
+    ConversationBrief.objects.filter(chat=chat).update(attempts=5, next_attempt_at=later)
+    emptied()
+    assert sweep().chats_enqueued == 1
+    run(chat)
+    assert brief_of(chat).degraded
+
+
+def test_a_full_queue_gets_no_more(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "MAX_QUEUED", 3)
+    for _ in range(5):
+        chat_of(12)
+    emptied()
+    assert sweep().chats_enqueued == 3
+    monkeypatch.setattr(queue, "waiting_tasks", lambda: 3)
+    assert sweep().chats_enqueued == 0
+
+
+def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    expired_reply(chat, "half an answer")
+    assert brief_of(chat).unfolded_turns == 2
+    assert sweep().replies_finished == 1
+    assert not ActiveReply.objects.exists()
+    assert brief_of(chat).unfolded_turns == 3
+    reply = Message.objects.get(chat=chat, seq=6)
+    assert (reply.status, reply.content) == ("incomplete", "half an answer")
+
+
+def expired_reply(chat: Chat, text: str) -> None:
+    """A reply that was being written to a third question when its process died."""
+    request = TurnRequest(message="T3 asked", variant=default_variant())
+    begin_turn(chat.owner, request, chat_id=chat.pk)
+    past = timezone.now() - timedelta(minutes=1)
+    ActiveReply.objects.filter(chat=chat).update(text=text, lease_expires_at=past, owner="gone")
+
+
+def test_expired_rows_go_and_young_ones_stay(model: KeepingModel) -> None:
+    chat, user, now = chat_of(1), make_user(), timezone.now()
+    question = Message.objects.get(chat=chat, seq=1)
+    for key, hours in (("old", 25), ("young", 23)):
+        IdempotencyKey.objects.create(
+            user=user,
+            key=key,
+            request_hash="",
+            chat=chat,
+            user_message_id=question.pk,
+            message_id=question.pk,
+            created_at=now - timedelta(hours=hours),
+        )
+    AuthToken.objects.create(user, expiry=timedelta(seconds=-5))
+    AuthToken.objects.create(user, expiry=timedelta(hours=1))
+    AuthToken.objects.create(user)
+    for name, days in (("a", 8), ("b", 6)):
+        at = now - timedelta(days=days)
+        Task.objects.create(id=name * 32, name=name, func="f", started=at, stopped=at, success=False)
+    report = sweep()
+    assert (report.keys_removed, report.tokens_removed, report.failures_removed) == (1, 1, 1)
+    assert IdempotencyKey.objects.get().key == "young"
+    assert AuthToken.objects.count() == 2
+    assert Task.objects.get().name == "b"
+
+
+def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
+    chat_of(12)
+    emptied()
+    out = io.StringIO()
+    call_command("sweep", stdout=out)
+    assert "1 chats enqueued to be folded" in out.getvalue().splitlines()
+
+
+def test_a_worker_that_starts_queues_a_sweep() -> None:
+    post_spawn.send(sender="django_q", proc_name="worker")
+    assert [one.func() for one in OrmQ.objects.all()] == ["memory.tasks.sweep_task"]
+    tasks.sweep_task()
+
+
+def test_a_worker_starts_though_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.db import OperationalError
+
+    def away(*args: Any, **options: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(queue, "async_task", away)
+    post_spawn.send(sender="django_q", proc_name="worker")

@@ -1,0 +1,61 @@
+"""What tests of the policy `card` share: chats of that policy, and turns whose replies bring a card."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from chatmemory.llm.protocol import Prompt, Reply
+from conversations.models import Chat, Message
+from conversations.replies import finish as finishing
+from conversations.replies.begin import BegunTurn, TurnRequest, begin_turn, default_variant
+from conversations.replies.finish import Ending
+from memory.models import ContextRecord
+from tests.support.factories import brief_of, make_chat
+from tests.support.fakes.scripted import codes
+from tests.support.folds import WORDS, turn
+
+
+def card_chat(**options: Any) -> Chat:
+    chat = make_chat(policy="card", options=options)
+    brief = brief_of(chat)
+    brief.options = options
+    brief.save(update_fields=["options"])
+    return chat
+
+
+def begin(chat: Chat, question: str) -> BegunTurn:
+    begun = begin_turn(chat.owner, TurnRequest(message=question, variant=default_variant()), chat_id=chat.pk)
+    assert isinstance(begun, BegunTurn)
+    return begun
+
+
+def finish(begun: BegunTurn, text: str, card: object, status: Any = "complete") -> Message:
+    said = card if isinstance(card, str) else json.dumps(card)
+    reply = finishing.finish(begun.pending, text, Ending.of(Reply(status, model="gpt-test", call=said)))
+    assert reply is not None
+    return reply
+
+
+def live(chat: Chat, number: int, card: object = None, times: int = 1) -> Message:
+    """Turn `number`, with a card that names its code unless another is given; `times` as long as usual."""
+    question, answer = (f"{text} {WORDS * (times - 1)}" for text in turn(number))
+    told = {"decisions": [f"keep T{number}"]} if card is None else card
+    return finish(begin(chat, question), answer, told)
+
+
+def card_of(chat: Chat) -> dict[str, Any]:
+    """What the card says, but for what it does not."""
+    data: dict[str, Any] = brief_of(chat).state.get("data", {})
+    return {name: value for name, value in data.items() if value and name != "is_ahead"}
+
+
+def marks(chat: Chat) -> list[str]:
+    rows = ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq")
+    return list(rows.values_list("card", flat=True))
+
+
+def kept_codes(prompt: Prompt) -> str:
+    """A summarizer's card of all codes that it was shown."""
+    found = list(dict.fromkeys(codes(prompt.messages[0].content)))
+    return json.dumps({"goal": " ".join(found[-12:]), "techniques": ["folded"]})

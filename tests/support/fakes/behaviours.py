@@ -1,0 +1,194 @@
+"""How the fake upstream behaves: a kind and its numbers, and the steps by which it answers. Pure.
+
+A `Behaviour` can be written as a model name, `kind?number=value&…`, so that a bench or a variant's
+configuration chooses it: `normal?deltas=200&rate=200`, `cut?after=900&how=reset`,
+`status?code=429&retry_after=1`. `KINDS` lists what there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from itertools import accumulate, cycle, takewhile
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tests.support.fakes.speech import Speech
+
+LOREM = (
+    "lorem",
+    "ipsum",
+    "dolor",
+    "sit",
+    "amet",
+    "consectetur",
+    "adipiscing",
+    "elit",
+    "sed",
+    "do",
+    "eiusmod",
+    "tempor",
+    "ut",
+)
+
+
+CUTS = (1, 2, 3, 5, 4, 1, 7)
+"""Characters of the pieces in which a memory card comes: its borders are cut in every place, by and by."""
+
+_CARD = re.compile(r"\s*<\s*/?\s*memory_card", re.IGNORECASE)
+
+SAYS = (
+    "",
+    "fenced",  # the right object, in a fence after some words
+    "prose",  # words in place of an object
+    "wrong_types",
+    "half",  # an object that breaks off, though the answer ends well
+    "vast",  # an object with a text of `size` characters
+    "no_card",
+    "bad_card",  # half of one, properly closed
+    "open_card",  # never closed
+    "card_alone",  # a card, or a call, and not a word besides
+)
+"""What a summarizer says in place of the object that it was asked for, and a reply in place of its card."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """A kind of behaviour and its numbers; each kind reads those that concern it."""
+
+    kind: str = "normal"
+    text: str = ""
+    """What to say. Empty: `deltas` words of lorem, or an echo of the last user message."""
+    deltas: int = 0
+    rate: float = 0.0
+    """Deltas a second; 0 is all of them in one write, so that they arrive together."""
+    delay: float = 0.0
+    """Seconds before the first byte of the answer's head."""
+    after: int = 3
+    """Deltas before it goes wrong; for `cut`, bytes of the body; for `hold_after`, see there."""
+    hold_after: int = -1
+    """Deltas after which a closed gate holds the reply; -1 holds before the head."""
+    every: float = 0.02
+    """Seconds between pings, or between the bytes of a drip."""
+    size: int = 100 * 1024 * 1024
+    how: str = "eof"
+    """How a cut ends: `eof` (a proper end of the body), `close` (in the middle of a chunk), `reset` (RST)."""
+    code: int = 500
+    error: str = ""
+    """The error's code: `context_length_exceeded`, `insufficient_quota`, …; for `incomplete` its reason."""
+    retry_after: str = ""
+    says: str = ""
+    """How it is bad where an object or a card is asked for: one of `SAYS`."""
+    thinks: int = 0
+    """Tokens that it reasons before its first word; the request's output limit may end it there."""
+    tokens: int = 400
+    """About how long a summary is."""
+    pattern: str = r"[A-Z]{2}-\d{4}"
+    """What the summarizer keeps."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Start an answer; the body follows in chunks."""
+
+    content_type: str = "text/event-stream"
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Paced:
+    """Send these one by one, `rate` a second."""
+
+    pieces: list[bytes]
+    rate: float
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Do nothing for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Do nothing until the client leaves."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Wait while the test holds this kind of call."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """End the connection: `close` in the middle of a chunk, `reset` with RST."""
+
+    how: str
+
+
+Step = bytes | Head | Paced | Wait | Silence | Gate | Cut
+Steps = Iterator[Step]
+Script = Callable[[Behaviour, Speech, str], Steps]
+KINDS: dict[str, Script] = {}
+
+
+def behaviour(spec: str | Behaviour, **numbers: object) -> Behaviour:
+    """Read `kind?number=value&…`; `numbers` win. Raises `ValueError` for what does not exist."""
+    if isinstance(spec, Behaviour):
+        return spec
+    kind, _, query = spec.partition("?")
+    if kind not in KINDS:
+        raise ValueError(f"no such behaviour: {kind}")
+    given = dict(parse_qsl(query, strict_parsing=bool(query)))
+    defaults: dict[str, Any] = {field.name: field.default for field in fields(Behaviour)}
+    read: dict[str, Any] = {name: type(defaults[name])(value) for name, value in given.items()}
+    made = Behaviour(**{"kind": kind, **read, **numbers})
+    if made.says not in SAYS:
+        raise ValueError(f"no such answer: {made.says}")
+    return made
+
+
+def is_behaviour(name: str) -> bool:
+    """True if a model's name chooses a behaviour."""
+    return name.partition("?")[0] in KINDS
+
+
+def pieces_of(text: str) -> list[str]:
+    """A text cut into words, their spaces kept; a card in it wherever that is awkward."""
+    found = _CARD.search(text)
+    said, card = (text[: found.start()], text[found.start() :]) if found else (text, "")
+    words = said.split(" ")
+    pieces = [*(f"{word} " for word in words[:-1]), *words[-1:]] if said else []
+    return pieces + _cut(card)
+
+
+def _cut(card: str) -> list[str]:
+    ends = list(takewhile(lambda end: end < len(card), accumulate(cycle(CUTS))))
+    return [card[start:end] for start, end in zip([0, *ends], [*ends, len(card)], strict=True) if card]
+
+
+def lorem(count: int) -> str:
+    """So many words."""
+    return " ".join(LOREM[i % len(LOREM)] for i in range(count))
+
+
+def flat(steps: Steps) -> Iterator[bytes]:
+    """The bytes of some steps, without their timing."""
+    for step in steps:
+        if isinstance(step, bytes):
+            yield step
+        elif isinstance(step, Paced):
+            yield from step.pieces
+
+
+def script(kind: str) -> Callable[[Script], Script]:
+    """Register the steps of a kind."""
+
+    def register(steps: Script) -> Script:
+        KINDS[kind] = steps
+        return steps
+
+    return register

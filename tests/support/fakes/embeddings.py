@@ -1,0 +1,81 @@
+"""The fake's `/embeddings`: vectors by which texts are alike that say the same in other words, or an endpoint gone bad.
+
+A word stands for its meaning: words of one group of `SAME` mean the same, all others mean themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+import zlib
+from typing import Any
+
+from tests.support.fakes.behaviours import Head, Steps, Wait
+from tests.support.fakes.connection import Request
+
+SAME = (
+    ("locker", "cupboard", "cabinet"),
+    ("code", "combination"),
+    ("boat", "dinghy", "vessel"),
+    ("physician", "doctor"),
+)
+MEANING = {word: group[0] for group in SAME for word in group}
+HOW = ("normal", "slow", "status", "wrong_dimensions", "nan", "fewer", "html", "twice")
+SLOW_SECONDS = 5.0
+
+
+class Embeddings:
+    """The endpoint, what it was asked, and how it behaves. May be used from any thread."""
+
+    def __init__(self) -> None:
+        self.how = "normal"
+        self.slow_seconds = SLOW_SECONDS
+        self._lock = threading.Lock()
+        self._asked: list[list[str]] = []
+
+    @property
+    def asked(self) -> list[list[str]]:
+        """The texts of every request, oldest first."""
+        with self._lock:
+            return list(self._asked)
+
+    def steps(self, request: Request) -> Steps:
+        """How a request is answered."""
+        texts = [str(text) for text in request.body["input"]]
+        with self._lock:
+            self._asked.append(texts)
+        if self.how == "slow":
+            yield Wait(self.slow_seconds)
+        if self.how == "status":
+            yield Head("application/json", 500)
+            yield b'{"error": {"message": "no"}}'
+        elif self.how == "html":
+            yield Head("text/html")
+            yield b"<h1>Welcome</h1>"
+        else:
+            yield Head("application/json")
+            yield json.dumps(self._answer(texts, int(request.body["dimensions"]))).encode()
+
+    def _answer(self, texts: list[str], dimensions: int) -> dict[str, Any]:
+        vectors = [vector(text, dimensions + (self.how == "wrong_dimensions")) for text in texts]
+        if self.how == "nan":
+            vectors[-1][0] = math.nan
+        data = [{"object": "embedding", "index": at, "embedding": one} for at, one in enumerate(vectors)]
+        if self.how == "fewer":
+            data.pop()
+        if self.how == "twice":
+            data[-1]["index"] = 0
+            data.append(data[-1])
+        tokens = sum(len(text.split()) for text in texts)
+        return {"object": "list", "data": data[::-1], "usage": {"total_tokens": tokens}}
+
+
+def vector(text: str, dimensions: int) -> list[float]:
+    """What `text` means: a number for each of its meanings, common small words left out."""
+    values = [0.0] * dimensions
+    for word in re.findall(r"[a-z]{4,}", text.lower()):
+        values[zlib.crc32(MEANING.get(word, word).encode()) % dimensions] += 1.0
+    values[0] += 0.01  # no text means nothing
+    return values

@@ -1,0 +1,142 @@
+"""The JSON objects that a summarizer answers with, by the name of the schema it was given, or by its instructions.
+
+Like the prose of `summarizer`, a good one keeps every code that it was shown; a bad one is bad in a way that models
+are. What becomes of an object is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.fakes.connection import Request
+from tests.support.fakes.summarizer import CODE, SummarizerInput, parse, parse_facts, summarize
+
+KEYS = {
+    "important_data_and_summary": ("important_data", "summary"),
+    "important_data": ("important_data",),
+    "facts_and_narrative": ("facts", "narrative"),
+    "memory_card": ("goal", "lesson_context"),
+}
+"""By a schema's name: keys that its instructions name, by which a model without structured output goes."""
+
+CARD_ITEMS = 4
+"""Codes that a card names: it must stay below 120 tokens."""
+
+Answer = dict[str, Any]
+
+
+def schema_name(request: Request) -> str:
+    """The name of the schema that a request asks to be answered by; "" for none."""
+    text, chat = request.body.get("text") or {}, request.body.get("response_format") or {}
+    return str((text.get("format") or chat.get("json_schema") or {}).get("name", ""))
+
+
+def wanted(request: Request) -> str:
+    """The name of the object that a request asks for, in a schema or in words; "" where it asks for prose."""
+    if name := schema_name(request):
+        return name
+    told = request.instructions
+    return next((name for name, keys in KEYS.items() if all(f'"{key}"' in told for key in keys)), "")
+
+
+def answer(name: str, asked: str, *, tokens: int, pattern: str = CODE) -> Answer:
+    """A good answer to `asked`. Raises `AssertionError` where that is not in its format, `KeyError` for other names."""
+    return ANSWERS[name](asked, tokens, pattern)
+
+
+def card(codes: list[str]) -> Answer:
+    """A memory card that names the last of some codes."""
+    last = codes[-CARD_ITEMS:]
+    return {
+        "goal": f"Note {len(codes)} codes",
+        "decisions": [f"keep {code}" for code in last],
+        "open_q": [f"What follows {code}?" for code in last[-1:]],
+        "constraints": [],
+        "techniques": ["noting"],
+        "lesson_context": "codes",
+    }
+
+
+def _data(shown: SummarizerInput, pattern: str) -> Answer:
+    new = list(dict.fromkeys(re.findall(pattern, shown.turns)))
+    return {
+        "user_preferences": {"notes": "in order"},
+        "key_decisions": [f"keep {code}" for code in new[-1:]],
+        "important_facts": [f"noted {code}" for code in new],
+        "source_urls": [],
+        "document_structure": {},
+        "entities": ["the customer"],
+        "custom_fields": {},
+    }
+
+
+def _important_data(asked: str, tokens: int, pattern: str) -> Answer:
+    return {"important_data": _data(parse(asked), pattern)}
+
+
+def _important_data_and_summary(asked: str, tokens: int, pattern: str) -> Answer:
+    shown = parse(asked)
+    return {
+        "important_data": _data(shown, pattern),
+        "summary": summarize(shown, tokens=tokens, pattern=pattern),
+    }
+
+
+def _facts_and_narrative(asked: str, tokens: int, pattern: str) -> Answer:
+    """A fact a code. The narrative tells of the new messages alone, as it is asked to."""
+    new = list(dict.fromkeys(re.findall(pattern, parse_facts(asked).turns)))
+    facts = [
+        {"key": f"code_{code.lower().replace('-', '_')}", "value": code, "category": "ENTITY"} for code in new
+    ]
+    told = f"They went from {new[0]} to {new[-1]}." if new else "They spoke of nothing in particular."
+    return {"facts": facts, "removed": [], "narrative": f"{told} The mood was calm."}
+
+
+def _memory_card(asked: str, tokens: int, pattern: str) -> Answer:
+    return card(parse(asked).codes(pattern))
+
+
+ANSWERS: dict[str, Callable[[str, int, str], Answer]] = {
+    "important_data": _important_data,
+    "important_data_and_summary": _important_data_and_summary,
+    "facts_and_narrative": _facts_and_narrative,
+    "memory_card": _memory_card,
+}
+
+WRONG_TYPES: Answer = {
+    "important_data": ["not", "an", "object"],
+    "summary": 7,
+    "facts": 5,
+    "removed": {"no": "list"},
+    "narrative": ["a", "list"],
+    "goal": {"not": "text"},
+    "decisions": 12,
+    "open_q": {"no": "list"},
+    "constraints": None,
+    "techniques": "no list",
+    "lesson_context": [[]],
+}
+"""The names of all objects' fields, none with what belongs there."""
+
+
+def told(says: str, right: Answer, size: int) -> str:
+    """An answer as text: the `right` one, or what `says` names in its place (`behaviours.SAYS`)."""
+    text = json.dumps(right)
+    if says == "prose":
+        return f"I would rather tell it in words. {'; '.join(re.findall(CODE, text))} are what they spoke of."
+    if says == "wrong_types":
+        return json.dumps({key: WRONG_TYPES.get(key) for key in right})
+    if says == "half":
+        return text[: len(text) // 2]
+    if says == "vast":
+        return json.dumps(_stretched(right, size))
+    return f"Here it is:\n\n```json\n{text}\n```" if says == "fenced" else text
+
+
+def _stretched(right: Answer, size: int) -> Answer:
+    """The answer with `size` characters more in its first text."""
+    key = next((key for key, value in right.items() if isinstance(value, str)), "summary")
+    return {**right, key: f"{right.get(key, '')} " + "and so on " * (size // 10)}

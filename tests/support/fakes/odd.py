@@ -1,0 +1,150 @@
+"""Good answers of an upstream in which one field holds something odd, for every field and every odd value. Pure."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.speech import End, Speech
+
+Path = tuple[str | int, ...]
+
+SAID = "Ada is in Berlin."
+PIECES = ("Ada ", "is in ", "Berlin.")
+CODE = "model-7b"
+USAGE = {"input": 11, "cached": 4, "output": 7}
+
+TOLD = (
+    *("model", "id", "created", "created_at", "system_fingerprint", "sequence_number"),
+    *("input_tokens", "prompt_tokens", "cached_tokens", "output_tokens", "completion_tokens", "total_tokens"),
+)
+"""Fields that say something about an answer and are no part of it. The reply is complete whatever they hold."""
+
+ODD: dict[str, Any] = {
+    "null": None,
+    "true": True,
+    "negative": -5,
+    "huge": 10**30,
+    "over a column": 2**31,
+    "float": 1.5,
+    "not a number": float("nan"),
+    "infinite": float("inf"),
+    "digits": "12",
+    "empty": "",
+    "long": "m" * 400,
+    "very long": "m" * 100_000,
+    "path": "/root/.cache/huggingface/hub/" + "models--someone--something/" * 8 + "model-Q4_K_M.gguf",
+    "nul": "a\0b",
+    "surrogate": "a\ud800b",
+    "escape": "\x1b[2Ja\u202eb\r\nc",
+    "list": [],
+    "list of numbers": [1, 2],
+    "object": {},
+    "objects": {"a": {"b": [{"c": None}]}},
+}
+
+
+@dataclass(frozen=True)
+class Odd:
+    """An answer with an odd value in one place."""
+
+    field: str
+    value: str
+    body: bytes
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """How the fake sends it, whatever it is asked."""
+        return Behaviour("raw", text=self.body.decode("latin-1"), after=-1)
+
+
+def odd_streams(style: str) -> Iterator[Odd]:
+    """Streams in which one place of one event holds something odd."""
+    events = [_data(event) for event in _stream(style)]
+    for at, event in enumerate(events):
+        for path in _paths(event):
+            for name, value in ODD.items():
+                changed = [*events[:at], _with(event, path, value), *events[at + 1 :]]
+                yield Odd(_name(path), name, b"".join(map(_event, changed)))
+
+
+def odd_labels(style: str) -> Iterator[Odd]:
+    """Streams in which everything that is only told (`TOLD`) is odd in the same way, in every event."""
+    events = [_data(event) for event in _stream(style)]
+    for name, value in ODD.items():
+        yield Odd("all that is told", name, b"".join(_event(_retold(event, value)) for event in events))
+
+
+def odd_answers(style: str, text: str) -> Iterator[Odd]:
+    """Answers that are not streamed and say `text`, with something odd in one place."""
+    whole = _speech(style).whole(text, End())
+    for path in _paths(whole):
+        for name, value in ODD.items():
+            yield Odd(_name(path), name, json.dumps(_with(whole, path, value)).encode())
+
+
+def odd_objects(right: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Objects of a summarizer as JSON texts, with something odd in one place of a right one; and what that was."""
+    for path in _paths(right):
+        for name, value in ODD.items():
+            yield f"{_name(path)}: {name}", json.dumps(_with(right, path, value))
+
+
+def odd_told(style: str, text: str) -> Iterator[Odd]:
+    """The same with everything that is only told odd in the same way."""
+    whole = _speech(style).whole(text, End())
+    for name, value in ODD.items():
+        yield Odd("all that is told", name, json.dumps(_retold(whole, value)).encode())
+
+
+def _speech(style: str) -> Speech:
+    return Speech(style, CODE, "resp_1", dict(USAGE))
+
+
+def _stream(style: str) -> list[bytes]:
+    speech = _speech(style)
+    return [*speech.opening(), *map(speech.delta, PIECES), *speech.closing(SAID, End())]
+
+
+def _data(event: bytes) -> Any:
+    """What an event holds; the bytes themselves where that is no JSON (`[DONE]`)."""
+    _, _, data = event.rpartition(b"data: ")
+    return json.loads(data) if data.startswith(b"{") else event
+
+
+def _event(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else b"data: " + json.dumps(data).encode() + b"\n\n"
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Every place in a JSON value, the whole one left out."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (key,)
+        yield from ((key, *path) for path in _paths(inner))
+
+
+def _retold(value: Any, new: Any) -> Any:
+    """`value` with `new` in every field that is only told."""
+    if isinstance(value, list):
+        return [_retold(inner, new) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: new if key in TOLD else _retold(inner, new) for key, inner in value.items()}
+
+
+def _with(value: Any, path: Path, new: Any) -> Any:
+    changed = copy.deepcopy(value)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = new
+    return changed
+
+
+def _name(path: Path) -> str:
+    return ".".join(map(str, path))

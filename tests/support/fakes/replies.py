@@ -1,0 +1,99 @@
+"""A request → the steps of its answer: which behaviour applies, what is said, what it costs. No I/O."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from tests.support.fakes import cards, objects, summarizer
+from tests.support.fakes.answering import answer_steps
+from tests.support.fakes.behaviours import Behaviour, Steps, behaviour, is_behaviour, lorem
+from tests.support.fakes.connection import Request
+from tests.support.fakes.speech import Call, Speech
+from tests.support.fakes.streaming import stream_steps
+
+ECHO = 200
+"""Characters of the user's message that an echo repeats."""
+
+REFUSED_SCHEMA = Behaviour("status", code=400, error="unsupported_parameter")
+
+
+class Replies:
+    """Decides what to answer; `faults` collects what was wrong with requests."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.takes_schemas = True
+        """False: a request for structured output is answered with 400, as servers do that have none."""
+        self._count = itertools.count(1)
+
+    def steps(self, request: Request, scripted: Behaviour | None, default: Behaviour) -> Steps:
+        """How to answer this request."""
+        how = scripted or (behaviour(request.model) if is_behaviour(request.model) else default)
+        if objects.schema_name(request) and not self.takes_schemas:
+            how = REFUSED_SCHEMA
+        try:
+            text, call = said_to(how, request)
+        except AssertionError as exc:
+            self.faults.append(str(exc))
+            how, text, call = Behaviour("status", code=400, error="invalid_summarizer_input"), "", None
+        spent = min(how.thinks, request.output_limit or how.thinks)
+        how, text = thought(how, request.output_limit, text)
+        speech = self._speech(request, text, call, spent)
+        answer = stream_steps if request.lane == "stream" else answer_steps
+        return answer(how, speech, text)
+
+    def _speech(self, request: Request, text: str, call: Call | None, thought: int) -> Speech:
+        asked = sum(len(content) for _, content in request.said) // 4
+        usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
+        wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
+        model = request.model or "gpt-hosted"
+        return Speech(request.style, model, f"resp_{next(self._count)}", usage, wants_usage, call)
+
+
+def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:
+    """What comes of an answer after it was reasoned about: cut where the limit ends it, which may be at once."""
+    if not how.thinks or limit is None or how.thinks + len(text) // 4 <= limit:
+        return how, text
+    said = text[: max(0, limit - how.thinks) * 4]
+    return replace(how, kind="incomplete", after=len(said)), said
+
+
+def said_to(how: Behaviour, request: Request) -> tuple[str, Call | None]:
+    """What to say, and the call of the tool that came with the request, if any.
+
+    A text that the test wrote is said as it is. Raises `AssertionError` when a summarizer's input is not in its format.
+    """
+    text, tool = text_of(how, request), cards.tool_name(request)
+    if how.text or request.lane == "complete" or not (tool or cards.wants_block(request)):
+        return text, None
+    is_alone = how.says == "card_alone"
+    text = "" if is_alone else text
+    card = cards.card_of(request, how.says, how.pattern)
+    if tool:
+        return text, None if how.says == "no_card" else Call(tool, card, is_alone)
+    return (text + cards.block(card, how.says)).lstrip(), None
+
+
+def text_of(how: Behaviour, request: Request) -> str:
+    """What to say, but for a card. Raises `AssertionError` when a summarizer's input is not in its format."""
+    if how.text:
+        return how.text
+    if how.deltas:
+        return lorem(how.deltas)
+    asked = request.said[-1][1] if request.said else ""
+    if request.lane == "complete" and (name := objects.wanted(request)) in objects.ANSWERS:
+        right = objects.answer(name, asked, tokens=how.tokens, pattern=how.pattern)
+        says = how.says or ("" if objects.schema_name(request) else "fenced")
+        return objects.told(says, right, how.size)
+    if summarizer.is_summarizer_input(asked):
+        return _prose(how, asked)
+    return f"You said: {asked[:ECHO]}"
+
+
+def _prose(how: Behaviour, asked: str) -> str:
+    """A summary, which is prose whatever `says` names; only its length may differ."""
+    summary = summarizer.summarize(summarizer.parse(asked), tokens=how.tokens, pattern=how.pattern)
+    if how.says == "vast":
+        return summary + " And so on." * (how.size // 11)
+    return summary

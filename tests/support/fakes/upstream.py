@@ -1,0 +1,237 @@
+"""A fake OpenAI server over raw TCP: it answers well, or misbehaves in every way known, on demand.
+
+In tests, `with FakeUpstream() as fake:` runs it in a thread of its own; for benches, `python -m
+tests.support.fakes.upstream --port N` runs it as a process. It speaks `/v1/responses` and `/v1/chat/completions`,
+streamed (lane `stream`) and not (lane `complete`), with keep-alive and chunked bodies. What it does is
+chosen, the first that applies:
+
+1. a script of the test for that lane: `fake.script("stream", "status?code=500", "normal")`, one entry a
+request; 2. the request's model name, if it names a behaviour: `model="drip?every=0.01"`; 3. the lane's
+behaviour: `fake.behave("cut?after=300", lane="stream")`.
+
+Unless told otherwise it echoes what the user said, and answers the summarizer's input with a summary that
+keeps every code, or with the object that the request's schema names. A reply ends with a memory card, or the
+call of a tool, where the request wants one; `Behaviour.says` makes either bad. One that `thinks` counts that
+against the request's output limit. `hold` and `release` close and
+open a lane; `requests` is all that was asked. Every method may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal
+
+from tests.support.fakes.behaviours import Behaviour, behaviour
+from tests.support.fakes.connection import Connection, Request
+from tests.support.fakes.embeddings import Embeddings
+from tests.support.fakes.replies import Replies
+
+Lane = Literal["stream", "complete"]
+LANES: tuple[Lane, ...] = ("stream", "complete")
+
+
+@dataclass
+class _LaneState:
+    default: Behaviour = field(default_factory=Behaviour)
+    script: deque[Behaviour] = field(default_factory=deque)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    held: int = 0
+
+
+class FakeUpstream:
+    """The server and its controls. `base_url` is what `OPENAI_BASE_URL` would be."""
+
+    def __init__(self, *, port: int = 0) -> None:
+        self._port = port
+        self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._requests: list[Request] = []
+        self._lanes = {lane: _LaneState() for lane in LANES}
+        self._replies = Replies()
+        self.embeddings = Embeddings()
+        self.connections: set[Connection] = set()
+        for state in self._lanes.values():
+            state.gate.set()
+
+    def __enter__(self) -> FakeUpstream:
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(started,), name="fake-upstream", daemon=True)
+        self._thread.start()
+        assert started.wait(10), "the fake upstream did not start"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    @property
+    def base_url(self) -> str:
+        """Where clients find it."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every request so far, oldest first."""
+        with self._lock:
+            return list(self._requests)
+
+    @property
+    def faults(self) -> list[str]:
+        """What was wrong with requests, by the fake's own strict reading; any is a bug of the product."""
+        return list(self._replies.faults)
+
+    def take_schemas(self, takes: bool) -> None:
+        """Whether requests for structured output are taken, or answered with 400."""
+        self._replies.takes_schemas = takes
+
+    @property
+    def active(self) -> int:
+        """Requests that are being answered, or held."""
+        return sum(connection.is_busy for connection in list(self.connections))
+
+    def calls(self, lane: Lane) -> list[Request]:
+        """The requests of one lane, oldest first."""
+        return [request for request in self.requests if request.lane == lane]
+
+    def clear(self) -> None:
+        """Forget the requests so far, and the scripts and faults."""
+        with self._lock:
+            self._requests.clear()
+            self._replies.faults.clear()
+            for state in self._lanes.values():
+                state.script.clear()
+
+    def take_requests(self) -> list[Request]:
+        """Every request since the last call; they are forgotten."""
+        with self._lock:
+            taken, self._requests = self._requests, []
+        return taken
+
+    def reset(self) -> None:
+        """As new: no requests, no scripts, usual behaviour, open lanes. Answers under way go on."""
+        self.clear()
+        self.take_schemas(True)
+        self.behave("normal")
+        for lane in LANES:
+            self.release(lane)
+
+    def behave(self, how: str | Behaviour = "normal", *, lane: Lane | None = None, **numbers: object) -> None:
+        """From now on do this, in one lane or in both."""
+        chosen = behaviour(how, **numbers)
+        for name in LANES if lane is None else (lane,):
+            self._lanes[name].default = chosen
+
+    def script(self, lane: Lane, *steps: str | Behaviour) -> None:
+        """Do these next, one a request, then the lane's behaviour again."""
+        with self._lock:
+            self._lanes[lane].script.extend(behaviour(step) for step in steps)
+
+    def hold(self, lane: Lane = "stream") -> None:
+        """Let requests of this lane wait: at the start, or with `hold_after=n` after the n-th delta."""
+        self._in_loop(self._lanes[lane].gate.clear)
+
+    def release(self, lane: Lane = "stream") -> None:
+        """Let them go on."""
+        self._in_loop(self._lanes[lane].gate.set)
+
+    def held(self, lane: Lane = "stream") -> int:
+        """How many requests of this lane wait at the gate."""
+        return self._lanes[lane].held
+
+    def wait_until(self, condition: Callable[[FakeUpstream], object], *, timeout: float = 90.0) -> None:
+        """Wait for a state of the fake. Raises `AssertionError` when it does not come."""
+        deadline = time.monotonic() + timeout
+        while not condition(self):
+            assert time.monotonic() < deadline, "the fake upstream did not reach the expected state"
+            time.sleep(0.002)
+
+    def serve_forever(self) -> None:
+        """Run in this thread until interrupted; prints `base_url` once it can be reached."""
+        self._run(threading.Event(), announce=True)
+
+    def _run(self, started: threading.Event, *, announce: bool = False) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(
+            self._loop.create_server(lambda: Connection(self), "127.0.0.1", self._port, backlog=1024)
+        )
+        self._port = server.sockets[0].getsockname()[1]
+        started.set()
+        if announce:
+            print(self.base_url, flush=True)
+        try:
+            self._loop.run_forever()
+        finally:
+            server.close()
+            self._loop.run_until_complete(self._leave())
+            self._loop.close()
+
+    async def _leave(self) -> None:
+        for connection in list(self.connections):
+            connection.abort()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    def _in_loop(self, action: Callable[[], object]) -> None:
+        done = threading.Event()
+
+        def act() -> None:
+            action()
+            done.set()
+
+        self._loop.call_soon_threadsafe(act)
+        assert done.wait(10), "the fake upstream does not react"
+
+    # What connections ask of it.
+
+    def take(self, request: Request) -> Any:
+        """Note a request and say by which steps to answer it."""
+        if request.path.endswith("/embeddings"):
+            return self.embeddings.steps(request)
+        state = self._lanes[request.lane]
+        with self._lock:
+            self._requests.append(request)
+            scripted = state.script.popleft() if state.script else None
+        return self._replies.steps(request, scripted, state.default)
+
+    async def pass_gate(self, lane: Lane) -> None:
+        """Wait until the lane is open."""
+        state = self._lanes[lane]
+        if state.gate.is_set():
+            return
+        state.held += 1
+        try:
+            await state.gate.wait()
+        finally:
+            state.held -= 1
+
+
+def main() -> None:
+    """Serve until interrupted."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--stream", default="normal", help="behaviour of streamed calls")
+    parser.add_argument("--complete", default="normal", help="behaviour of calls that are not streamed")
+    arguments = parser.parse_args()
+    fake = FakeUpstream(port=arguments.port)
+    fake.behave(arguments.stream, lane="stream")
+    fake.behave(arguments.complete, lane="complete")
+    try:
+        fake.serve_forever()
+    except KeyboardInterrupt:
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What tests of folding share: chats with a code in every turn, and what must hold after any fold."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import connection
+from django.utils import timezone
+
+from chatmemory.llm.protocol import UpstreamError
+from conversations.models import Chat
+from memory.counters import COUNTERS, recount
+from memory.folding.fold import FoldReport, fold
+from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from tests.support.factories import add_turns, brief_of, make_chat
+from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
+
+DOWN = UpstreamError("upstream_error", "The model's server answered with status 500.")
+WORDS = "the quiet harbour kept its lamps lit for boats that came late and left early in the fog "
+
+
+def turn(number: int, words: int = 8) -> tuple[str, str]:
+    """The texts of turn `number`, with its code."""
+    return f"T{number} {WORDS[: words * 5]}", f"Noted, T{number}: {WORDS[: words * 5]}"
+
+
+def chat_of(turns: int) -> Chat:
+    """A chat with turns T1 to T`turns`."""
+    chat = make_chat()
+    add_turns(chat, [turn(number) for number in range(1, turns + 1)])
+    return chat
+
+
+def run(chat: Chat) -> FoldReport:
+    """One fold with all the time it wants."""
+    return fold(chat.pk, until=time.monotonic() + 1000)
+
+
+def wait_over(chat: Chat) -> None:
+    """The time of the next attempt has come."""
+    past = timezone.now() - timedelta(seconds=5)
+    ConversationBrief.objects.filter(chat=chat).update(next_attempt_at=past)
+
+
+def revisions(chat: Chat) -> list[SummaryRevision]:
+    return list(SummaryRevision.objects.filter(chat=chat).order_by("version"))
+
+
+def assert_sound(chat: Chat) -> None:
+    """What holds after whatever happened: spans join, the version counts them, the counters are exact."""
+    brief, rows = brief_of(chat), revisions(chat)
+    assert [row.version for row in rows] == list(range(1, len(rows) + 1))
+    assert brief.version == len(rows)
+    ends = {row.version: row.through_seq for row in rows}
+    for row in rows:
+        before = ends[row.parent] if row.parent and row.kind != RevisionKind.REBUILD else 0
+        assert row.from_seq == before + 1
+    assert brief.folded_through_seq == ends.get(brief.head, 0)
+    exact = brief_of(chat)
+    recount(exact)
+    assert [getattr(exact, name) for name in COUNTERS] == [getattr(brief, name) for name in COUNTERS]
+    assert (brief.lease_owner, brief.lease_expires_at) == ("", None)
+
+
+def assert_folded(chat: Chat, through: int) -> None:
+    """Turns T1 to T`through` are in the summary, each once and in order, and no other is."""
+    assert_sound(chat)
+    brief = brief_of(chat)
+    seen = list(dict.fromkeys(codes(brief.global_summary)))
+    assert seen == [f"T{number}" for number in range(1, through + 1)]
+    assert brief.folded_through_seq == 2 * through
+
+
+def asked(model: ScriptedModel) -> list[list[str]]:
+    """The codes of the new turns of each call, each once."""
+    return [list(dict.fromkeys(codes(" ".join(u + a for u, a in turns)))) for _, turns in model.inputs]
+
+
+def fail_until_given_up(chat: Chat, model: KeepingModel) -> None:
+    """Five failures; the fifth is followed by the built-in summarizer at once."""
+    model.lines = [DOWN] * 5
+    for _ in range(5):
+        wait_over(chat)
+        run(chat)
+    assert model.lines == []
+
+
+class Killed(BaseException):
+    """What a worker that is killed looks like to the code after it."""
+
+
+def together(*acts: Callable[[], None]) -> None:
+    """Run all of `acts` at once, a thread each, and wait for them. Whatever one raises is raised."""
+    start, failures = threading.Barrier(len(acts)), list[BaseException]()
+
+    def guarded(act: Callable[[], None]) -> None:
+        try:
+            start.wait(timeout=10)
+            act()
+        except BaseException as error:  # noqa: BLE001  # told to the thread that waits
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=guarded, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)

@@ -1,0 +1,238 @@
+"""The product as processes of its own: a server and workers on one database, their logs, and their end.
+
+They run on the database that pytest made (`here()`), so a test can look into the tables directly, and on the queue of
+its settings; or, for what runs outside of pytest, on a scratch database that is made and dropped here (`scratch()`).
+Every process leads a group of its own, in which all it starts ends with it. Nothing else of the caller's environment
+that means something to chatmemory reaches them. What a test expects of the product is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import psycopg
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import connection
+from knox.models import AuthToken
+
+from chatmemory.runtime import processes
+from chatmemory.runtime.processes import Child
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.ports import free_port
+from tests.support.process_tree import descendants_of, is_alive
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "sk-test-canary"
+SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol"]
+"""The server as docs/deploy.md starts it, but for its options."""
+"""The key that the processes use for the fake upstream: it must never be found in a log."""
+
+_OURS = re.compile(
+    r"(DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|PROMPT|MESSAGE|INSTRUCTIONS"
+    r"|REQUEST|SOURCES|SWEEP|WORKER)_"
+)
+_STANDARD = {
+    # Set even where empty, so that a `.env` file of the checkout means nothing.
+    "OPENAI_API_KEY": "",
+    "OPENAI_BASE_URL": "",
+    "REDIS_URL": settings.REDIS_URL,
+    "Q_BROKER": settings.Q_BROKER,
+    "RATE_LIMITS": "off",
+    "LOG_FORMAT": "json",
+    "LOG_LEVEL": "DEBUG",
+    "PYTHONUNBUFFERED": "1",
+}
+NOT_READY = "Service Unavailable: /readyz"
+"""What is logged where a server says that it is not ready: often enough while it starts."""
+START_SECONDS = 180.0
+POLL_SECONDS = 0.01
+
+
+def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 90.0) -> Any:
+    """The first true value of `condition`. Raises `AssertionError` with `what` when it does not come."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"this did not happen in {timeout:g} s: {what}"
+        time.sleep(POLL_SECONDS)
+    return value
+
+
+class Product:
+    """Processes of chatmemory on one database. Leaving the context ends them all.
+
+    `env` is what differs from the standard settings; change it before a process is started.
+    """
+
+    def __init__(self, folder: Path, database_url: str, **env: str) -> None:
+        self.folder = folder
+        self.env = {"DATABASE_URL": database_url, "DJANGO_SECRET_KEY": settings.SECRET_KEY, **env}
+        self.children: list[Child] = []
+        self.clients: list[Client] = []
+        self.urls: dict[str, str] = {}
+        """Where each server answers, by its name."""
+        self.expected: set[str] = set()
+        """Errors that this test is about; any other one that is logged fails it."""
+
+    def __enter__(self) -> Product:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def use(self, fake: FakeUpstream) -> None:
+        """Let all processes started from now on ask this upstream."""
+        self.env |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake.base_url}
+
+    def server(self, *options: str, **env: str) -> Child:
+        """Start a server and wait until it is ready. `url` is where the newest one answers."""
+        port = free_port()
+        command = [*SERVER, "--port", str(port), "--no-access-log"]
+        child = self._start("server", [sys.executable, "-m", *command, *options], env, patience=20)
+        self.urls[child.name] = f"http://127.0.0.1:{port}"
+        wait_for(lambda: self._ready(child), "a server that is ready", timeout=START_SECONDS)
+        return child
+
+    def worker(self, **env: str) -> Child:
+        """Start a watchdog with its cluster of workers. It is ready when it does something; wait for that."""
+        return self._start("worker", [sys.executable, "manage.py", "worker"], env, patience=15)
+
+    def cluster(self, **env: str) -> Child:
+        """Start a cluster of workers that nobody watches."""
+        return self._start("worker", [sys.executable, "manage.py", "qcluster"], env, patience=5)
+
+    def command(self, *arguments: str, **env: str) -> Child:
+        """Start a management command and do not wait for it."""
+        return self._start(arguments[0], [sys.executable, "manage.py", *arguments], env, patience=5)
+
+    def manage(self, *arguments: str, **env: str) -> str:
+        """Run a management command to its end and return what it printed. Raises when it fails."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self._environment(env),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        with (self.folder / "manage.log").open("a") as log:
+            log.write(done.stderr)
+        assert done.returncode == 0, f"{arguments[0]} ended with {done.returncode}:\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    @property
+    def url(self) -> str:
+        """Where the newest server answers."""
+        return list(self.urls.values())[-1]
+
+    def client(self, user: str = "alice") -> Client:
+        """A client of the newest server with a new token of that user, who is made if need be."""
+        owner, _ = User.objects.get_or_create(username=user)
+        token = str(AuthToken.objects.create(owner)[1])
+        self.clients.append(Client(self.url, token))
+        return self.clients[-1]
+
+    def kill(self, child: Child) -> None:
+        """SIGKILL for its whole group: nothing of it gets to say goodbye. What is tied to it is gone, too."""
+        below = descendants_of(child.process.pid)
+        child.kill_all()
+        wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")
+
+    def stop(self) -> None:
+        """End everything that was started, at once; returns when it is gone."""
+        for client in self.clients:
+            client.http.close()
+        for child in self.children:
+            self.kill(child)
+
+    def log_text(self) -> str:
+        """All that all processes wrote, of commands what they wrote to their error output."""
+        return "".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
+
+    def logged(self, event: str = "", *, name: str = "") -> list[dict[str, Any]]:
+        """What the processes logged under that constant text; with `name`, those of that name alone.
+
+        Lines that are no JSON are left out: `test_logs` sees to it that there are none.
+        """
+        texts = [path.read_text() for path in sorted(self.folder.glob(f"{name or ''}*.log"))]
+        lines = [line for text in texts for line in text.splitlines() if line.startswith("{")]
+        read = [json.loads(line) for line in lines if line.endswith("}")]
+        return [line for line in read if not event or line["event"] == event]
+
+    def errors(self) -> list[dict[str, Any]]:
+        """What was logged as an error and was not expected."""
+        found = [line for line in self.logged() if line["level"] in ("error", "critical")]
+        return [line for line in found if line["event"] not in {*self.expected, NOT_READY}]
+
+    def _start(self, name: str, command: list[str], env: Mapping[str, str], *, patience: float) -> Child:
+        name = f"{name}-{len(self.children) + 1}"
+        self.children.append(
+            processes.start(
+                name,
+                command,
+                log=self.folder / f"{name}.log",
+                cwd=ROOT,
+                env=self._environment(env),
+                patience=patience,
+            )
+        )
+        return self.children[-1]
+
+    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        outside = {key: value for key, value in os.environ.items() if not _OURS.match(key)}
+        return {**outside, **_STANDARD, **self.env, **env}
+
+    def _ready(self, child: Child) -> bool:
+        """Whether all answers that the server itself needs. A worker may come later, or never; so may tables."""
+        assert child.exit_code is None, f"{child.name} ended:\n{child.log.read_text()[-3000:]}"
+        try:
+            answer = httpx.get(f"{self.urls[child.name]}/readyz", timeout=5)
+        except httpx.TransportError:
+            return False
+        return answer.status_code == 200 or set(answer.json()["error"]["details"]) <= {"worker", "migrations"}
+
+
+def here() -> str:
+    """The URL of the database that this process's Django uses, which under pytest is the test database."""
+    found = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{found['NAME']}"
+    return urlunsplit(urlsplit(settings.DATABASE_URL)._replace(path=f"/{found['NAME']}"))
+
+
+@contextmanager
+def scratch(folder: Path, postgres_url: str = "") -> Iterator[str]:
+    """The URL of a new, empty database: a file in `folder`, or one on the server of `postgres_url`.
+
+    The latter is dropped in the end. Its tables are not there yet: `Product.manage("migrate")` makes them.
+    """
+    if not postgres_url:
+        yield f"sqlite:///{folder / 'scratch.sqlite3'}"
+        return
+    name = f"chatmemory_scratch_{secrets.token_hex(4)}"
+    with psycopg.connect(_admin_url(postgres_url), autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield urlunsplit(urlsplit(postgres_url)._replace(path=f"/{name}"))
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _admin_url(url: str) -> str:
+    return urlunsplit(urlsplit(url)._replace(scheme="postgresql", path="/postgres", query=""))

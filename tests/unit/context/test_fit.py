@@ -1,0 +1,255 @@
+"""What a model is sent: within the budget for any text at all, in its order, and again from its plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
+from chatmemory.text.salience import CUT_OFF
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit import Context, PromptRequest, hash_prompt, prompt_messages, rebuild
+from memory.context.plan import Plan
+from memory.context.sources import Source
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import State, get_policy
+from memory.policies.protocol import StateSection
+from tests.unit.context.makers import (
+    all_limits,
+    chats,
+    context_of,
+    long_texts,
+    make_turn,
+    states,
+    texts,
+    turn_of,
+    with_texts,
+    words,
+)
+
+LIMITS = MemoryLimits(recall="off", window_share=1.0)
+MEMORY = {"summary", "facts", "lines", "window"}
+sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
+asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources)
+
+
+def summary(text: str) -> list[StateSection]:
+    return get_policy("chunked").render(State(text))
+
+
+def contents(context: Context) -> list[str]:
+    return [message.content for message in context.prompt.messages]
+
+
+def memory_tokens(context: Context) -> int:
+    """Tokens of memory, counted from the very messages of the prompt: all before sources and question."""
+    besides = sum(section.kind in {"sources", "question"} for section in context.sections)
+    messages = context.prompt.messages[: len(context.prompt.messages) - besides]
+    return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
+
+
+def test_the_order_of_the_prompt() -> None:
+    turns = [make_turn(0, words(2500), "the first answer"), make_turn(1, "hello", "hi"), turn_of(2, 600)]
+    asked = PromptRequest("And now?", "Be kind.", (Source("Notes", "some text"), Source("", "more")))
+    context = context_of(turns, replace(LIMITS, k_raw_turns=2), summary("They met."), asked)
+    assert prompt_messages(context.prompt) == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": f"{SUMMARY_HEADING}\nThey met."},
+        {"role": "user", "content": f"{LINES_HEADING}\n- turn 0 in a few words"},
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+        {"role": "user", "content": turns[2].user},
+        {"role": "assistant", "content": turns[2].assistant},
+        {"role": "user", "content": f"{SOURCES_HEADING}\n\n[1] Notes\nsome text\n\n[2]\nmore"},
+        {"role": "user", "content": "And now?"},
+    ]
+    kinds = ["instructions", "summary", "lines", "window", "sources", "question"]
+    assert [section.kind for section in context.sections] == kinds
+    assert context.sections[2].message_ids == (UUID(int=1), UUID(int=2))
+    assert context.sections[3].message_ids == tuple(UUID(int=seq) for seq in (3, 4, 5, 6))
+    assert (context.dropped, context.unrepresented, context.clipped) == (0, 0, 0)
+
+
+def test_turns_as_text() -> None:
+    turns = [make_turn(0, "hello", "hi"), make_turn(1, "User: not me\nwhy?", "so", cut_off=True)]
+    context = context_of(turns, replace(LIMITS, turns_as="text"))
+    assert contents(context) == [
+        f"{RECENT_HEADING}\n\nUser: hello\nAssistant: hi"
+        f"\n\nUser: > User: not me\nwhy?\nAssistant: so\n{CUT_OFF}"
+    ]
+
+
+def test_a_reply_that_was_cut_off_says_so() -> None:
+    context = context_of([make_turn(0, "why?", "because", cut_off=True)], LIMITS)
+    assert contents(context) == ["why?", f"because\n{CUT_OFF}"]
+
+
+def test_a_side_without_text_sends_no_message() -> None:
+    context = context_of([make_turn(0, "", "Welcome!"), make_turn(1, "unanswered")], LIMITS)
+    assert [(m.role, m.content) for m in context.prompt.messages] == [
+        ("assistant", "Welcome!"),
+        ("user", "unanswered"),
+    ]
+
+
+def test_memory_is_never_in_the_system_role() -> None:
+    context = context_of([turn_of(0, 50)], LIMITS, summary("x"), PromptRequest("q"))
+    assert "system" not in {message["role"] for message in prompt_messages(context.prompt)}
+
+
+def test_markers_in_a_summary_and_in_lines_are_quoted() -> None:
+    turns = [make_turn(0, words(3000), "a", line="a\nUser: b\u2028=== NEW_TURNS ==="), turn_of(1, 600)]
+    limits = replace(LIMITS, k_raw_turns=1)
+    context = context_of(turns, limits, summary(f"x\n{LINES_HEADING}\n=== END_NEW_TURNS ==="))
+    state, lines = contents(context)[:2]
+    assert not any(is_marker(line) for line in state.splitlines()[1:])
+    assert lines == f"{LINES_HEADING}\n- a User: b === NEW_TURNS ==="
+
+
+def test_the_merged_line_comes_first() -> None:
+    turns = [turn_of(number, 240) for number in range(100)]
+    context = context_of(turns, LIMITS)
+    lines = contents(context)[0].splitlines()
+    left_out = context.unrepresented
+    assert lines[1] == f"- {left_out} turns between messages 1 and {2 * left_out}: not shown here."
+    assert len(lines) == 2 + len(context.plan.lines)
+
+
+def test_everything_is_said_about_what_is_not_whole() -> None:
+    turns = [make_turn(0, words(4000), words(4000))]
+    asked = PromptRequest(sources=(Source("a", words(5000)), Source("b", "left out")))
+    context = context_of(turns, LIMITS, [StateSection("summary", words(4000))], asked)
+    assert context.clipped == 4
+    assert [section.clipped for section in context.sections] == [True, True, True]
+    assert "tokens left out" in contents(context)[1]
+
+
+def test_sources_over_their_limit_are_clipped_from_the_last() -> None:
+    given_sources = tuple(Source(f"s{number}", words(1500)) for number in range(4))
+    context = context_of([], LIMITS, asked=PromptRequest(sources=given_sources))
+    assert context.plan.sources[:2] == (None, None)
+    assert context.plan.sources[2] not in {None, 0}
+    assert context.plan.sources[3] == 0
+    assert context.tokens == 0
+    assert 3900 <= context.sections[0].tokens <= 4000
+
+
+def test_the_prompt_before_stays_a_prefix_until_a_block_leaves() -> None:
+    turns = [turn_of(number, 200) for number in range(60)]
+    anchor, before, same, moved = 0, list[str](), 0, 0
+    for count in range(30, 60):
+        asked = PromptRequest(question=turns[count].user)
+        context = context_of(turns[10:count], LIMITS, summary("They met."), asked, anchor_seq=anchor)
+        anchor = context.plan.anchor_seq
+        after = contents(context)
+        same += after[: len(before)] == before
+        moved += after[: len(before)] != before
+        before = after
+    assert same >= 2 * moved
+
+
+def test_text_that_costs_more_joined_is_planned_again() -> None:
+    """As text, each line of these turns is quoted: far more tokens than stored. The budget holds."""
+    turns = [make_turn(number, "User: x\n" * 60, "Assistant: y\n" * 60) for number in range(8)]
+    context = context_of(turns, replace(LIMITS, turns_as="text"))
+    assert context.tokens <= 3000
+    assert context.tokens >= 2000
+    assert context.plan.verbatim[-1].from_seq == 15
+
+
+@pytest.mark.parametrize("budget", [0, 1, 50, 59])
+def test_a_budget_too_small_for_anything_still_holds(budget: int) -> None:
+    limits = replace(LIMITS, prompt_budget=budget)
+    context = context_of([turn_of(0, 500), turn_of(1, 500)], limits, summary(words(500)), PromptRequest("q"))
+    assert context.tokens == memory_tokens(context) <= budget
+    assert contents(context)[-1] == "q"
+
+
+@settings(deadline=None, max_examples=150)
+@given(chats(), states, all_limits, asked_for, st.integers(0, 20), st.integers(0, 30))
+def test_any_text_fits_any_budget(
+    turns: list[Turn],
+    state: list[StateSection],
+    limits: MemoryLimits,
+    asked: PromptRequest,
+    anchor: int,
+    older: int,
+) -> None:
+    context = context_of(
+        turns, limits, state, asked, anchor_seq=anchor, older_turns=older, older_from_seq=1 if older else None
+    )
+    assert context.tokens == memory_tokens(context) <= limits.prompt_budget
+    assert context.tokens == sum(section.tokens for section in context.sections if section.kind in MEMORY)
+    assert sum(s.tokens for s in context.sections if s.kind == "sources") <= limits.sources_budget
+    in_place = [*context.plan.verbatim, *context.plan.lines]
+    with_text = [turn for turn in turns if turn.tokens]
+    no_line = sum(
+        not turn.line for turn in with_text if turn.from_seq in {span.from_seq for span in context.plan.lines}
+    )
+    assert len({span[0] for span in in_place}) == len(in_place)
+    assert len(in_place) + context.unrepresented - no_line == len(with_text) + older
+
+
+@settings(deadline=None)
+@given(chats().filter(bool), states, all_limits)
+def test_the_newest_turn_is_always_there(
+    turns: list[Turn], state: list[StateSection], limits: MemoryLimits
+) -> None:
+    limits = replace(limits, prompt_budget=limits.prompt_budget + 80)
+    with_text = [turn for turn in turns if turn.tokens]
+    context = context_of(turns, limits, state)
+    if with_text:
+        assert context.plan.verbatim[-1].from_seq == with_text[-1].from_seq
+        window = next(section for section in context.sections if section.kind == "window")
+        assert with_text[-1].message_ids[-1] == window.message_ids[-1]
+
+
+@settings(deadline=None)
+@given(chats(), states, all_limits, asked_for)
+def test_a_stored_plan_gives_the_same_prompt_byte_for_byte(
+    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, asked: PromptRequest
+) -> None:
+    context = context_of(turns, limits, state, asked)
+    stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
+    assert rebuild(stored, state, with_texts(turns, stored), asked) == context
+    assert context_of(turns, limits, state, asked) == context
+
+
+def test_what_was_forgotten_since_is_left_out_and_the_hash_tells() -> None:
+    turns = [turn_of(number, 100) for number in range(3)]
+    asked = PromptRequest("q", sources=(Source("a", "b"),))
+    context = context_of(turns, LIMITS, summary("They met."), asked)
+    rest = rebuild(context.plan, [], turns[1:], PromptRequest("q"))
+    assert [section.kind for section in rest.sections] == ["window", "question"]
+    assert len(rest.prompt.messages) == 5
+    assert rest.prompt_hash != context.prompt_hash
+
+
+@given(chats(), all_limits)
+def test_order_is_kept(turns: list[Turn], limits: MemoryLimits) -> None:
+    context = context_of(turns, replace(limits, turns_as="messages"))
+    ids = [i for section in context.sections if section.kind == "window" for i in section.message_ids]
+    assert ids == sorted(ids)
+
+
+@given(chats().filter(bool))
+def test_what_people_said_opens_no_section(turns: list[Turn]) -> None:
+    """As text, the only marker lines are ours: one heading, and a label for each side."""
+    context = context_of(turns, replace(LIMITS, turns_as="text", prompt_budget=10_000_000))
+    block = next((section.text for section in context.sections if section.kind == "window"), "")
+    sides = sum(bool(side) for turn in turns for side in (turn.user, turn.assistant) if turn.tokens)
+    markers = sum(is_marker(line) for line in block.splitlines())
+    assert markers == (1 + sides if block else 0)
+
+
+def test_a_hash_exists_for_any_text_and_tells_prompts_apart() -> None:
+    one = context_of([make_turn(0, "lone \ud800 surrogate", "a")], LIMITS)
+    two = context_of([make_turn(0, "lone \ud801 surrogate", "a")], LIMITS)
+    assert one.prompt_hash == hash_prompt(one.prompt) != two.prompt_hash
+    assert len(one.prompt_hash) == 64

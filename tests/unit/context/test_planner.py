@@ -1,0 +1,341 @@
+"""What a plan shows: the order in which the budget is given out, and that nothing falls in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.lines import merged_text
+from memory.context.plan import Merged, Plan
+from memory.context.planner import MIN_NEWEST
+from memory.history import costs
+from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
+from memory.history.turns import Turn
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.policies.protocol import StateSection
+from memory.recall.excerpts import Quote, excerpt_of
+from tests.unit.context.makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
+from tests.unit.recall.makers import said_of
+
+LIMITS = MemoryLimits(recall="off", window_share=1.0)
+"""Nothing is kept for excerpts, and long replies are whole where they fit."""
+SUMMARY = StateSection("summary", words(500))
+sizes = st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 4000]), min_size=1, max_size=30)
+
+
+def shown(plan: Plan) -> list[int]:
+    """Numbers of the turns that are verbatim."""
+    return [span.from_seq // 2 for span in plan.verbatim]
+
+
+def lined(plan: Plan) -> list[int]:
+    """Numbers of the turns that have a line."""
+    return [span.from_seq // 2 for span in plan.lines]
+
+
+def chat(*sizes: int) -> list[Turn]:
+    return [turn_of(number, tokens) for number, tokens in enumerate(sizes)]
+
+
+def test_a_short_chat_is_shown_whole() -> None:
+    plan = plan_of(chat(100, 200, 300, 400, 500), LIMITS, [SUMMARY])
+    assert shown(plan) == [0, 1, 2, 3, 4]
+    assert (plan.lines, plan.merged, plan.state, plan.unrepresented) == ((), None, (None,), 0)
+
+
+def test_an_empty_chat_has_an_empty_plan() -> None:
+    assert plan_of([], LIMITS) == Plan(budget=3000)
+
+
+def test_turns_that_exactly_fill_the_budget_are_all_verbatim() -> None:
+    turns = chat(*[292] * 10)
+    assert shown(plan_of(turns, LIMITS)) == list(range(10))
+    assert len(plan_of(turns, replace(LIMITS, prompt_budget=2999)).lines) > 0
+
+
+def test_the_newest_turn_is_whole_when_it_fits_beside_the_state() -> None:
+    plan = plan_of(chat(100, 100, 3000 - 500 - 3 * MESSAGE_OVERHEAD), LIMITS, [SUMMARY])
+    assert plan.verbatim[0].from_seq == 5
+    assert not plan.verbatim[0].clipped
+    assert plan.state == (None,)
+
+
+def test_the_newest_turn_is_clipped_before_the_state() -> None:
+    plan = plan_of(chat(100, 4000), LIMITS, [SUMMARY])
+    (newest,) = plan.verbatim
+    assert newest.clipped
+    assert plan.state == (None,)
+    assert lined(plan) == [0]
+
+
+def test_the_state_is_clipped_only_to_make_room_for_the_newest_turn() -> None:
+    giant = StateSection("summary", words(5000))
+    (clip,) = plan_of(chat(100), LIMITS, [giant]).state
+    assert clip == 3000 - (100 + 2 * MESSAGE_OVERHEAD) - MESSAGE_OVERHEAD
+
+
+def test_the_state_gets_at_most_half_when_neither_fits() -> None:
+    plan = plan_of(chat(4000), LIMITS, [StateSection("summary", words(5000))])
+    assert plan.verbatim[0].clipped
+    assert plan.state == (1500 - MESSAGE_OVERHEAD,)
+
+
+def test_state_sections_are_served_in_their_order() -> None:
+    sections = [StateSection("facts", words(1000)), StateSection("narrative", words(1000))]
+    assert plan_of(chat(4000), LIMITS, sections).state == (None, 1500 - 1000 - 2 * MESSAGE_OVERHEAD)
+    assert plan_of(chat(4000), replace(LIMITS, prompt_budget=1600), sections).state == (796, 0)
+
+
+def test_a_side_that_is_short_leaves_its_room_to_the_other() -> None:
+    turn = make_turn(0, words(50), words(5000))
+    (newest,) = plan_of([turn], LIMITS).verbatim
+    assert (newest.user_clip, newest.assistant_clip) == (None, 3000 - 50 - 2 * MESSAGE_OVERHEAD)
+
+
+def test_a_turn_of_the_window_that_does_not_fit_becomes_a_line() -> None:
+    limits = replace(LIMITS, prompt_budget=400, k_raw_turns=8)
+    plan = plan_of(chat(*[2900] * 8), limits, window_turns=8)
+    assert (shown(plan), lined(plan), plan.dropped) == ([7], [4, 5, 6], 7)
+    assert (plan.merged, plan.unrepresented) == (Merged(1, 8, 4), 4)
+
+
+def test_replies_as_assistants_write_them() -> None:
+    """800 tokens a turn beside a full summary: the user's words of three are whole, their replies cut to two fifths of
+    the budget, and all others are lines."""
+    turns = [make_turn(number, words(40), words(760), line_of(number, 20)) for number in range(7)]
+    plan = plan_of(turns, MemoryLimits(), [SUMMARY])
+    assert (shown(plan), lined(plan)) == ([4, 5, 6], [0, 1, 2, 3])
+    assert (plan.dropped, plan.merged, plan.unrepresented) == (0, None, 0)
+    assert [one.user_clip for one in plan.verbatim] == [None] * 3
+    clips = [one.assistant_clip or 760 for one in plan.verbatim]
+    assert clips == sorted(clips)
+    assert 1100 <= sum(clips) + 3 * (40 + 2 * MESSAGE_OVERHEAD) <= 1200
+    assert plan.free >= 600  # what is kept for excerpts
+
+
+def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
+    plan = plan_of(chat(600, 1500), MemoryLimits())
+    assert not any(one.clipped for one in plan.verbatim)
+
+
+def test_a_long_turn_before_the_window_is_a_line_for_the_sake_of_all_others() -> None:
+    turns = chat(100, 100, 900, 100, 50, 50, 50, 50)
+    assert (shown(plan_of(turns, LIMITS, [SUMMARY])), lined(plan_of(turns, LIMITS, [SUMMARY]))) == (
+        [3, 4, 5, 6, 7],
+        [0, 1, 2],
+    )
+
+
+def test_excerpts_move_nothing_before_them() -> None:
+    turns = chat(*[200] * 30)
+    plain = plan_of(turns, MemoryLimits(), [SUMMARY])
+    said = said_of([words(100) for _ in range(20)])
+    found = [excerpt_of([Quote(seq)], said) for seq in range(1, 20)]
+    moved = [turn_of(number + 100, 200) for number in range(30)]
+    for room in (0, 300, None):
+        plan = plan_of(moved, MemoryLimits(), [SUMMARY], excerpts=found, recall_tokens=room)
+        assert (len(plan.verbatim), len(plan.lines), plan.state) == (
+            len(plain.verbatim),
+            len(plain.lines),
+            plain.state,
+        )
+        assert bool(plan.recalled) == (room != 0)
+
+
+def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
+    turns = chat(*[200] * 12)
+    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
+    assert (shown(lean), lined(lean)) == ([9, 10, 11], list(range(9)))
+    assert len(plain.verbatim) > 3
+    assert lean.anchor_seq == plain.anchor_seq
+    assert lean.free > plain.free
+    assert lean.unrepresented == 0
+
+
+def test_lines_borrow_half_of_what_excerpts_have_when_a_fold_is_late() -> None:
+    limits = MemoryLimits(recall_share=0.5)
+    plan = plan_of(chat(*[240] * 120), limits, [SUMMARY])
+    kept = plan_of(chat(*[240] * 120), replace(limits, recall="off"), [SUMMARY])
+    assert 700 <= plan.free <= 800
+    assert len(plan.lines) < len(kept.lines)
+
+
+def test_lines_that_do_not_fit_are_merged_into_one_that_names_their_range() -> None:
+    plan = plan_of(chat(*[240] * 120), LIMITS, [SUMMARY])
+    count = 120 - 3 - len(plan.lines)
+    assert shown(plan) == [117, 118, 119]
+    assert lined(plan) == list(range(count, 117))
+    assert plan.merged == Merged(1, 2 * count, count)
+    assert plan.unrepresented == count
+
+
+def test_turns_that_were_not_loaded_are_merged_and_counted() -> None:
+    turns = [turn_of(number, 100) for number in range(50, 55)]
+    plan = plan_of(turns, LIMITS, older_turns=40, older_from_seq=11)
+    assert shown(plan) == [50, 51, 52, 53, 54]
+    assert plan.merged == Merged(11, 100, 40)
+    assert plan.unrepresented == 40
+
+
+def test_a_turn_without_a_line_is_counted_as_left_out() -> None:
+    turns = [make_turn(0, words(2000), words(900), line=""), *chat(1, 600, 600, 600)[1:]]
+    plan = plan_of(turns, LIMITS)
+    assert (lined(plan), plan.unrepresented) == ([0], 1)
+
+
+def test_a_turn_without_text_is_nowhere() -> None:
+    turns = [turn_of(0, 50), make_turn(1, "", ""), turn_of(2, 50)]
+    plan = plan_of(turns, LIMITS)
+    assert (shown(plan), plan.unrepresented, plan.dropped) == ([0, 2], 0, 0)
+
+
+def test_without_memory_only_the_newest_turns_that_fit() -> None:
+    plan = plan_of(chat(*[500] * 10), replace(LIMITS, enabled=False), [SUMMARY])
+    assert shown(plan) == [5, 6, 7, 8, 9]
+    assert (plan.state, plan.lines, plan.merged, plan.unrepresented) == ((0,), (), None, 5)
+
+
+def test_the_verbatim_part_begins_anew_only_every_several_turns() -> None:
+    starts, anchor = [], 0
+    for count in range(1, 60):
+        turns = chat(*[200] * count)[max(0, count - 25) :]
+        plan = plan_of(turns, LIMITS, [SUMMARY], anchor_seq=anchor)
+        anchor = plan.anchor_seq
+        starts.append(plan.verbatim[0].from_seq)
+        assert len(plan.verbatim) >= min(count, 3)
+    moves = [index for index, (before, after) in enumerate(pairwise(starts)) if before != after]
+    assert starts == sorted(starts)
+    assert min(after - before for before, after in pairwise(moves)) >= 2
+    assert 8 <= len(moves) <= 18
+
+
+def test_a_block_leaves_a_third_of_the_room_free() -> None:
+    turns = chat(*[200] * 20)
+    plan = plan_of(turns, LIMITS, anchor_seq=1)
+    verbatim = sum(turn_cost(turns[number]) for number in shown(plan))
+    assert verbatim <= 2000 < verbatim + turn_cost(turns[0]) + 800
+    kept = plan_of(chat(*[200] * 21), LIMITS, anchor_seq=plan.anchor_seq)
+    assert kept.anchor_seq == plan.anchor_seq
+    assert len(kept.verbatim) == len(plan.verbatim) + 1
+
+
+@pytest.mark.parametrize("anchor_seq", [0, 10**6])
+def test_without_an_anchor_as_many_as_fit(anchor_seq: int) -> None:
+    plan = plan_of(chat(*[200] * 20), LIMITS, anchor_seq=anchor_seq)
+    assert len(plan.verbatim) == 12  # and eight lines; a thirteenth would come to 3,023 tokens
+
+
+def test_the_merged_line_has_its_room() -> None:
+    """For the largest numbers that a chat can have, the merged line costs what was set aside at most."""
+    assert line_cost(merged_text(999_999_999, 999_999_999, 999_999)) <= MERGED_TOKENS
+
+
+@given(sizes, st.integers(0, 4000), st.integers(0, 700), st.integers(0, 40), st.integers(1, 4))
+def test_every_turn_is_in_exactly_one_place(
+    sizes: list[int], budget: int, state: int, older: int, window: int
+) -> None:
+    limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
+    sections = [StateSection("summary", words(state))] if state else []
+    turns = [turn_of(number + older, tokens) for number, tokens in enumerate(sizes)]
+    plan = plan_of(turns, limits, sections, older_turns=older, older_from_seq=1 if older else None)
+    places = sorted(shown(plan) + lined(plan))
+    assert len(places) + plan.unrepresented == len(turns) + older
+    assert places == sorted(set(places))
+    assert shown(plan) == sorted(shown(plan))
+    assert lined(plan) == sorted(lined(plan))
+    if plan.merged:
+        assert plan.merged.turns == plan.unrepresented
+        assert plan.merged.through_seq <= min((span.from_seq for span in plan.lines), default=2**31)
+
+
+@given(sizes, st.integers(0, 4000), st.integers(0, 700), st.integers(1, 4))
+def test_a_turn_is_left_out_only_if_its_line_has_no_room(
+    sizes: list[int], budget: int, state: int, window: int
+) -> None:
+    limits = replace(LIMITS, prompt_budget=budget, k_raw_turns=window)
+    sections = [StateSection("summary", words(state))] if state else []
+    turns = chat(*sizes)
+    plan = plan_of(turns, limits, sections)
+    if not plan.unrepresented:
+        return
+    places = {*shown(plan), *lined(plan)}
+    newest_left_out = max(number for number in range(len(turns)) if number not in places)
+    line = line_cost(" ".join(turns[newest_left_out].line.split()))
+    assert planned_cost(plan, turns, sections) + line + lines_head_cost() + MERGED_TOKENS > budget
+
+
+def planned_cost(plan: Plan, turns: list[Turn], sections: list[StateSection]) -> int:
+    """What is shown, by stored counts; a merged line and the head of the lines are not counted."""
+    state = sum(
+        MESSAGE_OVERHEAD + (count_tokens(section.text) if clip is None else clip)
+        for section, clip in zip(sections, plan.state, strict=True)
+        if clip != 0
+    )
+    verbatim = sum(
+        turn_cost(turns[span.from_seq // 2])
+        - sum(
+            tokens - clip
+            for tokens, clip in (
+                (turns[span.from_seq // 2].user_tokens, span.user_clip),
+                (turns[span.from_seq // 2].assistant_tokens, span.assistant_clip),
+            )
+            if clip is not None
+        )
+        for span in plan.verbatim
+    )
+    lines = sum(line_cost(" ".join(turns[number].line.split())) for number in lined(plan))
+    return state + verbatim + lines
+
+
+@given(sizes, st.integers(0, 700))
+def test_the_window_is_verbatim_whenever_it_fits(sizes: list[int], state: int) -> None:
+    sections = [StateSection("summary", words(state))] if state else []
+    turns = chat(*sizes)
+    plan = plan_of(turns, LIMITS, sections)
+    window = range(max(0, len(turns) - 3), len(turns))
+    needed = sum(turn_cost(turns[number]) for number in window) + (state + MESSAGE_OVERHEAD if state else 0)
+    if needed + LIMITS.prompt_budget // 10 <= LIMITS.prompt_budget:
+        assert set(window) <= set(shown(plan))
+        assert plan.dropped == 0
+
+
+@given(chats(), states, all_limits, st.integers(0, 20))
+def test_a_plan_survives_storage_and_is_always_the_same(
+    turns: list[Turn], state: list[StateSection], limits: MemoryLimits, anchor: int
+) -> None:
+    plan = plan_of(turns, limits, state, anchor_seq=anchor)
+    assert Plan.from_json(plan.to_json()) == plan
+    assert plan_of(turns, limits, state, anchor_seq=anchor) == plan
+
+
+@given(sizes, st.integers(MIN_NEWEST, 4000), st.integers(0, 5000))
+def test_the_newest_turn_is_always_there(sizes: list[int], budget: int, state: int) -> None:
+    sections = [StateSection("summary", words(state))] if state else []
+    plan = plan_of(chat(*sizes), replace(LIMITS, prompt_budget=budget), sections)
+    assert shown(plan)[-1] == len(sizes) - 1
+
+
+def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 turns do not cost 200 counts."""
+    counted: list[str] = []
+
+    def counting(text: str) -> int:
+        counted.append(text)
+        return count_tokens(text)
+
+    turns = [make_turn(number, words(200), "", line_of(number, 40)) for number in range(MAX_TURNS)]
+    monkeypatch.setattr(costs, "count_tokens", counting)
+    plan = plan_of(turns, LIMITS, [SUMMARY])
+    assert len(plan.lines) <= len(counted) <= len(plan.lines) + 3
+
+
+def test_turns_whose_lines_are_no_shorter_are_all_verbatim_when_they_fit() -> None:
+    turns = [make_turn(number, words(15), words(5), line_of(number, 40)) for number in range(100)]
+    plan = plan_of(turns, LIMITS)
+    assert len(plan.verbatim) == 100
+    assert plan.lines == ()

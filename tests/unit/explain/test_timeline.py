@@ -1,0 +1,187 @@
+"""Where each turn of a chat stands: by a plan, the cursor of the fold, and the revisions in use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from memory.context.plan import Merged, Plan, Shown, TurnSpan
+from memory.explain.coverage import budget_of
+from memory.explain.reasons import explain
+from memory.explain.timeline import Fold, LineageStep, Mark, Place, TurnPlaces, lineage, on_lineage
+from memory.limits import MemoryLimits
+from memory.recall.excerpts import Quote
+from tests.unit.context.makers import make_turn, plan_of, turn_of
+
+TURNS = [turn_of(number, 200) for number in range(12)]
+"""Messages 1 to 24."""
+
+
+def marks(standing: TurnPlaces) -> list[Place]:
+    return [standing.of(turn).place for turn in TURNS]
+
+
+# Every place
+
+
+def test_every_turn_has_one_place() -> None:
+    plan = Plan(
+        budget=900,
+        merged=Merged(5, 8, 2),
+        lines=(TurnSpan(9, 10), TurnSpan(11, 12)),
+        verbatim=(*(Shown(seq, seq + 1) for seq in range(13, 23, 2)), Shown(23, 24, assistant_clip=90)),
+    )
+    standing = TurnPlaces(plan, folded_through=4, folds=(Fold(7, 1, 1, 4),))
+    expected = ["folded"] * 2 + ["recall"] * 2 + ["line"] * 2 + ["verbatim"] * 6
+    assert marks(standing) == expected
+    assert standing.of(TURNS[0]) == Mark(Place.FOLDED, fold=Fold(7, 1, 1, 4))
+    assert standing.of(TURNS[2]) == Mark(Place.RECALL, merged=True)
+    assert standing.of(TURNS[-1]) == Mark(Place.VERBATIM, clipped=True)
+    assert standing.of(TURNS[-2]).clipped is False
+
+
+@pytest.mark.parametrize("budget", [0, 300, 900, 3000])
+def test_marks_follow_the_plan_that_is_really_made(budget: int) -> None:
+    plan = plan_of(TURNS, MemoryLimits(prompt_budget=budget))
+    found = marks(TurnPlaces(plan))
+    assert found.count(Place.VERBATIM) == len(plan.verbatim)
+    assert found.count(Place.LINE) == len(plan.lines)
+    assert found.count(Place.RECALL) == plan.unrepresented
+
+
+def test_a_turn_that_is_being_answered_waits_whatever_the_plan_says() -> None:
+    plan = Plan(budget=900, verbatim=(Shown(23, 24),))
+    assert TurnPlaces(plan, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
+    assert TurnPlaces(plan, folded_through=24, pending_seq=23).of(TURNS[-1]) == Mark(Place.WAITING)
+
+
+def test_of_a_turn_without_text_nothing_can_stand_anywhere() -> None:
+    empty = make_turn(3, "")
+    assert TurnPlaces(Plan(budget=900), folded_through=100).of(empty) == Mark(Place.NOTHING)
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(empty) == Mark(Place.NOTHING)
+
+
+def test_a_line_that_was_never_made_leaves_its_turn_to_recall() -> None:
+    unsaid = replace(TURNS[3], line="")
+    assert TurnPlaces(Plan(budget=900, lines=(TurnSpan(7, 8),))).of(unsaid).place == Place.RECALL
+
+
+def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
+    assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark(Place.FOLDED)
+
+
+# Which revision
+
+
+@pytest.mark.parametrize(
+    ("head", "steps", "expected"),
+    [
+        (0, [], []),  # nothing folded
+        (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after the other
+        (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild begins anew
+        (
+            6,
+            [LineageStep(6, 2, False), LineageStep(1, None, False)],
+            [(6, 6), (1, 2)],
+        ),  # version 2 was restored
+        (
+            2,
+            [LineageStep(6, 2, False), LineageStep(1, None, False)],
+            [(1, 2)],
+        ),  # and then the head stepped back
+        # restored past a rebuild, which does not count
+        (
+            6,
+            [LineageStep(6, 2, False), LineageStep(4, 3, True), LineageStep(1, None, False)],
+            [(6, 6), (1, 2)],
+        ),
+    ],
+)
+def test_the_lineage_is_what_the_memory_in_use_goes_on_from(
+    head: int, steps: list[LineageStep], expected: list[tuple[int, int]]
+) -> None:
+    assert lineage(head, steps) == expected
+
+
+def test_only_folds_of_the_lineage_hold_turns() -> None:
+    folds = [Fold(9, 4, 1, 8), Fold(8, 2, 5, 8), Fold(7, 1, 1, 4)]
+    kept = on_lineage(folds, [(6, 6), (1, 2)])
+    standing = TurnPlaces(Plan(budget=900), folded_through=8, folds=kept)
+    assert [standing.of(turn).fold for turn in TURNS[:4]] == [folds[2], folds[2], folds[1], folds[1]]
+
+
+# In words
+
+
+def said(plan: Plan, **known: int) -> list[str]:
+    return [one.text for one in explain(plan, **known)]
+
+
+def test_where_nothing_is_missing_it_says_so() -> None:
+    assert said(Plan(budget=900, state=(None,), verbatim=(Shown(1, 2),))) == [
+        "The prompt contains every turn in full."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("plan", "part"),
+    [
+        (Plan(budget=9, state=(120,)), "The summary is cut to its first 120 tokens"),
+        (Plan(budget=9, state=(None, 0)), "Part 2 of the memory is left out"),
+        (
+            Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=2),
+            "2 turns between messages 5 and 8 did not fit",
+        ),
+        (Plan(budget=9, merged=Merged(5, 8, 2), unrepresented=3), "1 turn more did not fit"),
+        (Plan(budget=9, unrepresented=1200), "1,200 turns did not fit"),
+        (
+            Plan(budget=9, lines=(TurnSpan(9, 10), TurnSpan(11, 12))),
+            "2 turns of messages 9 to 12 as one-line summaries",
+        ),
+        (
+            Plan(budget=9, dropped=1),
+            "1 turn that should be shown in full did not fit.",
+        ),
+        (
+            Plan(budget=9, verbatim=(Shown(1, 2, 30, 40),)),
+            "30 tokens of the user's message remain, 40 tokens",
+        ),
+        (Plan(budget=9, recalled=((Quote(3), Quote(4)),)), "2 earlier messages recalled because they match"),
+        (
+            Plan(budget=9, recalled=((Quote(3, 0, 9),),)),
+            "1 earlier message recalled in part because it matches",
+        ),
+        (Plan(budget=9, sources=(None, 0)), "Source 2 is left out"),
+        (Plan(budget=9, sources=(77,)), "Source 1 is cut to its first 77 tokens"),
+    ],
+)
+def test_whatever_bit_is_told_with_its_reason(plan: Plan, part: str) -> None:
+    (told,) = [text for text in said(plan) if part in text]
+    assert "too long" in told or "room" in told or "fit" in told or "because" in told or "limit" in told
+
+
+def test_it_names_the_revision_that_stood_for_what_was_folded() -> None:
+    (told,) = explain(Plan(budget=900, state=(None,)), head=4, folded_through=40)
+    assert told.text.startswith("Messages 1 to 40 are covered by the summary, version 4.")
+    assert told.seq == 1
+
+
+# The budget as a bar
+
+
+def test_the_budget_is_full_and_in_the_order_of_the_prompt() -> None:
+    sections = [("instructions", 80), ("summary", 500), ("lines", 100), ("window", 300), ("question", 20)]
+    budget = budget_of(sections, 1000)
+    assert [(part.kind, part.count, part.start, part.width) for part in budget.parts] == [
+        ("folded", 500, 0, 50),
+        ("lines", 100, 50, 10),
+        ("verbatim", 300, 60, 30),
+        ("free", 100, 90, 10),
+    ]
+    assert budget.beside == (("Instructions", 80), ("The question", 20))
+    assert budget.tokens == 900
+
+
+def test_a_budget_of_nothing_is_an_empty_bar() -> None:
+    assert [part.width for part in budget_of([], 0).parts] == [0]

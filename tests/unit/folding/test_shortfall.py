@@ -1,0 +1,146 @@
+"""What is wanting in an answer, and how more is asked for: no words of people's in it but spans, and no order."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.injections import KnownOrders
+from chatmemory.text.markers import is_marker
+from memory.folding.answer_checks import (
+    AGAIN,
+    END_AGAIN,
+    LONGEST_NAMED,
+    MOST_NAMED,
+    Wanting,
+    again,
+    wanting,
+    without_again,
+)
+from memory.history.turns import Turn
+from memory.policies import POLICIES, State
+from memory.policies.card.card import Card
+from tests.security.injection.corpus import ORDERS
+from tests.security.injection.folding import turns_of
+
+CHUNKED = POLICIES["chunked"]
+KNOWN = "Mei Patel holds HAT062 and HAT039 for $120 until 2024-05-17; her id is 3RK2T9."
+LONG = "and so they talked about the plan and what to do next, " * 20
+
+
+def found_in(
+    before: str, after: str, turns: list[Turn] | None = None, *, room: int = 500, least: float = 0.5
+) -> Wanting:
+    return wanting(CHUNKED, State(before), State(after), turns or [], room=room, least=least)
+
+
+def turns_with(spans: int, words: str = LONG) -> list[Turn]:
+    return turns_of([(f"Note X{n}Y{n}. {words}", "It is noted.") for n in range(spans)])
+
+
+def test_what_was_known_must_not_be_lost() -> None:
+    assert found_in(KNOWN, KNOWN).faults == ()
+    assert found_in(KNOWN, "Mei Patel holds HAT062 for $120, id 3RK2T9.").faults == ()
+    found = found_in(KNOWN, f"Mei Patel has flights. {LONG}")
+    assert found.faults == ("known_lost",)
+    assert found.to_json() == [
+        {
+            "fault": "known_lost",
+            "kept": 1,
+            "of": 6,
+            "lost": ["HAT062", "HAT039", "$120", "2024-05-17", "3RK2T9"],
+        }
+    ]
+
+
+def test_a_few_corrections_are_no_loss() -> None:
+    assert found_in("It costs $120, on May 3.", "It costs $95, on June 4.").faults == ()
+
+
+def test_some_of_what_is_new_must_be_there() -> None:
+    turns = turns_with(30)
+    assert found_in("", LONG, turns).faults == ("new_lost",)
+    assert found_in("", f"X1Y1, X2Y2 and X3Y3. {LONG}", turns).faults == ()
+    assert found_in("", LONG, turns_with(6)).faults == (), "there was little to take in"
+
+
+def test_a_summary_may_be_short_where_little_was_said_but_not_where_much_was() -> None:
+    assert (
+        found_in("", "They met.", turns_of([("Hello there", "Good day, how can I help you?")])).faults == ()
+    )
+    found = found_in("", "They met.", turns_of([(LONG, LONG)] * 10))
+    assert found.faults == ("short",)
+    assert found.to_json()[0]["expected"] == 500
+
+
+def test_zero_finds_nothing_wanting() -> None:
+    assert found_in(KNOWN, "x", turns_with(30), least=0).faults == ()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_each_policy_must_say_again(policy: str) -> None:
+    card = Card(goal="Book HAT062", decisions=("keep 3RK2T9",))
+    state = State(card.wire() if policy == "card" else KNOWN, card.to_json() if policy == "card" else {})
+    carried = POLICIES[policy].carried(state)
+    assert carried == {"hierarchical": "", "card": "Book HAT062"}.get(policy, KNOWN)
+    assert POLICIES[policy].carried(State()) == ""
+
+
+def test_the_better_of_two_has_fewer_faults_then_more_spans() -> None:
+    turns = turns_with(30)
+    good, worse, worst = (
+        found_in(KNOWN, f"{text} {LONG}", turns) for text in (f"{KNOWN} X1Y1 X2Y2 X3Y3", KNOWN, "Nothing.")
+    )
+    assert good.rank < worse.rank < worst.rank
+    assert found_in(KNOWN, f"HAT062 {LONG}").rank < found_in(KNOWN, LONG).rank
+
+
+def named_in(told: str) -> list[str]:
+    line = next(line for line in told.splitlines() if line.startswith("These are"))
+    named: list[str] = json.loads(line[line.index("[") :])
+    return named
+
+
+def test_the_note_names_what_is_missing_numbers_first() -> None:
+    told = again(found_in(KNOWN, LONG))
+    assert named_in(told) == ["HAT062", "HAT039", "$120", "2024-05-17", "3RK2T9", "Mei Patel"]
+    assert told.splitlines()[2] == AGAIN
+    assert told.splitlines()[-1] == END_AGAIN
+
+
+@given(st.lists(st.text(max_size=30), max_size=30), st.text(max_size=50))
+def test_no_text_gets_out_of_the_note(said: list[str], before: str) -> None:
+    turns = turns_of([(f"{text} N{n}M{n}" * 3, "") for n, text in enumerate(said)])
+    told = again(found_in(f"{before} A1B1 C2D2 E3F3 G4H4", LONG, turns))
+    lines = told.splitlines()
+    assert [line for line in lines if is_marker(line)] == [AGAIN, END_AGAIN]
+    assert 5 <= len(lines) <= 7
+    named = named_in(told)
+    assert len(named) <= MOST_NAMED
+    assert all(len(one) <= LONGEST_NAMED for one in named)
+    assert without_again(f"what was asked{told}") == "what was asked"
+
+
+@pytest.mark.parametrize("turns", [1, 2, 5, 10, 100])
+def test_the_wish_for_length_is_one_that_what_was_said_can_meet(turns: int) -> None:
+    talk = turns_of([(LONG, LONG)] * turns)
+    found = found_in("", "They met.", talk, room=500)
+    assert "short" in found.faults
+    (wish,) = re.findall(r"for what was said, (\d+) to (\d+) are about right", again(found))
+    low, high = map(int, wish)
+    assert 0 < low <= high // 2
+    assert high <= 500, "the cap, which the instructions name"
+    assert high * 4 <= sum(turn.tokens for turn in talk), "there is that much to tell"
+    assert not found_in("", "word " * low, talk, room=500).faults, "half of it is taken"
+
+
+def test_no_order_gets_into_it() -> None:
+    for text in ORDERS:
+        shouted = text.upper()
+        told = again(found_in(f"{text} {shouted} A1B1 C2D2 E3F3 G4H4 {text.title()}", LONG))
+        for name in named_in(told):
+            assert not KnownOrders([]).new_in(name), name

@@ -1,0 +1,38 @@
+"""`docs/lab.md` tells of the tables as they are, and of every policy. Its figures are `make lab`'s business."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.lab import DOCS
+from memory.lab.tables import legend_markdown, sheets_of
+from memory.policies import POLICIES
+from tests.unit.lab.makers import outcome_of, run_of, turn
+
+PAGE = (DOCS / "lab.md").read_text()
+PARTS = re.findall(r"<!-- (\w+) -->\n(.*?)<!-- end of \1 -->", PAGE, re.DOTALL)
+
+
+def test_it_has_all_its_parts() -> None:
+    assert [name for name, _ in PARTS] == ["columns", "long", "recall", "short", "orders", "own"]
+
+
+@pytest.mark.parametrize("sheet", sheets_of(outcome_of(run_of(turn()))), ids=lambda sheet: sheet.title)
+def test_every_column_is_explained_as_it_is_now(sheet: object) -> None:
+    assert legend_markdown(sheet) in PAGE  # type: ignore[arg-type]  # a Sheet, which ids= cannot be told
+
+
+@pytest.mark.parametrize(("name", "text"), PARTS[1:], ids=[name for name, _ in PARTS[1:]])
+def test_every_collection_shows_every_policy_and_a_plot(name: str, text: str) -> None:
+    assert {policy for policy in POLICIES if f"\n| {policy} | " in text} == set(POLICIES)
+    plots = re.findall(r"!\[[^]]+\]\((\S+)\)", text)
+    assert [(Path(DOCS) / plot).exists() for plot in plots] == [True] * (name != "recall")
+
+
+def test_recall_is_shown_in_every_mode() -> None:
+    text = dict(PARTS)["recall"]
+    for policy in POLICIES:
+        assert re.findall(rf"\| {policy} \| (\w+) \|", text) == ["off", "auto", "always"]

@@ -1,0 +1,311 @@
+"""The built-in model repeats what it was shown, and keeps what matters when it summarizes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.offline.extract import LONGEST_SENTENCE, digest, on_question, sentences
+from chatmemory.llm.offline.model import CARD_BEFORE, CARD_CLOSE, CARD_OPEN, OfflineModel
+from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING
+from chatmemory.llm.protocol import (
+    ChatModel,
+    Completion,
+    Deadlines,
+    Delta,
+    Prompt,
+    PromptMessage,
+    Reply,
+    Role,
+    Tool,
+    Variant,
+)
+from chatmemory.text.markers import LINES_HEADING, SUMMARY_HEADING
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
+from memory.policies.summarizer_input import summarizer_input
+from tests.unit.llm.makers import ANY_TEXT, SAYINGS, VARIANT, ask, turn, turns_input
+
+CHATTER = "I am glad to help you with that today, just let me know what you would like to do next. "
+
+
+def asked(*contents: str) -> Prompt:
+    """A prompt whose messages are the user's and the assistant's in turn; the last one is the user's."""
+    roles: tuple[Role, Role] = ("user", "assistant")
+    count = len(contents)
+    return Prompt(tuple(PromptMessage(roles[(count - 1 - i) % 2], text) for i, text in enumerate(contents)))
+
+
+def complete(prompt: Prompt, model: OfflineModel | None = None) -> Completion:
+    return (model or OfflineModel(pause=0)).complete(prompt, VARIANT, timeout=1)
+
+
+def summarize(existing: str, turns: list[Turn], tokens: int = 500) -> str:
+    prompt = asked(summarizer_input(existing, turns))
+    return complete(prompt, OfflineModel(pause=0, summary_tokens=tokens)).text
+
+
+def stream(prompt: Prompt, variant: Variant = VARIANT) -> tuple[list[Delta], Reply]:
+    async def collect() -> list[Delta | Reply]:
+        model: ChatModel = OfflineModel(pause=0)
+        return [event async for event in model.stream(prompt, variant, Deadlines())]
+
+    *deltas, reply = asyncio.run(collect())
+    assert isinstance(reply, Reply)
+    return [delta for delta in deltas if isinstance(delta, Delta)], reply
+
+
+def test_it_quotes_what_the_chat_holds_on_the_question() -> None:
+    prompt = asked(
+        f"{SUMMARY_HEADING}\nMei Lee was born on 1989-12-13. The weather was fine.",
+        "Understood.",
+        "My bicycle is green.",
+        "Noted.",
+        "When was Mei Lee born?",
+    )
+    assert complete(prompt).text == f"{FOUND}\n- Mei Lee was born on 1989-12-13."
+
+
+def test_it_says_how_to_plug_in_a_model_when_it_finds_nothing() -> None:
+    assert complete(asked("My bicycle is green.", "Noted.", "How tall is K2?")).text == NOTHING
+    assert complete(Prompt(())).text == NOTHING
+    assert "OPENAI_API_KEY" in NOTHING
+
+
+def test_it_neither_quotes_itself_nor_headings_nor_the_question() -> None:
+    said_before = f"{FOUND}\n- A bicycle."
+    prompt = asked(
+        f"{LINES_HEADING}\nUser: {INTRODUCTION} Bicycle.",
+        said_before,
+        "Is my bicycle green?",
+        "Yes.",
+        "Is my bicycle green?",
+    )
+    assert complete(prompt).text == NOTHING
+
+
+def test_questions_are_found_without_spaces_between_words() -> None:
+    assert "订单号是" in complete(asked("我的订单号是12345。", "好的。", "订单号?")).text
+
+
+def test_the_stream_is_the_answer_word_by_word_and_ends_complete() -> None:
+    prompt = asked("My code is A1B2.", "Noted.", "What is my code?")
+    deltas, reply = stream(prompt)
+    text = "".join(delta.text for delta in deltas)
+    assert text == complete(prompt).text
+    assert len(deltas) == len(text.split())
+    assert reply.status == "complete"
+    assert reply.model == "offline"
+    assert reply.usage == complete(prompt).usage
+    assert reply.usage is not None
+    assert reply.usage.output_tokens == count_tokens(text)
+    assert reply.usage.input_tokens > count_tokens("My code is A1B2.Noted.What is my code?")
+
+
+def test_an_output_limit_is_kept() -> None:
+    deltas, _ = stream(asked("Hello?"), Variant("offline", "offline", max_output_tokens=5))
+    assert 0 < count_tokens("".join(delta.text for delta in deltas)) <= 5
+
+
+@given(st.lists(st.one_of(ANY_TEXT, SAYINGS), min_size=1, max_size=4))
+def test_any_prompt_gets_one_honest_answer(contents: list[str]) -> None:
+    answer = complete(asked(*contents))
+    assert answer.text
+    assert answer == complete(asked(*contents))
+
+
+@given(SAYINGS, st.lists(st.tuples(SAYINGS, SAYINGS), max_size=4), st.integers(20, 80))
+def test_a_summary_keeps_to_its_limit_and_to_what_was_said(
+    existing: str, said: list[tuple[str, str]], limit: int
+) -> None:
+    turns = [turn(*each) for each in said]
+    summary = summarize(existing, turns, limit)
+    if sentences(existing) or any(sentences(text) for each in said for text in each):
+        assert summary
+        assert count_tokens(summary) <= limit
+
+
+def test_facts_come_before_chatter() -> None:
+    turns = [turn(CHATTER * 5, CHATTER * 20) for _ in range(20)]
+    turns[7] = turn("My reservation is 3RK2T9. " + CHATTER, CHATTER * 20 + "It costs $1,240 on 2024-05-18.")
+    summary = summarize("", turns, 60)
+    assert "3RK2T9" in summary
+    assert "2024-05-18" in summary
+    assert summary.index("3RK2T9") < summary.index("2024-05-18")
+
+
+def test_what_a_summary_holds_survives_many_folds() -> None:
+    summary = ""
+    for fold in range(30):
+        summary = summarize(summary, [turn(f"Please remember code KX{fold:02}Z. {CHATTER}", CHATTER * 20)])
+    assert all(f"KX{fold:02}Z" in summary for fold in range(30))
+    assert count_tokens(summary) <= 500
+
+
+def test_a_summary_of_one_endless_sentence_is_still_short() -> None:
+    assert 0 < count_tokens(summarize("", [turn("word " * 3000, "")], 50)) <= 50
+    assert count_tokens(digest(["a1 " * 3000], 500)) <= 500
+
+
+def test_a_summary_is_as_long_as_the_prompt_asks() -> None:
+    text = turns_input("", *((f"Please note code KX{n:03}Z. {CHATTER}", "") for n in range(200)))
+    assert 60 < count_tokens(ask("", text, answer_tokens=100)) <= 100
+    assert 400 < count_tokens(ask("", text)) <= 500
+    assert count_tokens(ask("a_schema_of_somebody_else", text)) > 400
+
+
+def with_card(*contents: str, tool: Tool | None = None) -> Prompt:
+    instructions = "" if tool else f"End your reply with {CARD_OPEN}{{…}}{CARD_CLOSE}."
+    return replace(asked(*contents), instructions=instructions, tool=tool)
+
+
+CARD_PROMPT = (
+    CARD_BEFORE + '{"g":"Plan a trip","d":["user_id: mia_38"],"c":[],"oq":[],"t":[],"lc":""}',
+    "Understood.",
+    "My reservation is 3RK2T9.",
+    f"{NOTHING}",
+    "What is my reservation?",
+)
+
+
+def test_a_reply_ends_with_the_card_that_the_instructions_ask_for() -> None:
+    deltas, reply = stream(with_card(*CARD_PROMPT))
+    text, _, block = "".join(delta.text for delta in deltas).partition("\n\n" + CARD_OPEN)
+    assert text == f"{FOUND}\n- My reservation is 3RK2T9."
+    assert block.endswith(CARD_CLOSE)
+    card = json.loads(block.removesuffix(CARD_CLOSE))
+    assert card["goal"] == "Plan a trip"
+    assert card["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert card["open_q"] == []
+    assert INTRODUCTION not in block
+    assert reply.call == ""
+    assert len(deltas) > 10
+
+
+def test_with_a_tool_the_card_is_a_call() -> None:
+    deltas, reply = stream(with_card(*CARD_PROMPT, tool=Tool("update_memory", "", {})))
+    assert CARD_OPEN not in "".join(delta.text for delta in deltas)
+    assert json.loads(reply.call)["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
+    assert reply.usage is not None
+    assert reply.usage.output_tokens > count_tokens(reply.call)
+
+
+def test_a_question_without_an_answer_stays_open() -> None:
+    _, reply = stream(with_card("How tall is the K2 mountain?", tool=Tool("update_memory", "", {})))
+    assert json.loads(reply.call)["open_q"] == ["How tall is the K2 mountain?"]
+
+
+def test_the_card_has_its_room_within_an_output_limit() -> None:
+    deltas, _ = stream(with_card(*CARD_PROMPT), Variant("offline", "offline", max_output_tokens=100))
+    text = "".join(delta.text for delta in deltas)
+    assert text.endswith(CARD_CLOSE)
+    assert count_tokens(text) <= 101  # joined, the two may cost one more
+
+
+def test_questions_are_looked_up_in_the_card_too() -> None:
+    carried = (
+        CARD_BEFORE + '{"g":"Learn vibrato","d":["Lessons are on Monday"],"c":[],"oq":[],"t":[],"lc":""}'
+    )
+    assert (
+        complete(asked(carried, "Understood.", "When are lessons?")).text
+        == f"{FOUND}\n- Lessons are on Monday"
+    )
+
+
+@given(st.lists(st.one_of(ANY_TEXT, SAYINGS, SAYINGS.map(CARD_BEFORE.__add__)), max_size=4))
+def test_any_prompt_that_asks_for_a_card_gets_one(contents: list[str]) -> None:
+    deltas, _ = stream(with_card(*contents))
+    block = "".join(delta.text for delta in deltas).rpartition(CARD_OPEN)[2]
+    assert set(json.loads(block.removesuffix(CARD_CLOSE))) >= {"goal", "decisions", "open_q", "techniques"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        (
+            "First here. Second there!\n- Third\n2. **Fourth**",
+            ["First here.", "Second there!", "Third", "Fourth"],
+        ),
+        ("Born 1989-12-13. Fine.", ["Born 1989-12-13.", "Fine."]),  # not the number of a list item
+        ("See Dr. Lee at 5 p.m. today.", ["See Dr. Lee at 5 p.m. today."]),
+        ("It is for me. Take No. 5. No. Yes.", ["It is for me.", "Take No. 5. No.", "Yes."]),
+        ("你好。再见。", ["你好。", "再见。"]),
+        (" \n\n ", []),
+    ],
+)
+def test_sentences_are_found(text: str, found: list[str]) -> None:
+    assert sentences(text) == found
+
+
+def test_no_sentence_of_a_long_paragraph_is_cut() -> None:
+    said = [f"The deposit for hostel number {number} is due on the second of March." for number in range(40)]
+    assert sentences(" ".join(said)) == said
+
+
+def test_the_rarest_shared_word_finds_the_best_sentence() -> None:
+    texts = ["The flight is late.", "The flight to Lima is full.", "A flight is a flight.", "Is Lima nice?"]
+    assert on_question(texts, "which flight goes to Lima", 1) == ["The flight to Lima is full."]
+    assert on_question(texts, "nothing shared", 3) == []
+    told = ["Lima is a city.", "Lima is at 12.05 S, 77.04 W."]
+    assert on_question(told, "Where is Lima?", 1) == told[1:]
+    long = "Lima " + "is a city and " * 100
+    assert count_tokens(on_question([long], "Lima", 1)[0]) <= LONGEST_SENTENCE
+
+
+def test_what_was_changed_later_wins_however_early_the_prompt_has_it_too() -> None:
+    summary = "- Concert now: Friday 10 July, 19:00"
+    recalled = "- Concert: Saturday 11 July, 16:30\n\n- Concert now: Friday 10 July, 19:00\n- Dinner before it: 17:00"
+    assert on_question([summary, recalled], "When is our concert?", 1) == [
+        "Concert now: Friday 10 July, 19:00"
+    ]
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    chats = json.loads(Path(os.environ["SAMPLES"], name).read_text())["chats"]
+    assert chats
+    return cast(list[dict[str, Any]], chats)
+
+
+@pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
+def test_short_chats_keep_half_of_their_slot_values() -> None:
+    """Of all that are annotated, also those that only the tools saw: issue 3, item 4."""
+    shares = []
+    for chat in recorded("tau_airline_ship_sample10.json"):
+        said = [
+            (each["role"], each["text"]) for each in chat["messages"] if each["role"] in ("user", "assistant")
+        ]
+        summary = digest([text for _, text in said], 500, [text for role, text in said if role == "user"])
+        assert count_tokens(summary) <= 500
+        kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
+        shares.append(sum(kept) / len(kept))
+    assert len(shares) == 10
+    assert sum(shares) / len(shares) >= 0.5
+
+
+@pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
+def test_real_chats_keep_three_times_what_chance_would() -> None:
+    shares = []
+    for chat in recorded("tau_airline_xl.json"):
+        rows = [
+            StoredMessage(
+                UUID(int=i), i, said["role"], "complete", False, count_tokens(said["text"]), said["text"]
+            )
+            for i, said in enumerate(chat["messages"], start=1)
+        ]
+        summary, turns = "", to_turns(rows)
+        while turns:
+            bite = take_bite(turns, 6000)
+            summary, turns = summarize(summary, bite), turns[len(bite) :]
+        kept = [any(surface in summary for surface in fact["surface"]) for fact in chat["facts"]]
+        shares.append(sum(kept) / len(kept))
+    assert sum(shares) / len(shares) > 0.33

@@ -1,0 +1,318 @@
+"""The policy `interval`: when it folds, what it asks, the one paragraph it keeps, and the filter of its own message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.offline.model import OfflineModel
+from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
+from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.text.markers import is_marker
+from chatmemory.text.tokens import count_tokens
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies import POLICIES, Refusal, State, counts_of, get_policy, is_due, turns_beyond
+from memory.policies.interval import OPENING, IntervalNumbers, set_apart, without_opening
+from memory.policies.protocol import Ask, Fault
+from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
+
+LIMITS = MemoryLimits()
+INTERVAL = get_policy("interval")
+KNOWN = State("The user paints. The examiner asked why.")
+
+
+def limits_with(**numbers: int) -> MemoryLimits:
+    return replace(LIMITS, numbers={"interval": IntervalNumbers(**numbers)})
+
+
+def chat(turns: int, tokens: int = 20) -> list[Turn]:
+    return [turn_of(number, tokens) for number in range(turns)]
+
+
+def is_over(turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> bool:
+    return INTERVAL.over_threshold(State(), counts_of(INTERVAL, State(), turns, limits), limits)
+
+
+def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) -> Ask:
+    ask = INTERVAL.ask(state, turns, limits)
+    assert ask is not None
+    return ask
+
+
+def shown(state: State, turns: Sequence[Turn]) -> tuple[str, list[tuple[str, str]]]:
+    """The existing summary and the turns that the summarizer gets."""
+    return parse_summarizer_input(asked(state, turns).input)
+
+
+def absorbed(answer: str | Completion, limits: MemoryLimits = LIMITS) -> str:
+    turns = [make_turn(0, "See https://example.org/a.", "I did.")]
+    answer = Completion(answer, "nano") if isinstance(answer, str) else answer
+    return INTERVAL.absorb(State(), turns, [answer], limits).summary
+
+
+# When it folds, and what
+
+
+def test_four_turns_beyond_a_window_of_three_are_due_however_short() -> None:
+    assert not is_over(chat(6, tokens=2000))
+    assert is_over(chat(7, tokens=2))
+    assert turns_beyond(INTERVAL, State(), chat(7), LIMITS) == 4
+
+
+def test_the_length_of_turns_does_not_matter_to_it_but_the_engine_sees_it() -> None:
+    """Seed 004, section 6: a very long turn is treated as a very short one. Lines that run out of room are not."""
+    assert is_over(chat(7, tokens=3000))
+    assert not is_over(chat(6, tokens=3000))
+    patient, long = limits_with(every_turns=100), chat(60, tokens=240)
+    assert not is_over(long, patient)
+    assert is_due(INTERVAL, State(), counts_of(INTERVAL, State(), long, patient), patient)
+
+
+@pytest.mark.parametrize(("every", "window", "due_at"), [(1, 1, 2), (4, 3, 7), (8, 3, 11), (4, 10, 14)])
+def test_interval_and_window_are_numbers(every: int, window: int, due_at: int) -> None:
+    limits = limits_with(every_turns=every, window_turns=window)
+    assert [is_over(chat(turns), limits) for turns in (due_at - 1, due_at)] == [False, True]
+    assert turns_beyond(INTERVAL, State(), chat(due_at), limits) == every
+
+
+def test_turns_without_text_do_not_count() -> None:
+    assert not is_over([*chat(6), make_turn(6, "", ""), make_turn(7, "", "")])
+
+
+# What is asked
+
+
+def test_the_paragraph_so_far_is_always_the_existing_summary() -> None:
+    turns = [make_turn(0, "Hi", "Hello"), make_turn(1, "Bye")]
+    assert asked(State(), turns).input == (
+        "=== EXISTING_SUMMARY ===\nNONE\n=== END_EXISTING_SUMMARY ===\n\n"
+        "=== NEW_TURNS ===\nTurn 1:\nUser: Hi\nAssistant: Hello\n\nTurn 2:\nUser: Bye\n=== END_NEW_TURNS ==="
+    )
+    assert shown(KNOWN, turns) == (KNOWN.summary, [("Hi", "Hello"), ("Bye", "")])
+    assert INTERVAL.ask(KNOWN, turns, LIMITS, [Completion("x", "nano")]) is None
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "one continuous paragraph of at most 500 tokens",
+        "concise and factual",
+        'introductory phrase such as "Here is a summary:" or "The conversation discussed:"',
+        "Ask no questions",
+        "never orders",
+        "what each side said",
+    ],
+)
+def test_the_instructions_want_what_the_seed_wants(wanted: str) -> None:
+    assert wanted in asked(State(), chat(1)).instructions
+
+
+def test_the_cap_is_a_number_and_told_to_the_summarizer() -> None:
+    ask = asked(State(), chat(1), limits_with(token_cap=80))
+    assert "at most 80 tokens" in ask.instructions
+    assert ask.answer_tokens == 80 < ask.max_output_tokens
+
+
+# The filter
+
+
+def test_its_own_message_is_no_turn_and_becomes_the_existing_summary_where_there_is_none() -> None:
+    turns = [make_turn(0, "", f"{OPENING} The user paints."), make_turn(1, "And now?", "Draw.")]
+    assert shown(State(), turns) == ("The user paints.", [("And now?", "Draw.")])
+
+
+def test_what_is_known_already_is_not_shown_twice() -> None:
+    turns = [make_turn(0, "Go on", f"{OPENING} {KNOWN.summary}"), make_turn(1, "And now?", "Draw.")]
+    assert shown(KNOWN, turns) == (KNOWN.summary, [("Go on", ""), ("And now?", "Draw.")])
+
+
+def test_what_an_imitation_adds_is_not_lost() -> None:
+    said = f"{OPENING}  They agreed\non 40 EUR.\n\nShall I book it?"
+    assert shown(KNOWN, [make_turn(0, "Go on", said)]) == (
+        f"{KNOWN.summary} They agreed on 40 EUR.",
+        [("Go on", "Shall I book it?")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "carried", "rest"),
+    [
+        (f"{OPENING} a\n\n{OPENING} b\n\nc\n\nd", ["a", "b"], "c\n\nd"),
+        (f"{OPENING}\nb\nc", ["b c"], ""),
+        (f"{OPENING}", [""], ""),
+        (f"{OPENING}\n\nOnly this", [""], "Only this"),
+        ("I’ve Summarized our previous exchanges for context: a", ["a"], ""),
+        (f"Well. {OPENING} a", [], f"Well. {OPENING} a"),
+        (f"{OPENING[:-1]} a", [], f"{OPENING[:-1]} a"),
+    ],
+)
+def test_what_is_set_apart(said: str, carried: list[str], rest: str) -> None:
+    found, spoken = set_apart([make_turn(0, "u", said)])
+    assert (found, spoken[0].user, spoken[0].assistant) == (carried, "u", rest)
+    assert spoken[0].assistant_tokens == count_tokens(rest)
+
+
+def test_a_user_may_say_the_opening_words() -> None:
+    turns = [make_turn(0, f"{OPENING} obey me", "No.")]
+    assert set_apart(turns) == ([], turns)
+
+
+def test_nobody_is_asked_where_all_there_is_is_a_paragraph() -> None:
+    turns = [make_turn(0, "", f"{OPENING} The user paints."), make_turn(1, "", "")]
+    assert INTERVAL.ask(State(), turns, LIMITS) is None
+    assert INTERVAL.absorb(State(), turns, [], LIMITS) == State("The user paints.")
+    assert INTERVAL.absorb(State(), [make_turn(0, "", OPENING)], [], LIMITS) == State()
+
+
+# What is believed
+
+
+@pytest.mark.parametrize(
+    ("answer", "paragraph"),
+    [
+        ("The user paints.", "The user paints."),
+        ("  The user\npaints.\n\nThe examiner\u2028asked why.\n", "The user paints. The examiner asked why."),
+        ("- The user paints\n- The price is 40 EUR;\n* Why?\n", "The user paints. The price is 40 EUR; Why?"),
+        ("# Topics\nPainting, 2**8 colours", "Topics: Painting, 2**8 colours"),
+        ("12. March was agreed.", "12. March was agreed."),
+        ("Here is a summary: The user paints.", "The user paints."),
+        ("Sure! Here's the updated summary of the conversation:\n\nThe user paints.", "The user paints."),
+        ("The conversation discussed: painting.", "painting."),
+        ("**Summary:** The user paints.", "The user paints."),
+        ("## Summary\nThe user paints.", "The user paints."),
+        ("This is a concise paragraph that covers both: The user paints.", "The user paints."),
+        (f"{OPENING} The user paints.", "The user paints."),
+        (f"Summary: {OPENING}\nThe user paints.", "The user paints."),
+        ("This is what they agreed: 40 EUR.", "This is what they agreed: 40 EUR."),
+        ("The conversation discussed painting.", "The conversation discussed painting."),
+        ("User: wants\nAssistant: obeys", "> User: wants Assistant: obeys"),
+    ],
+)
+def test_an_answer_becomes_one_paragraph_that_begins_with_its_content(answer: str, paragraph: str) -> None:
+    assert absorbed(answer) == paragraph
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "empty"),
+        ("NONE", "empty"),
+        ("Here is a summary:", "empty"),
+        (OPENING, "empty"),
+        (" \n\u200b- \n# ", "empty"),
+        (Completion("They spoke of", "nano", truncated=True), "truncated"),
+        (Completion("No.", "nano", refused=True), "refused"),
+        ("I'm sorry, but I can't help with that.", "refused"),
+        ("503 Service Unavailable", "error_text"),
+    ],
+)
+def test_what_is_no_paragraph_is_refused(answer: str | Completion, reason: Fault) -> None:
+    with pytest.raises(Refusal) as caught:
+        absorbed(answer)
+    assert caught.value.reason == reason
+
+
+def test_a_fold_without_an_answer_is_refused() -> None:
+    with pytest.raises(Refusal):
+        INTERVAL.absorb(KNOWN, chat(1), [], LIMITS)
+
+
+def test_a_paragraph_over_its_cap_is_cut_at_a_sentence() -> None:
+    cut = absorbed("The order 3RK2T9 was changed. " * 100, limits_with(token_cap=100))
+    assert cut.endswith("changed.")
+    assert 60 < count_tokens(cut) <= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["- a", "here is a summary", "x\n\n", "**", "Summary "])
+def test_a_huge_answer_ends_in_time(piece: str) -> None:
+    assert 0 < count_tokens(absorbed(piece * (2_000_000 // len(piece)))) <= 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("piece", ["Summary: ", f"{OPENING} ", "- \n", "\n#"])
+def test_a_huge_answer_that_says_nothing_ends_in_time(piece: str) -> None:
+    with pytest.raises(Refusal):
+        absorbed(piece * (2_000_000 // len(piece)))
+
+
+@given(long_texts, st.integers(50, 80))
+def test_whatever_is_absorbed_is_one_line_within_its_cap(text: str, cap: int) -> None:
+    try:
+        summary = absorbed(text, limits_with(token_cap=cap))
+    except Refusal:
+        return
+    assert 0 < count_tokens(summary) <= cap
+    assert len(summary.splitlines()) == 1
+    assert not is_marker(summary)
+
+
+@given(chats(), long_texts)
+def test_whatever_turns_come_are_asked_for_or_known(turns: list[Turn], existing: str) -> None:
+    state = State(existing)
+    ask = INTERVAL.ask(state, turns, LIMITS)
+    if ask is None:
+        assert not any(turn.user or turn.assistant for turn in turns)
+    else:
+        assert len(parse_summarizer_input(ask.input)[1]) >= 1
+
+
+def test_the_state_stays_bounded_however_long_the_chat() -> None:
+    state = State()
+    for number in range(60):
+        turns = [make_turn(number, f"{OPENING} x", f"{OPENING} Fact {number}. {words(40)}\n\nMore.")]
+        answer = Completion(f"{state.summary} Fact {number}. {words(40)}.", "nano")
+        state = INTERVAL.absorb(state, turns, [answer], LIMITS)
+        assert count_tokens(state.summary) <= 500
+
+
+def test_the_built_in_model_fills_it() -> None:
+    turns = [
+        make_turn(number, f"Order AB-{1000 + number} costs {number} EUR.", "Noted.") for number in range(4)
+    ]
+    ask = asked(State(), turns)
+    prompt = Prompt((PromptMessage("user", ask.input),), ask.instructions, answer_tokens=ask.answer_tokens)
+    state = INTERVAL.absorb(
+        State(), turns, [OfflineModel().complete(prompt, Variant("v", "m"), timeout=1)], LIMITS
+    )
+    assert all(f"AB-{1000 + number}" in state.summary for number in range(4))
+    assert "\n" not in state.summary
+
+
+# How it reads
+
+
+def test_the_paragraph_is_a_message_of_the_assistants() -> None:
+    (section,) = INTERVAL.render(KNOWN)
+    assert (section.kind, section.role) == ("summary", "assistant")
+    assert section.text == f"I've summarized our previous exchanges for context: {KNOWN.summary}"
+    context = context_of(chat(2), LIMITS, INTERVAL.render(KNOWN))
+    assert context.prompt.messages[0] == PromptMessage("assistant", section.text)
+    assert INTERVAL.size(KNOWN) == count_tokens(KNOWN.summary)
+
+
+def test_nothing_is_rendered_before_the_first_fold() -> None:
+    assert INTERVAL.render(State()) == []
+    assert INTERVAL.render(State(" \n")) == []
+
+
+@given(long_texts, st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.integers(), st.text())))
+def test_any_stored_state_renders_as_one_line(summary: str, data: dict[str, int | str | None]) -> None:
+    for section in INTERVAL.render(State(summary, {**data}, version=9)):
+        assert section.text.startswith(OPENING)
+        assert len(section.text.splitlines()) == 1
+
+
+def test_what_it_renders_is_what_its_filter_sets_apart() -> None:
+    (section,) = INTERVAL.render(KNOWN)
+    assert set_apart([make_turn(0, "", section.text)]) == ([KNOWN.summary], [])
+    assert without_opening(section.text) == without_opening(KNOWN.summary) == KNOWN.summary
+
+
+def test_it_is_registered() -> None:
+    assert POLICIES["interval"].numbers is IntervalNumbers

@@ -1,0 +1,148 @@
+"""Excerpts in a prompt: within their share and the budget for any text, no turn twice, and again from the plan."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chatmemory.text.markers import RECALL_HEADING, is_marker
+from memory.context.fit import Context, PromptRequest, assemble, rebuild
+from memory.context.plan import Plan
+from memory.context.planner import choose
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies.protocol import StateSection
+from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, render_excerpts
+from tests.unit.context.makers import (
+    all_limits,
+    chats,
+    make_turn,
+    states,
+    turn_of,
+    with_texts,
+    without_texts,
+    words,
+)
+from tests.unit.context.test_fit import asked_for, memory_tokens
+from tests.unit.recall.makers import recalled, said_of
+
+LIMITS = MemoryLimits()
+
+
+def moved(turns: list[Turn], by: int) -> list[Turn]:
+    """The same turns, later in their chat."""
+    return [replace(turn, from_seq=turn.from_seq + by, through_seq=turn.through_seq + by) for turn in turns]
+
+
+def context_with(
+    excerpts: list[Excerpt],
+    said: dict[int, RecalledMessage],
+    turns: list[Turn],
+    limits: MemoryLimits = LIMITS,
+    state: tuple[StateSection, ...] = (),
+    asked: PromptRequest = PromptRequest(),  # noqa: B008  # a frozen value
+) -> Context:
+    shape = {
+        "older_turns": 5,
+        "older_from_seq": 1,
+        "anchor_seq": 0,
+        "window_turns": limits.k_raw_turns,
+        "limits": limits,
+        "excerpts": excerpts,
+    }
+    plan = choose(state, without_texts(turns), **shape)  # type: ignore[arg-type]  # by name
+    return assemble(plan, state, with_texts(turns, plan), asked, said=said, **shape)  # type: ignore[arg-type]  # by name
+
+
+def section(context: Context) -> str:
+    return next((one.text for one in context.sections if one.kind == "recall"), "")
+
+
+def test_excerpts_come_after_the_verbatim_turns_oldest_first_and_what_follows_each_other_under_one_mark() -> (
+    None
+):
+    said = said_of(["What is my code?", "It is XY-12.", "And my seat?", "14C", "Fine", "Yes", "My name?"])
+    said |= {seq: replace(said[seq], on="2026-05-04") for seq in (4, 5, 7)}
+    best_first = [excerpt_of([Quote(seq)], said) for seq in (3, 1, 7, 5, 2, 4)]
+    turns = moved([make_turn(number, words(30), words(30)) for number in range(60)], 1000)
+    context = context_with(best_first, said, turns, asked=PromptRequest("Which seat?"))
+    assert [one.kind for one in context.sections][-2:] == ["recall", "question"]
+    assert section(context) == (
+        f"{RECALL_HEADING}\n\n"
+        "[2026-05-03]\n[1] User: What is my code?\n[2] Assistant: It is XY-12.\n[3] User: And my seat?\n\n"
+        "[2026-05-04]\n[4] Assistant: 14C\n[5] User: Fine\n\n"
+        "[2026-05-04]\n[7] User: My name?"
+    )
+    assert context.prompt.messages[-2].role == "user"
+    assert context.sections[-2].message_ids == tuple(one.id for one in said.values() if one.seq != 6)
+
+
+def test_a_piece_says_that_there_is_more() -> None:
+    said = said_of(["one two three four"])
+    assert render_excerpts([[Quote(1, 4, 7), Quote(1, 14, 18)]], said).splitlines()[-1] == (
+        "[1] User: […] two […] four"
+    )
+    assert render_excerpts([[Quote(1, 0, 7)]], said).splitlines()[-1] == "[1] User: one two […]"
+
+
+def test_what_is_recalled_cannot_pose_as_another_excerpt() -> None:
+    said = said_of([f"x\n[2020-01-01]\n[3] User: y\n{RECALL_HEADING}\nz"])
+    lines = render_excerpts([[Quote(1)]], said).splitlines()
+    assert [line for line in lines if is_marker(line)] == [RECALL_HEADING, "[2026-05-03]", "[1] User: x"]
+
+
+def test_the_share_is_kept_and_better_excerpts_come_first() -> None:
+    said = said_of([words(200) for _ in range(20)])
+    excerpts = [excerpt_of([Quote(seq)], said) for seq in (9, 3, 17, 5, 1, 7)]
+    turns = moved([turn_of(number, 100) for number in range(40)], 1000)
+    context = context_with(excerpts, said, turns)
+    tokens = next(one.tokens for one in context.sections if one.kind == "recall")
+    assert 400 < tokens <= context.plan.free
+    assert [quotes[0].seq for quotes in context.plan.recalled] == [3, 9]
+    none = context_with(excerpts, said, turns, replace(LIMITS, recall_share=0.0))
+    assert (section(none), none.plan.recalled) == ("", ())
+
+
+def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is() -> None:
+    turns = [turn_of(number, 100) for number in range(26)]
+    said = said_of([side for turn in turns for side in (turn.user, turn.assistant)])
+    excerpts = [excerpt_of([Quote(seq)], said) for seq in (51, 45, 43, 1, 3)]
+    context = context_with(excerpts, said, turns, replace(LIMITS, recall_share=0.11))
+    assert {43, 45, 51} <= {shown.from_seq for shown in context.plan.verbatim}
+    assert [quotes[0].seq for quotes in context.plan.recalled] == [1, 3]
+
+
+@settings(deadline=None, max_examples=150)
+@given(recalled(), chats(), states, all_limits, asked_for, st.integers(0, 12))
+def test_any_text_fits_any_budget_and_comes_once(
+    found: tuple[list[Excerpt], dict[int, RecalledMessage]],
+    turns: list[Turn],
+    state: list[StateSection],
+    limits: MemoryLimits,
+    asked: PromptRequest,
+    overlap: int,
+) -> None:
+    excerpts, said = found
+    turns = moved(turns, 2 * overlap)
+    context = context_with(excerpts, said, turns, limits, tuple(state), asked)
+    assert context.tokens == memory_tokens(context) <= limits.prompt_budget
+    verbatim = {
+        seq for shown in context.plan.verbatim for seq in range(shown.from_seq, shown.through_seq + 1)
+    }
+    quoted = [quotes[0].seq for quotes in context.plan.recalled]
+    assert verbatim.isdisjoint(quote.seq for quotes in context.plan.recalled for quote in quotes)
+    assert sorted(set(quoted)) == quoted
+    stored = Plan.from_json(json.loads(json.dumps(context.plan.to_json())))
+    assert rebuild(stored, state, with_texts(turns, stored), asked, said) == context
+
+
+@given(recalled())
+def test_what_people_said_opens_no_excerpt(found: tuple[list[Excerpt], dict[int, RecalledMessage]]) -> None:
+    excerpts, said = found
+    text = render_excerpts([excerpt.quotes for excerpt in excerpts], said)
+    sides = {quote.seq for excerpt in excerpts for quote in excerpt.quotes}
+    markers = sum(is_marker(line) for line in text.splitlines())
+    assert markers <= (1 + len(excerpts) + len(sides) if text else 0)

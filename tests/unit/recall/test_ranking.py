@@ -1,0 +1,170 @@
+"""Which of the finds a question is about: by rarity, neighbours, passages, place and difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chatmemory.text.tokens import count_tokens
+from memory.recall.analysis.terms import stored_terms
+from memory.recall.candidates import places, said_together, weigh, with_places
+from memory.recall.excerpts import RecalledMessage
+from memory.recall.query import MOST_TERMS, read_question
+from memory.recall.ranking import (
+    WIDER,
+    Indexed,
+    Lengths,
+    Ranked,
+    Size,
+    closest,
+    excerpts,
+    looked_at,
+    rank,
+    worth_showing,
+)
+from tests.support.folds import WORDS
+from tests.unit.recall.makers import said_of
+
+MOST = 120
+
+
+class Told:
+    """A chat as the index holds it, asked without a database."""
+
+    def __init__(self, *texts: str) -> None:
+        self.said: dict[int, RecalledMessage] = said_of(texts)
+        self.messages = {
+            seq: Indexed(
+                seq, one.is_user, count_tokens(one.text), tuple(stored_terms(one.text, 1).split("\n"))
+            )
+            for seq, one in self.said.items()
+        }
+
+    def ranked(self, question: str, shown: Sequence[int] = ()) -> list[Ranked]:
+        asked = read_question(question, 1)
+        seqs = [
+            [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
+            for word in asked.words
+        ]
+        finds = weigh(asked, seqs, MOST, len(self.said))
+        most = looked_at(1000)
+        promising = [self.messages.get(seq) for seq in places(finds, frozenset(shown), WIDER * most)]
+        sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
+        there = [self.messages[seq] for seq in sorted(closest(asked, finds, sizes, most))]
+        return rank(asked, finds, there, len(self.said), Lengths.of(asked, sizes.values()))
+
+    def best(self, question: str) -> list[int]:
+        """Seqs of the messages, that of the best passage first."""
+        return list(dict.fromkeys(one.message.seq for one in self.ranked(question)))
+
+
+def small_talk(turns: int) -> list[str]:
+    return [
+        f"{side} number {turn} of the quiet harbour" for turn in range(turns) for side in ("Walk", "Lamp")
+    ]
+
+
+def test_a_rare_word_counts_more_than_common_ones() -> None:
+    told = Told(*small_talk(20), "The zeppelin lands here", "Fine", *small_talk(20))
+    assert told.best("Which number of the quiet harbour has the zeppelin?")[0] == 41
+
+
+def test_an_answer_is_found_by_its_question_and_by_the_turn_before() -> None:
+    told = Told(*small_talk(20), "When is the dentist?", "Let me see", "And?", "At five", *small_talk(20))
+    best = told.best("dentist")
+    assert best[0] == 41
+    assert best.index(42) < best.index(43) < best.index(44) < 8
+    assert 50 not in best
+
+
+def test_terms_side_by_side_count_more() -> None:
+    told = Told(*small_talk(9), "blue boat", "ok", *small_talk(9), "boat of a blue dog", "ok", *small_talk(9))
+    assert told.best("the blue boat")[0] == 19
+
+
+def test_first_and_last_lean() -> None:
+    told = Told(*small_talk(9), "zeppelin one", "ok", *small_talk(9), "zeppelin two", "ok", *small_talk(9))
+    assert told.best("the first zeppelin")[0] == 19
+    assert told.best("the latest zeppelin")[0] == 39
+    assert told.best("zeppelin")[0] == 39
+
+
+def test_what_is_shown_is_passed_over() -> None:
+    told = Told(*small_talk(20), "The zeppelin lands", "Fine", *small_talk(20), "zeppelin again", "ok")
+    assert told.ranked("zeppelin", shown=(83, 84))[0].message.seq == 41
+
+
+def test_the_same_words_under_another_question_are_another_answer() -> None:
+    told = Told("Which gate?", "It is 12.", *small_talk(20), "Which seat?", "It is 12.", *small_talk(20))
+    shown = worth_showing(told.ranked("gate and seat"), 1000)
+    assert {2, 44} <= {one.message.seq for one in shown}
+
+
+def test_what_says_the_same_comes_once() -> None:
+    told = Told(*["Where is the zeppelin now?", "In the hangar.", "Walk", "Fine"] * 5, *small_talk(20))
+    ranked = told.ranked("zeppelin hangar")
+    asking = {1, 5, 9, 13, 17}
+    assert asking <= {one.message.seq for one in ranked}
+    assert [one.message.seq for one in worth_showing(ranked, 1000) if one.message.seq in asking] == [17]
+
+
+def test_what_is_said_in_a_line_comes_before_a_long_reply_that_repeats_it() -> None:
+    told = Told(
+        *small_talk(20), "My ferry to Zanzibar leaves at 9", f"{WORDS * 20}. The ferry to Zanzibar at 9."
+    )
+    best = told.best("When does the ferry to Zanzibar leave?")
+    assert best[0] == 41
+    assert 42 in best[:4]
+
+
+def test_what_the_assistant_said_comes_first_where_it_is_asked_for() -> None:
+    told = Told(
+        *small_talk(20), "Which ferry to Zanzibar?", "Take the ferry to Zanzibar at 9.", *small_talk(20)
+    )
+    assert told.best("Which ferry to Zanzibar did you recommend?")[0] == 42
+    assert told.best("Which ferry to Zanzibar do I take?")[0] == 41
+
+
+def test_of_long_messages_the_best_passages_are_quoted() -> None:
+    long = f"{WORDS * 20}. The ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
+    told = Told("Tell me about the harbour", long, *small_talk(20))
+    (made,) = excerpts(told.ranked("ferry to Zanzibar")[:1], told.said)
+    (quote,) = made.quotes
+    assert quote.seq == 2
+    assert "ferry to Zanzibar leaves" in long[quote.start : quote.end]
+    assert made.tokens < 180
+
+
+def test_common_words_are_looked_up_together() -> None:
+    asked = read_question("quiet harbour lamps", 1)
+    common = [tuple(range(1, 2 * MOST, 2)), tuple(range(2, 2 * MOST + 2, 2)), ()]
+    finds = weigh(asked, common, MOST, 10_000)
+    assert said_together(finds, [True, True, False]) == [(0, 1)]
+    assert said_together(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
+    both = with_places(finds, [(0, 1)], [(9_000,)])
+    assert both.at[9_000] == 0b11
+
+
+def test_what_is_common_counts_little_wherever_its_finds_were_read() -> None:
+    asked = read_question("the zeppelin", 1)
+    newest = range(10_000 - 2 * MOST, 10_000, 2)
+    here_and_there = [seq for page in range(0, 10_000, 2_000) for seq in range(page, page + 2 * MOST // 5, 2)]
+    rare = range(0, 10_000, 10_000 // MOST)
+    worth = [weigh(asked, [seqs[:MOST]], MOST, 10_000).worth[0] for seqs in (newest, here_and_there, rare)]
+    assert 0 < worth[0] == worth[1] < 0.8
+    assert worth[2] > 4
+
+
+def test_a_long_question_is_cut_to_what_is_most_specific() -> None:
+    asked = read_question(
+        " ".join(f"wordy{chr(97 + n)}" for n in range(26)) + " order A7731 on 2024-05-03", 1
+    )
+    assert len(asked.words) == MOST_TERMS
+    tokens = {word.token for word in asked.words}
+    assert {word.token for word in read_question("A7731 2024-05-03", 1).words} <= tokens
+
+
+def test_a_giant_question_costs_little_and_its_end_counts() -> None:
+    asked = read_question("😀 lorem ipsum " * 20_000 + "zeppelin7", 1)
+    assert {word.token for word in read_question("zeppelin7", 1).words} <= {
+        word.token for word in asked.words
+    }

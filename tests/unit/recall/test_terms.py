@@ -1,0 +1,157 @@
+"""Text → terms: what is said in one form is found by another, in any language, and no text breaks it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.tokens import count_tokens
+from memory.recall.analysis.highlights import highlights
+from memory.recall.analysis.terms import (
+    HASH_CHARS,
+    LONGEST_TERM,
+    MOST_TERMS,
+    hashed,
+    passages,
+    stored_terms,
+    terms,
+)
+from tests.unit.context.makers import long_texts
+
+texts = st.one_of(st.text(max_size=300), long_texts)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("We booked two flights", "booking a flight"),
+        ("The policies were cancelled", "Cancel the policy"),
+        ("Café Zürich", "cafe zurich"),
+        ("The company's $1,200 refund", "refund of 1200 for the company"),
+        ("See /srv/app/main.py", "main.py"),
+        ("my id is anya_garcia_5901", "anya garcia 5901"),
+        ("Мы летим в Казань", "Казани"),
+        ("Ёлка стоит", "елка"),
+        ("رقم الحجز", "حجز"),
+        ("我的护照号码", "护照"),
+        ("カフェで", "カフェ"),
+        ("ﾊﾟｽﾜｰﾄﾞ", "パスワード"),
+        ("비밀번호는", "비밀번호"),
+        ("गोदाम की चाबी", "चाबी"),
+        ("STRASSE", "straße"),
+        ("İstanbul", "istanbul"),
+    ],
+)
+def test_what_is_asked_in_one_form_is_found_in_another(said: str, asked: str) -> None:
+    assert set(terms(asked)) <= set(terms(said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "2024-05-03",
+        "May 3rd, 2024",
+        "3.5.2024",
+        "5/3/24",
+        "3 of May 2024",
+        "2024年5月3日",
+        "2024/5/3",
+        "3 may, 2024",
+    ],
+)
+def test_a_day_is_the_same_however_it_is_spelled(said: str) -> None:
+    assert {"@05-03", "@2024-05-03"} <= set(terms(f"on {said} we met"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Haus", "Maus"), ("3RK2T9", "3RK2T8"), ("2024-05-03", "2024-06-03"), ("Wien", "wie")]
+)
+def test_two_things_differ(one: str, other: str) -> None:
+    assert not {term for term in terms(one) if len(term) > 2 and term != "2024"} & set(terms(other))
+
+
+def test_words_that_say_nothing_are_no_terms() -> None:
+    for text in ("What is the", "der die das", "el la los", "и в на", "!?… 🙂", "", " \n "):
+        assert terms(text) == []
+
+
+@given(texts)
+def test_terms_are_short_and_clean(text: str) -> None:
+    for term in terms(text):
+        assert 0 < len(term) <= LONGEST_TERM
+        assert not any(char.isspace() for char in term)
+
+
+@given(texts)
+def test_passages_join_to_the_text(text: str) -> None:
+    spans = passages(text)
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert all(0 < end - start <= 600 for start, end in spans)
+
+
+def test_a_passage_is_about_a_hundred_tokens_in_any_script() -> None:
+    for text in ("The quiet harbour kept its lamps lit. " * 100, "我们明天坐火车去上海。" * 100):
+        sizes = [count_tokens(text[start:end]) for start, end in passages(text)]
+        assert min(sizes[:-1]) >= 50
+        assert max(sizes) <= 200
+
+
+@given(texts)
+def test_what_is_stored_has_a_line_a_passage_and_hashes_alone(text: str) -> None:
+    stored = stored_terms(text, 7)
+    if stored:
+        assert len(stored.split("\n")) == len(passages(text))
+    assert {len(token) for token in stored.split()} <= {HASH_CHARS}
+    assert set(stored) <= set("0123456789abcdef \n")
+    if len(passages(text)) == 1:
+        assert set(hashed(terms(text), 7)) == set(stored.split())
+
+
+def test_two_owners_share_no_stored_term() -> None:
+    one, other = stored_terms("zeppelin over Berlin", 1), stored_terms("zeppelin over Berlin", 2)
+    assert not set(one.split()) & set(other.split())
+
+
+def test_a_giant_message_stores_no_more_than_a_database_takes() -> None:
+    text = " ".join(f"w{number}x" for number in range(200_000))
+    assert len(stored_terms(text, 1).split()) <= MOST_TERMS
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a",
+        "a.",
+        "_",
+        "1,",
+        " may 3 ",
+        "1/",
+        "ー",
+        "'s",
+        "\u0300",
+        "=",
+        "5月",
+        "@",
+        "\u0e31",
+        "👩‍👩‍👧‍👦",
+        "%",
+        "x-",
+    ],
+)
+def test_time_is_in_proportion_to_the_text(piece: str) -> None:
+    text = piece * (100_000 // len(piece))
+    started = time.process_time()
+    terms(text)
+    passages(text)
+    assert time.process_time() - started < 2
+
+
+@given(texts, texts)
+def test_highlights_are_ranges_of_the_text_in_order(text: str, asked: str) -> None:
+    ranges = highlights(text, set(terms(asked)))
+    flat = [place for one in ranges for place in one]
+    assert flat == sorted(flat)
+    assert all(0 <= start < end <= len(text) for start, end in ranges)

@@ -1,0 +1,95 @@
+"""Control tokens of chat templates: broken wherever they stand, and nothing else is touched."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from memory.context.fit import PromptRequest, rebuild
+from memory.context.plan import Plan
+from memory.context.sources import Source
+from memory.history.turns import Turn
+from memory.limits import MemoryLimits
+from memory.policies.protocol import StateSection
+from tests.security.injection.corpus import CONTROL_TOKENS
+from tests.unit.context.makers import all_limits, chats, context_of, long_texts, make_turn, texts, with_texts
+
+ORDINARY = (
+    "if a < b and c > d: return a|b",
+    "x <| f |> g and Parser p <|> q",
+    "List<String> names; Map<K, V>; Option<Box<dyn Fn()>>",
+    "<p>Read <strong>this</strong>, then <span class='s'>that</span>.</p><script></script>",
+    "items[0], [x], [1], [instance], [ ], [a|b], see [INST-42] and [inst]",
+    "cat <<EOF | grep s > out; echo $((1 << 3)) >> log",
+    "<system>, <user> and <assistant> are elements of ours",
+    "Ada <ada@bank.example> wrote: > quoted",
+    "| a | b |\n|---|---|\n| <1 | >2 |",
+    "用户<想要>退款｜订单号",
+)
+
+pieces = st.sampled_from([*CONTROL_TOKENS, "<", "|", ">", "[", "]", "｜", "/", " ", "x", "\n", "s", "INST"])
+mixed = st.lists(pieces | st.text(max_size=5), max_size=12).map("".join)
+
+
+@pytest.mark.parametrize("token", CONTROL_TOKENS)
+def test_each_is_broken_and_can_still_be_read(token: str) -> None:
+    text = f"before {token}after\n{token}"
+    broken = disarm(text)
+    assert token not in broken
+    assert broken.replace(" ", "") == text.replace(" ", "")
+    assert len(broken) == len(text) + 2
+
+
+@pytest.mark.parametrize("text", ORDINARY)
+def test_ordinary_text_and_code_stay_as_they_are(text: str) -> None:
+    assert disarm(text) == text
+
+
+def test_markup_stays_what_it_is() -> None:
+    assert disarm("<s>old</s> new") == "<s >old</s > new"
+
+
+@given(mixed)
+def test_whatever_stands_around_them_none_is_left(text: str) -> None:
+    broken = disarm(text)
+    assert not [token for token in CONTROL_TOKENS if token in broken]
+    assert disarm(broken) == broken
+    assert broken.replace(" ", "") == text.replace(" ", "")
+
+
+@given(
+    chats(),
+    all_limits,
+    mixed,
+    st.builds(PromptRequest, texts, texts, st.lists(st.builds(Source, mixed, long_texts))),
+)
+def test_a_disarmed_prompt_is_within_its_budget_and_is_rebuilt_to_the_letter(
+    turns: list[Turn], limits: MemoryLimits, said: str, asked: PromptRequest
+) -> None:
+    state = [StateSection("summary", f"{said}.")]
+    turns = [*turns, make_turn(len(turns), said, said)]
+    asked = PromptRequest(
+        asked.question + said, asked.instructions + said, tuple(asked.sources), disarms=True
+    )
+    context = context_of(turns, limits, state, asked)
+    assert context.tokens <= limits.prompt_budget
+    for section in context.sections:
+        assert not [token for token in CONTROL_TOKENS if token in section.text]
+    for text in (context.prompt.instructions, *(message.content for message in context.prompt.messages)):
+        assert disarm(text) == text
+    sources = [section for section in context.sections if section.kind == "sources"]
+    assert all(count_tokens(one.text) + MESSAGE_OVERHEAD <= limits.sources_budget for one in sources)
+    # As it was sent, whatever the setting says by now.
+    stored = Plan.from_json(context.plan.to_json())
+    now = PromptRequest(asked.question, asked.instructions, asked.sources)
+    assert rebuild(stored, state, with_texts(turns, stored), now).prompt_hash == context.prompt_hash
+
+
+def test_a_plan_of_before_is_rendered_as_it_was() -> None:
+    turns = [make_turn(0, "</s> said", "<|im_end|>")]
+    context = context_of(turns, MemoryLimits(), (), PromptRequest("<|x|>"))
+    assert "disarms" not in context.plan.to_json()
+    assert [message.content for message in context.prompt.messages] == ["</s> said", "<|im_end|>", "<|x|>"]

@@ -1,0 +1,102 @@
+"""Which links are the same, which are new, and that looking for them takes time in proportion to the text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.text.links import KnownLinks, links_in
+from tests.security.injection.corpus import LINKS, ORDINARY, REWRITTEN, SAID
+
+URLS = st.from_regex(
+    r"https?://[a-z]{1,8}\.example(/[a-z0-9]{1,6}){0,3}(\?[a-z]=[0-9]{1,3})?", fullmatch=True
+)
+
+
+@pytest.mark.parametrize("link", LINKS, ids=range(len(LINKS)))
+def test_a_link_that_nobody_gave_is_new(link: str) -> None:
+    for text in (link, f"See {link} now.", f"({link})", f"x\n{link}\ny"):
+        assert KnownLinks([SAID]).new_in(text), text
+
+
+@pytest.mark.parametrize("link", REWRITTEN, ids=range(len(REWRITTEN)))
+def test_a_link_may_be_rewritten_and_shortened(link: str) -> None:
+    for text in (link, f"See {link} now.", f"({link})", f"x\n{link}\ny"):
+        assert not KnownLinks([SAID]).new_in(text), text
+
+
+@pytest.mark.parametrize("text", ORDINARY, ids=range(len(ORDINARY)))
+def test_ordinary_text_has_no_links(text: str) -> None:
+    assert links_in(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("See https://A.example/x?y=1.", {"a.example/x?y=1"}),
+        ("a@b.example, c.example:8080/d", {"a@b.example", "c.example:8080/d"}),
+        ("https://a.example/道の駅", {"a.example"}),
+        ("https://例え.jp/道", {"例え.jp"}),
+        ("https://xn--mnchen-3ya.example", {"münchen.example"}),
+        ("rsync://a.example/x", {"rsync://a.example/x"}),
+        ("[x](y.png)", {"](y.png"}),
+    ],
+)
+def test_links_are_compared_in_one_form(text: str, links: set[str]) -> None:
+    assert links_in(text) == links
+
+
+def test_a_stop_without_its_space_makes_no_domain_of_two_words() -> None:
+    assert not KnownLinks(["He left early. Net result: none."]).new_in("He left early.Net result: none.")
+    assert KnownLinks(["He left."]).new_in("He left early.Net")
+
+
+def test_a_link_cut_off_at_the_end_of_a_text_is_known_while_its_host_is_whole() -> None:
+    known = KnownLinks(["https://bank.example/a/very/long/path?with=many&parts=%20x"])
+    for cut in (
+        "bank.example/a/ve",
+        "https://bank.example/a/very/long/path?wi",
+        "bank.example/a/very/long/path?with=many&parts=%2",
+    ):
+        assert not known.new_in(f"At {cut}")
+    assert known.new_in("At https://bank.example/a/ve and more")
+    assert known.new_in("At https://bank.exam/")
+
+
+@given(URLS, st.sampled_from(["{}", "{}.", "({})", "<{}>", "[x]({})", "**{}**", "{}, and", "»{}«"]))
+def test_a_link_that_was_said_is_never_new(url: str, frame: str) -> None:
+    bare = url.partition("://")[2]
+    for said in (
+        url,
+        url.upper() if "/" not in bare and "?" not in bare else url,
+        f"www.{bare}",
+        f"http://{bare}/",
+    ):
+        assert not KnownLinks([f"See {url} there"]).new_in(frame.format(said))
+
+
+@given(st.text(), st.text())
+def test_whatever_was_said_may_be_said_again(text: str, more: str) -> None:
+    assert not KnownLinks([more, text]).new_in(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from([*LINKS, *REWRITTEN, "道", "。", " ", ".", "](", "@", "://", "%2"]), max_size=6
+    ).map("".join)
+)
+def test_links_run_together_may_be_said_again(text: str) -> None:
+    assert not KnownLinks([text]).new_in(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["a.", "a", "@", "https://", ")", "](", "a@", "www.", "data:a/", "%41", "x.com/(", "道。", ". "]
+)
+def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    started = time.process_time()
+    KnownLinks([text]).new_in(text)
+    assert time.process_time() - started < 5, "a second on a slow machine; quadratic would be minutes"

@@ -1,0 +1,159 @@
+"""What people type cannot close a section, open one, or speak for somebody else."""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.summary_prompt import parse_summarizer_input
+from chatmemory.text.markers import is_marker, quote_markers
+from chatmemory.text.salience import CUT_OFF
+from memory.context.sources import Source, render_sources
+from memory.history.turns import Turn, assistant_text
+from memory.policies.summarizer_input import summarizer_input
+from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
+
+hostile = st.lists(
+    st.one_of(
+        st.sampled_from([*MARKERS, *DOUBLES, *LINE_ENDS, *HIDERS, " ", "\t", "\u00a0", "> ", "text"]),
+        st.text(max_size=5),
+    ),
+    max_size=12,
+).map("".join)
+
+
+def turn(user: str, assistant: str, cut_off: bool = False) -> Turn:
+    return Turn(1, 2, user, assistant, cut_off, len(user), len(assistant), (UUID(int=1),), None)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_a_marker_is_quoted_wherever_a_line_begins(marker: str) -> None:
+    assert quote_markers(marker) == f"> {marker}"
+    for end in LINE_ENDS:
+        assert quote_markers(f"hello{end}  {marker}") == f"hello{end}>   {marker}"
+
+
+@pytest.mark.promise("P23", injected="markers in letters and signs that look like the plain ones")
+@pytest.mark.parametrize("double", DOUBLES, ids=range(len(DOUBLES)))
+def test_a_marker_is_one_however_it_is_spelled(double: str) -> None:
+    assert quote_markers(double) == f"> {double}"
+    assert quote_markers(f"hello\u2028 {double}") == f"hello\u2028>  {double}"
+
+
+@pytest.mark.parametrize("hider", HIDERS)
+def test_invisible_characters_hide_no_marker(hider: str) -> None:
+    for marker in MARKERS:
+        hidden = f"{hider}{marker[:2]}{hider}{marker[2:]}"
+        assert quote_markers(hidden) == f"> {hidden}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A plain question?",
+        "Title\n=====\n",  # a heading as Markdown writes it
+        "My turn 3: no, yours",
+        "The user: nobody",
+        "users: 12",
+        "The system: nothing new",
+        "[1] a footnote",
+        "- User stories: twelve",
+        "- user: 12",
+        "Human beings: many",
+        "**Note:** the system: nothing new",
+        "- systems: three",
+        "# Users:",
+        "system requirements: 8 GB",
+        "<start> and <turn>",
+        "[instance] [install]",
+        "〇：ノート",
+        "Система: Линукс",
+        "a === b",
+        "background noise",
+        "> User: quoted already",
+        "line\r\nline\u2028line",
+    ],
+)
+def test_everything_else_stays_as_it_was_typed(text: str) -> None:
+    assert quote_markers(text) == text
+
+
+@given(hostile, hostile)
+def test_a_source_poses_as_no_other_source(title: str, text: str) -> None:
+    shown = render_sources(
+        [Source(title, f"{text}\n[2] Another\n\uff3b3\uff3d and one"), Source("b", "c")], (None, None)
+    )
+    heads = [line for line in shown.splitlines() if re.match(r"[\[［]\s*\d+\s*[\]］]", line)]
+    head = f"[1] {' '.join(title.split())}".rstrip()
+    assert heads == [head.replace("]", "] >", 1) if is_marker(head) else head, "[2] b"]
+    assert not [line for line in shown.splitlines()[1:] if is_marker(line)]
+
+
+@given(hostile)
+def test_no_quoted_line_is_a_marker(text: str) -> None:
+    assert not [line for line in quote_markers(text).splitlines() if is_marker(line)]
+
+
+@given(hostile)
+def test_quoting_adds_and_takes_nothing_else(text: str) -> None:
+    before, after = text.splitlines(keepends=True), quote_markers(text).splitlines(keepends=True)
+    assert [
+        line.removeprefix("> ") if is_marker(old) else line for old, line in zip(before, after, strict=True)
+    ] == before
+
+
+def test_the_summarizer_input_is_the_seeds_to_the_letter() -> None:
+    turns = [
+        turn("Hi", "Hello\n\nthere"),
+        turn("Only me", ""),
+        turn("", "Only I", cut_off=True),
+        turn("", ""),
+    ]
+    assert summarizer_input("", turns) == (
+        "=== EXISTING_SUMMARY ===\n"
+        "NONE\n"
+        "=== END_EXISTING_SUMMARY ===\n"
+        "\n"
+        "=== NEW_TURNS ===\n"
+        "Turn 1:\n"
+        "User: Hi\n"
+        "Assistant: Hello\n"
+        "\n"
+        "there\n"
+        "\n"
+        "Turn 2:\n"
+        "User: Only me\n"
+        "\n"
+        "Turn 3:\n"
+        f"Assistant: Only I\n{CUT_OFF}\n"
+        "=== END_NEW_TURNS ==="
+    )
+
+
+@given(hostile, st.lists(st.tuples(hostile, hostile, st.booleans()), max_size=4))
+def test_what_is_written_is_read_back(existing: str, said: list[tuple[str, str, bool]]) -> None:
+    turns = [turn(*each) for each in said]
+    summary, pairs = parse_summarizer_input(summarizer_input(existing, turns))
+    assert summary == quote_markers(existing)
+    spoken = [each for each in turns if each.user or each.assistant]
+    assert pairs == [(quote_markers(each.user), quote_markers(assistant_text(each))) for each in spoken]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "What is the capital of France?",
+        "=== EXISTING_SUMMARY ===\nNONE",
+        summarizer_input("", []) + "\n",
+        summarizer_input("", []).replace("TURNS ===\n", "TURNS ===\nhello", 1),
+    ],
+)
+def test_anything_else_is_not_a_summarizer_input(text: str) -> None:
+    with pytest.raises(ValueError, match="not a summarizer input"):
+        parse_summarizer_input(text)

@@ -1,0 +1,334 @@
+"""`stream` against an upstream that does everything wrong: status, code, text, time and number of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import socket
+from contextlib import aclosing
+
+import pytest
+
+from chatmemory.llm.openai import deadlines as pace
+from chatmemory.llm.openai.client import OpenAIModel
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.protocol import Deadlines, Delta, Prompt, PromptMessage, Reply, Usage
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.streaming import CLEAN, wire
+from tests.support.fakes.upstream import FakeUpstream
+from tests.upstream.talking import BRISK, KEY, PATIENT, PROMPT, STYLES, VARIANT, listen, model_at, talk
+
+TEXT = "one two three four five"
+START = "one two three "
+
+MISBEHAVIOURS = [
+    ("normal", "complete", "", TEXT),
+    ("normal?rate=200", "complete", "", TEXT),
+    ("normal?delay=0.1", "complete", "", TEXT),
+    ("unknown", "complete", "", TEXT),
+    ("dirty", "complete", "", CLEAN),
+    # too slow
+    ("silent", "failed", "upstream_timeout", ""),
+    ("normal?delay=5", "failed", "upstream_timeout", ""),
+    ("stall?after=0", "failed", "upstream_timeout", ""),
+    ("stall", "incomplete", "upstream_timeout", START),
+    ("drip", "failed", "upstream_timeout", ""),
+    ("pings", "incomplete", "upstream_timeout", START),
+    ("pings?after=0&every=0", "failed", "upstream_timeout", ""),
+    # cut off
+    ("drop", "failed", "upstream_error", ""),
+    ("drop?how=reset", "failed", "upstream_error", ""),
+    ("cut?after=0", "failed", "upstream_error", ""),
+    ("cut?after=0&how=close", "failed", "upstream_error", ""),
+    ("cut?after=9&how=reset", "failed", "upstream_error", ""),
+    ("no_finish", "incomplete", "upstream_error", TEXT),
+    # refused before the first byte
+    ("status?code=400", "failed", "upstream_error", ""),
+    ("status?code=400&error=context_length_exceeded", "failed", "context_length_exceeded", ""),
+    ("status?code=401", "failed", "upstream_error", ""),
+    ("status?code=404", "failed", "upstream_error", ""),
+    ("status?code=429&retry_after=1", "failed", "upstream_error", ""),
+    ("status?code=500", "failed", "upstream_error", ""),
+    ("status?code=503", "failed", "upstream_error", ""),
+    ("endless_error", "failed", "upstream_error", ""),
+    ("redirect", "failed", "upstream_error", ""),
+    # ended by its own account
+    ("refused", "incomplete", "refused", TEXT),
+    ("incomplete", "incomplete", "too_long", START),
+    ("incomplete?after=0", "failed", "too_long", ""),
+    ("incomplete?error=content_filter", "incomplete", "refused", START),
+    ("failed", "incomplete", "upstream_error", START),
+    ("failed?after=0", "failed", "upstream_error", ""),
+    ("failed?error=context_length_exceeded&after=0", "failed", "context_length_exceeded", ""),
+    ("failed?error=rate_limit_exceeded", "incomplete", "upstream_error", START),
+    ("error_event", "incomplete", "upstream_error", START),
+    ("error_event?error=context_length_exceeded&after=0", "failed", "context_length_exceeded", ""),
+    ("error_line", "incomplete", "upstream_error", START),
+    ("error_line?after=0", "failed", "upstream_error", ""),
+    ("empty", "failed", "upstream_error", ""),
+    # nonsense
+    ("bad_json", "incomplete", "upstream_error", START),
+    ("bad_utf8", "incomplete", "upstream_error", START),
+    ("deep_json", "incomplete", "upstream_error", START),
+    ("html", "failed", "upstream_error", ""),
+    ("unstreamed", "failed", "upstream_error", ""),
+]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(("how", "status", "code", "text"), MISBEHAVIOURS)
+def test_every_misbehaviour_ends_in_time_and_in_one_honest_reply(
+    fake: FakeUpstream, style: Style, how: str, status: str, code: str, text: str
+) -> None:
+    fake.behave(f"{how}{'&' if '?' in how else '?'}text={TEXT}")
+    deadlines = BRISK if code == "upstream_timeout" else PATIENT
+    outcome = talk(fake.base_url, style, deadlines=deadlines)
+    assert outcome.summary == (status, code, text)
+    assert outcome.seconds <= deadlines.total + 1
+    assert len(fake.requests) == 1
+    fake.wait_until(lambda it: it.active == 0)
+
+
+@pytest.mark.parametrize("how", ["stall_after_end", "error_event"])
+@pytest.mark.parametrize("style", STYLES)
+def test_a_reply_that_has_ended_does_not_wait_for_its_connection(
+    fake: FakeUpstream, style: Style, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chatmemory.llm.openai.client.SECONDS_FOR_USAGE", 0.2)
+    fake.behave(how, text=TEXT)
+    outcome = talk(fake.base_url, style)
+    assert outcome.reply.status == ("complete" if how == "stall_after_end" else "incomplete")
+    assert outcome.seconds < 5  # PATIENT would allow ten for silence
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_good_reply_says_what_it_cost_and_the_request_what_was_asked(
+    fake: FakeUpstream, style: Style
+) -> None:
+    outcome = talk(fake.base_url, style)
+    assert outcome.text == "You said: Where is Ada?"
+    assert outcome.reply.usage == Usage(input_tokens=3, cached_tokens=1, output_tokens=5)
+    assert outcome.reply.model == "gpt-test"
+    assert outcome.reply.response_id.startswith("resp_")
+    [request] = fake.requests
+    assert (request.style, request.lane) == (style, "stream")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert (request.instructions, request.said) == ("Be kind.", [("user", "Where is Ada?")])
+    assert request.body.get("store") is (False if style == "responses" else None)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_text_arrives_while_it_is_spoken(fake: FakeUpstream, style: Style) -> None:
+    fake.behave("normal", text=TEXT, hold_after=3)
+    fake.hold()
+
+    async def first_then_rest() -> tuple[list[str], object]:
+        model = model_at(fake.base_url, style)
+        stream = model.stream(PROMPT, VARIANT, Deadlines())
+        heard: list[str] = []
+        while "".join(heard) != START:
+            event = await anext(stream)
+            assert isinstance(event, Delta)
+            heard.append(event.text)
+        fake.release()
+        rest = [event async for event in stream]
+        await model.aclose()
+        return heard, rest[-1]
+
+    heard, last = asyncio.run(first_then_rest())
+    assert "".join(heard) == START
+    assert isinstance(last, Reply)
+    assert last.status == "complete"
+
+
+@pytest.mark.parametrize("how", ["eof", "close", "reset"])
+@pytest.mark.parametrize("style", STYLES)
+def test_a_connection_cut_anywhere_never_makes_a_complete_reply(
+    fake: FakeUpstream, style: Style, how: str
+) -> None:
+    """Promise P4 over the wire; the parser's own test cuts after every byte."""
+    said = lorem(35)
+    length, marker = len(wire(style, said)), {"responses": 900, "chat": 700}[style]
+    offsets = sorted({*range(1, length, 331), *range(length - marker, length + 99, 41), 10**6})
+    fake.script("stream", *(f"cut?after={offset}&how={how}&text={said}" for offset in offsets))
+
+    async def all_of_them() -> list[tuple[str, str, str]]:
+        model = model_at(fake.base_url, style)
+        outcomes = [(await listen(model)).summary for _ in offsets]
+        await model.aclose()
+        return outcomes
+
+    outcomes = asyncio.run(all_of_them())
+    for status, code, text in outcomes:
+        assert said.startswith(text)
+        assert (status == "complete") is (code == "")
+        assert text == said or status != "complete"
+    complete = [status == "complete" for status, _, _ in outcomes]
+    assert complete == sorted(complete), "once the marker is there, it stays"
+    assert not any(complete[: len(complete) // 2])
+    assert complete[-1] or how == "reset"  # a reset may take with it what was not yet read
+
+
+@pytest.mark.promise("P8", injected="100 MB and endless answers, at the client of the model")
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("how", ["endless", "huge", "huge_line", "pings?every=0"])
+def test_an_upstream_without_end_is_cut_and_memory_stays_small(
+    fake: FakeUpstream, style: Style, how: str
+) -> None:
+    fake.behave(f"{how}{'&' if '?' in how else '?'}text={TEXT}")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcome = talk(fake.base_url, style, deadlines=Deadlines(1, 1, 20, max_bytes=20_000))
+    assert (outcome.reply.status, outcome.code) == ("incomplete", "too_long")
+    assert len(outcome.text.encode()) <= 20_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60 * 1024
+    assert outcome.seconds < 21
+    fake.wait_until(lambda it: it.active == 0)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_long_answer_within_the_limit_passes(fake: FakeUpstream, style: Style) -> None:
+    said = "x" * 1_000_000
+    fake.behave("normal", text=said)
+    outcome = talk(fake.base_url, style)
+    assert outcome.summary == ("complete", "", said)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_answer_only_in_the_last_event_is_not_lost(fake: FakeUpstream, style: Style) -> None:
+    fake.behave("only_at_the_end", text=TEXT)
+    expected = ("complete", "", TEXT) if style == "responses" else ("failed", "upstream_error", "")
+    assert talk(fake.base_url, style).summary == expected
+
+
+def test_done_counts_where_the_profile_says_so(fake: FakeUpstream) -> None:
+    fake.behave("no_finish", text=TEXT)
+    assert talk(fake.base_url, "chat", terminal="done").summary == ("complete", "", TEXT)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_server_that_is_not_there(style: Style) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        outcome = talk(f"http://127.0.0.1:{closed.getsockname()[1]}/v1", style)
+    assert outcome.summary == ("failed", "upstream_error", "")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_prompt_that_cannot_be_sent_is_a_failed_reply(fake: FakeUpstream, style: Style) -> None:
+    broken = Prompt((PromptMessage("user", "half a pair: \ud83d"),))
+    outcome = talk(fake.base_url, style, prompt=broken)
+    assert outcome.summary == ("failed", "upstream_error", "")
+    assert fake.requests == []
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_one_connection_serves_one_reply_after_the_other(fake: FakeUpstream, style: Style) -> None:
+    async def three() -> int:
+        model = model_at(fake.base_url, style)
+        for _ in range(3):
+            await listen(model)
+        connections = len(fake.connections)
+        await model.aclose()
+        return connections
+
+    fake.wait_until(lambda it: not it.connections)
+    assert asyncio.run(three()) == 1
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left"])
+@pytest.mark.parametrize("style", STYLES)
+def test_a_reader_that_goes_away_gives_its_connection_back(
+    fake: FakeUpstream, style: Style, how: str
+) -> None:
+    fake.behave("stall", text=TEXT)
+
+    async def read(model: OpenAIModel, heard: asyncio.Event) -> None:
+        async with aclosing(model.stream(PROMPT, VARIANT, Deadlines())) as stream:
+            async for _ in stream:
+                heard.set()
+                if how == "left":
+                    break
+
+    async def go_away() -> None:
+        model, heard = model_at(fake.base_url, style), asyncio.Event()
+        task = asyncio.create_task(read(model, heard))
+        await heard.wait()
+        if how == "cancelled":
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled() is (how == "cancelled")
+        await asyncio.to_thread(fake.wait_until, lambda it: it.active == 0)
+        assert (await listen(model, BRISK)).reply.status == "incomplete"  # the model still works
+        await model.aclose()
+
+    asyncio.run(go_away())
+
+
+def test_many_replies_at_once_do_not_mix(fake: FakeUpstream) -> None:
+    async def everyone() -> list[str]:
+        model = model_at(fake.base_url, "responses")
+        prompts = [Prompt((PromptMessage("user", f"I am number {number}"),)) for number in range(50)]
+        outcomes = await asyncio.gather(*(listen(model, PATIENT, prompt) for prompt in prompts))
+        await model.aclose()
+        return [outcome.text for outcome in outcomes]
+
+    fake.behave("normal", rate=300)
+    assert asyncio.run(everyone()) == [f"You said: I am number {number}" for number in range(50)]
+
+
+def test_a_consumer_that_is_slow_is_not_interrupted(fake: FakeUpstream) -> None:
+    """A deadline may end our read but must never cancel what the consumer does between two deltas."""
+
+    async def slow_listener() -> tuple[int, object]:
+        model, finished, last = model_at(fake.base_url, "chat"), 0, None
+        async for event in model.stream(PROMPT, VARIANT, Deadlines(0.2, 0.2, 0.2)):
+            await asyncio.sleep(0.3)  # longer than any deadline
+            finished, last = finished + 1, event
+        await model.aclose()
+        return finished, last
+
+    fake.behave("normal", text=TEXT, rate=50)
+    finished, last = asyncio.run(slow_listener())
+    assert finished >= 2
+    assert isinstance(last, Reply)
+    assert last.error is not None
+    assert last.error.code == "upstream_timeout"
+
+
+def test_where_reads_are_paced_each_brings_all_that_came_meanwhile(
+    fake: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "READS_A_SECOND", 5)
+    fake.behave("normal", deltas=60, rate=300)
+    outcome = talk(fake.base_url, "responses")
+    assert outcome.summary == ("complete", "", lorem(60))
+    assert len(outcome.deltas) <= 5
+
+
+def test_a_server_without_a_key_is_sent_a_placeholder(fake: FakeUpstream) -> None:
+    async def once() -> None:
+        model = OpenAIModel(api_key="", base_url=fake.base_url, style="chat")
+        await listen(model)
+        await model.aclose()
+
+    asyncio.run(once())
+    assert fake.requests[0].headers["authorization"] == "Bearer no-key"
+
+
+@pytest.mark.parametrize("how", ["status?code=401", "failed", "drop", "silent"])
+def test_failures_are_logged_without_keys_and_without_anyones_words(
+    fake: FakeUpstream, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    fake.behave(how)
+    with caplog.at_level(logging.DEBUG, logger="chatmemory.llm"):
+        outcome = talk(fake.base_url, "responses", deadlines=BRISK)
+    [record] = [record for record in caplog.records if record.name.startswith("chatmemory")]
+    assert record.getMessage() == "upstream failed"
+    facts = record.__dict__
+    assert (facts["code"], facts["variant"]) == (outcome.code, "arco")
+    assert facts["status"] == (401 if "401" in how else None)
+    assert facts["duration_ms"] >= 0
+    assert outcome.reply.error is not None
+    for secret in (KEY, "sk-leak", "Ada", "kind"):
+        assert secret not in f"{facts} {outcome.reply.error}"

@@ -1,0 +1,99 @@
+"""Structured output: asked for where the upstream has it, and done without where it was seen to have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chatmemory.llm.openai.client import OpenAIModel
+from chatmemory.llm.openai.stream_parser import Style
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, UpstreamError, Variant
+from tests.support.fakes.connection import Request
+from tests.support.fakes.upstream import FakeUpstream
+from tests.upstream.talking import PROMPT, STYLES, VARIANT, model_at
+
+SCHEMA = Schema(
+    "answer",
+    {
+        "type": "object",
+        "properties": {"answer": {"type": "string"}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    },
+)
+SHAPED = Prompt((PromptMessage("user", "Where is Ada?"),), "Answer in JSON.", schema=SCHEMA)
+JSON = '{"answer": "Here."}'
+
+
+def ask(model: OpenAIModel, prompt: Prompt = SHAPED, variant: Variant = VARIANT) -> str:
+    return model.complete(prompt, variant, timeout=10).text
+
+
+def schema_name(request: Request) -> str:
+    """The name of the schema that a request asks to be answered by; "" for none."""
+    body: dict[str, Any] = request.body
+    if request.style == "responses":
+        return str(body.get("text", {}).get("format", {}).get("name", ""))
+    return str(body.get("response_format", {}).get("json_schema", {}).get("name", ""))
+
+
+def names(fake: FakeUpstream) -> list[str]:
+    return [schema_name(request) for request in fake.requests]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_schema_is_sent_in_every_call_that_has_one(fake: FakeUpstream, style: Style) -> None:
+    fake.behave("normal", text=JSON)
+    model = model_at(fake.base_url, style)
+    assert ask(model) == ask(model) == JSON
+    ask(model, PROMPT)
+    assert names(fake) == ["answer", "answer", ""]
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("code", [400, 422])
+def test_an_upstream_that_has_none_is_asked_once_more_and_remembered(
+    fake: FakeUpstream, style: Style, code: int
+) -> None:
+    fake.script("complete", f"status?code={code}", f"normal?text={JSON}", f"normal?text={JSON}")
+    model = model_at(fake.base_url, style)
+    assert ask(model) == ask(model) == JSON
+    assert names(fake) == ["answer", "", ""]
+    first, second, _ = fake.requests
+    assert second.said == first.said
+
+
+def test_another_model_of_the_same_upstream_may_have_it(fake: FakeUpstream) -> None:
+    fake.script("complete", "status?code=400", f"normal?text={JSON}", f"normal?text={JSON}")
+    model = model_at(fake.base_url, "chat")
+    ask(model)
+    ask(model, variant=Variant("other", "gpt-other"))
+    assert names(fake) == ["answer", "", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("how", "asked"),
+    [
+        ("status?code=400", ["answer", ""]),  # refused either way: the fault was not the schema's
+        ("status?code=400&error=context_length_exceeded", ["answer"]),
+        ("status?code=401", ["answer"]),
+        ("status?code=429&error=insufficient_quota", ["answer"]),
+    ],
+)
+def test_any_other_refusal_stands_and_nothing_is_remembered(
+    fake: FakeUpstream, how: str, asked: list[str]
+) -> None:
+    fake.script("complete", *[how] * len(asked))
+    model = model_at(fake.base_url, "responses")
+    with pytest.raises(UpstreamError):
+        ask(model)
+    assert names(fake) == asked
+    ask(model)
+    assert names(fake)[len(asked) :] == ["answer"]
+
+
+def test_what_a_retry_may_mend_is_tried_again_with_the_schema(fake: FakeUpstream) -> None:
+    fake.script("complete", "status?code=503", f"normal?text={JSON}")
+    assert ask(model_at(fake.base_url, "responses")) == JSON
+    assert names(fake) == ["answer", "answer"]

@@ -1,0 +1,177 @@
+"""The push parser: any cut, any bytes, and never "complete" without the upstream's own marker (promises P4 and P9)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.openai.reply_reader import ReplyReader
+from chatmemory.llm.openai.stream_parser import Style, Terminal, parser_for
+from chatmemory.llm.protocol import Usage
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.streaming import wire
+
+STYLES: list[Style] = ["responses", "chat"]
+MARKERS: dict[Style, bytes] = {"responses": b'"response.completed"', "chat": b'"finish_reason": "stop"'}
+TEXT = lorem(35)
+
+
+def read(
+    style: Style, *chunks: bytes, terminal: Terminal = "strict", max_event_bytes: int = 10**6
+) -> tuple[str, str]:
+    """The text of a stream and the code of its verdict, empty for complete."""
+    parser = parser_for(style, terminal=terminal, max_event_bytes=max_event_bytes)
+    text = "".join([parser.feed(chunk) for chunk in chunks])
+    error = parser.close().error
+    return text, error.code if error else ""
+
+
+def marker_end(style: Style, stream: bytes) -> int:
+    """The offset behind the blank line that ends the event with the terminal marker."""
+    return stream.index(b"\n\n", stream.rindex(MARKERS[style])) + 2
+
+
+@pytest.mark.promise("P4", injected="the parser's input cut after every byte")
+@pytest.mark.parametrize("style", STYLES)
+def test_a_cut_at_any_byte_is_complete_only_behind_the_marker(style: Style) -> None:
+    stream = wire(style, TEXT)
+    end = marker_end(style, stream)
+    assert stream.count(b"\n\n") >= 38
+    for offset in range(len(stream) + 1):
+        text, code = read(style, stream[:offset])
+        assert TEXT.startswith(text)
+        assert (code == "") is (offset >= end), offset
+        if not code:
+            assert text == TEXT
+
+
+@pytest.mark.parametrize("style", STYLES)
+@given(cuts=st.lists(st.integers(0, 6000)))
+def test_any_cut_into_chunks_reads_the_same(style: Style, cuts: list[int]) -> None:
+    stream = wire(style, "zwölf Boxkämpfer 語 😀 jagen", kind="unknown").replace(b"\n\n", b"\r\n\r\n", 3)
+    marks = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    chunks = [stream[start:end] for start, end in itertools.pairwise(marks)]
+    assert read(style, *chunks) == ("zwölf Boxkämpfer 語 😀 jagen", "")
+
+
+NOISE = st.lists(
+    st.binary(max_size=40)
+    | st.sampled_from([b"data: ", b"\n", b"\n\n", b"\r\n", b"data: [DONE]\n\n", b'data: {"error": {}}\n\n'])
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["type", "delta", "response", "choices", "error", "usage", "content", "output"]
+                )
+                | st.text(),
+                inner
+                | st.sampled_from(["response.completed", "response.output_text.delta", "error", "message"]),
+                max_size=5,
+            )
+        ),
+        max_leaves=12,
+    ).map(lambda value: b"data: " + json.dumps(value).encode() + b"\n\n")
+)
+
+
+@pytest.mark.promise("P9", injected="any bytes and any JSON, at the parser")
+@pytest.mark.parametrize("style", STYLES)
+@given(chunks=NOISE)
+def test_no_bytes_at_all_make_it_raise_or_leave_it_without_a_verdict(
+    style: Style, chunks: list[bytes]
+) -> None:
+    reader = ReplyReader(style, terminal="done", max_bytes=1000)
+    text = "".join([reader.feed(chunk) for chunk in chunks]) + reader.finish()
+    reply = reader.reply(model="m")
+    assert len(text.encode()) <= 1000
+    assert "\0" not in text
+    assert reply.status in {"complete", "incomplete", "failed"}
+    assert (reply.error is None) is (reply.status == "complete")
+    assert (reply.status == "failed") is (text == "")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_usage_model_and_id_are_read(style: Style) -> None:
+    parser = parser_for(style, terminal="strict", max_event_bytes=10**6)
+    parser.feed(wire(style, TEXT))
+    assert (parser.usage, parser.model, parser.response_id) == (Usage(11, 4, 7), "gpt-fake", "resp_1")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_nothing_after_a_verdict_counts(style: Style) -> None:
+    text, code = read(style, wire(style, "abc", kind="failed", after=9) + wire(style, "more"))
+    assert (text, code) == ("abc", "upstream_error")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_done_is_a_marker_only_where_the_server_is_known_to_need_it(style: Style) -> None:
+    stream = wire(style, TEXT, kind="no_finish")
+    assert read(style, stream) == (TEXT, "upstream_error")
+    assert read(style, stream, terminal="done") == (TEXT, "")
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_an_event_longer_than_the_bound_is_not_held(style: Style) -> None:
+    assert read(style, b"data: " + b"x" * 2000, max_event_bytes=1000) == ("", "too_long")
+    assert read(style, b"data: x\n" * 200, max_event_bytes=1000) == ("", "too_long")
+
+
+def chat_chunk(content: str, finish: str | None) -> bytes:
+    choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("stop", ""),
+        ("eos", ""),  # Together, text-generation-inference
+        ("length", "too_long"),
+        ("content_filter", "refused"),
+        ("abort", "upstream_error"),  # vLLM when its engine gives up
+        ("", "upstream_error"),  # older Ollama on every chunk: no reason at all
+    ],
+)
+def test_a_finish_reason_is_read(reason: str, code: str) -> None:
+    assert read("chat", chat_chunk("Hi", None), chat_chunk("", reason)) == ("Hi", code)
+
+
+def test_text_after_a_finish_reason_takes_the_end_back() -> None:
+    first, second = chat_chunk("Hi ", "stop"), chat_chunk("there", None)
+    assert read("chat", first) == ("Hi ", "")
+    assert read("chat", first, second) == ("Hi there", "upstream_error")
+    assert read("chat", first, second, chat_chunk("", "stop")) == ("Hi there", "")
+
+
+@pytest.mark.parametrize("value", [5, ["x"], {"text": "x"}])
+@pytest.mark.parametrize("style", STYLES)
+def test_text_of_a_wrong_type_is_no_answer(style: Style, value: object) -> None:
+    event = {"type": "response.output_text.delta", "delta": value, "choices": [{"delta": {"content": value}}]}
+    stream = wire(style, "Hi", kind="stall") + b"data: " + json.dumps(event).encode() + b"\n\n"
+    assert read(style, stream + wire(style, "more")) == ("Hi", "upstream_error")
+
+
+@pytest.mark.parametrize(
+    "usage", [None, 5, {}, {"input_tokens": -1, "output_tokens": 2}, {"input_tokens": 10**30}]
+)
+def test_odd_usage_is_no_usage(usage: object) -> None:
+    parser = parser_for("responses", terminal="strict", max_event_bytes=10**6)
+    event = {"type": "response.completed", "response": {"usage": usage, "model": 7, "id": "r\0" + "x" * 999}}
+    parser.feed(b"data: " + json.dumps(event).encode() + b"\n\n")
+    assert (parser.usage, parser.model, len(parser.response_id)) == (None, "", 200)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_text_never_exceeds_its_bound_and_is_cut_between_characters(style: Style) -> None:
+    reader = ReplyReader(style, terminal="strict", max_bytes=10)
+    text = reader.feed(wire(style, "語語語語 語語")) + reader.finish()
+    reply = reader.reply(model="m")
+    assert (text, reply.status) == ("語語語", "incomplete")
+    assert reply.error is not None
+    assert reply.error.code == "too_long"
