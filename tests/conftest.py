@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -107,13 +106,3 @@ def user_client(live: LiveServer) -> Iterator[Callable[[str], Client]]:
 @pytest.fixture
 def alice(user_client: Callable[[str], Client]) -> Client:
     return user_client("alice")
-
-
-def wait_for(condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
-    """Wait for a state, never for a time: the first true value of `condition`."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError("this did not happen in time")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -189,3 +190,24 @@ def test_a_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef) and node.name not in {"Meta", "Media", "Command"}:
                 named.setdefault(node.name, []).append(module)
     assert {name: places for name, places in named.items() if len(places) > 1} == {}
+
+
+def test_no_test_module_is_imported_by_another() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for name in [f"{node.module}.{alias.name}" for alias in node.names]
+        if re.search(r"^tests\..*\b(test_\w+|conftest)\b", name)
+    ]
+    assert found == []
+
+
+def test_unit_tests_use_no_database() -> None:
+    """Without the marker or one of these fixtures, pytest-django refuses every query."""
+    asked = re.compile(
+        r"\b(django_db|transactional_db|live|upstream|offline_product|product)\b: |mark\.django_db|\bdb: None"
+    )
+    found = [path.name for path in (ROOT / "tests/unit").rglob("*.py") if asked.search(path.read_text())]
+    assert found == []

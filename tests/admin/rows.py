@@ -24,6 +24,9 @@ from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
 from tests.unit.lab.makers import TALK, outcome_of, run_of, turn
 
+EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""
+EVIL_IN_PRE = """</pre><script>alert(1)</script>"'<img src=x onerror=alert(2)>"""
+
 PAGES = [
     "conversations_chat",
     "conversations_message",

@@ -22,8 +22,7 @@ from memory import tasks
 from memory.lab import comparison
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
-from tests.admin.rows import add_comparison, make_chat, text_of
-from tests.admin.test_pages import EVIL
+from tests.admin.rows import EVIL, add_comparison, make_chat, text_of
 
 pytestmark = pytest.mark.django_db
 

@@ -19,8 +19,7 @@ from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
-from tests.admin.rows import make_chat, member_of_staff, text_of
-from tests.admin.test_history import EVIL
+from tests.admin.rows import EVIL_IN_PRE, make_chat, member_of_staff, text_of
 from tests.support.invariants import check_all
 
 pytestmark = pytest.mark.django_db
@@ -154,7 +153,7 @@ def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -
 
 
 def test_hostile_text_comes_back_as_text(staff: Client, folded: Chat) -> None:
-    hostile = f"</textarea>{EVIL}{HERON}"
+    hostile = f"</textarea>{EVIL_IN_PRE}{HERON}"
     for form in (
         {"part-summary": hostile},
         {"part-summary": hostile * 30},
@@ -163,7 +162,7 @@ def test_hostile_text_comes_back_as_text(staff: Client, folded: Chat) -> None:
         page = send(staff, folded, form_of(staff, folded) | form).content.decode()
         assert "<script>alert" not in page
         assert "<img src=x" not in page
-        assert escape(EVIL) in page
+        assert escape(EVIL_IN_PRE) in page
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,11 @@ from conversations.models import Chat, ContentView
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
-from tests.admin.rows import add_revision, make_chat, member_of_staff, text_of
+from tests.admin.rows import EVIL_IN_PRE, add_revision, make_chat, member_of_staff, text_of
 
 pytestmark = pytest.mark.django_db
 
 BRIEF, DIFF = "memory_conversationbrief_change", "memory_conversationbrief_diff"
-EVIL = """</pre><script>alert(1)</script>"'<img src=x onerror=alert(2)>"""
 
 
 @pytest.fixture
@@ -162,16 +161,16 @@ def test_what_was_forgotten_and_what_never_was_says_so(staff: Client, long: Chat
 
 
 def test_hostile_text_is_text(staff: Client, owner: User) -> None:
-    chat = make_chat(owner, title=EVIL)
-    add_revision(chat, 1, EVIL, through=2)
-    add_revision(chat, 2, f"{EVIL} HAT062 {EVIL}", through=4)
+    chat = make_chat(owner, title=EVIL_IN_PRE)
+    add_revision(chat, 1, EVIL_IN_PRE, through=2)
+    add_revision(chat, 2, f"{EVIL_IN_PRE} HAT062 {EVIL_IN_PRE}", through=4)
     newest = SummaryRevision.objects.get(chat=chat, version=2)
     pages = [diff(staff, chat, 1, 2), text_of(staff, "memory_summaryrevision_change", newest.pk)]
     pages += [text_of(staff, "memory_conversationbrief_edit", chat.pk), text_of(staff, BRIEF, chat.pk)]
     for page in pages:
         assert "<script>alert" not in page
         assert "<img src=x" not in page
-    assert escape(EVIL) in pages[0]
+    assert escape(EVIL_IN_PRE) in pages[0]
 
 
 def test_who_may_not_read_compares_numbers(long: Chat) -> None:

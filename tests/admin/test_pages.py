@@ -14,12 +14,9 @@ from django.utils.html import escape
 from conversations import lifecycle
 from conversations.models import Chat, Message
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
-from tests.admin.rows import PAGES, every_page, make_chat, make_saying, say_elsewhere, text_of
+from tests.admin.rows import EVIL, PAGES, every_page, make_chat, make_saying, say_elsewhere, text_of
 
 pytestmark = pytest.mark.django_db
-
-
-EVIL = """<script>alert(1)</script><img src=x onerror=alert(2)>"'></pre><svg/onload=alert(3)>{{ 7|add:7 }}"""
 
 
 # What is shown

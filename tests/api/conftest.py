@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from conversations.replies import generation
-from tests.conftest import wait_for
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)

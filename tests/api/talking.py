@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from tests.conftest import wait_for
+from conversations.models import ActiveReply, Message
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event
+from tests.support.waiting import wait_for
 
 MESSAGE_KEYS = (
     "id chat_id seq role content status model_variant model token_count reply_to superseded_by is_first "
@@ -114,3 +115,17 @@ def heard(events: Iterator[Event], words: int = 3) -> str:
     while said.count(" ") < words:
         said += next(events).data["delta"]
     return said
+
+
+def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
+    """A reply whose process is gone: its row stands as the last checkpoint left it, and nobody writes on it."""
+    held(upstream)
+    turn = begun(client)
+    wait_for(lambda: upstream.held() == 1)
+    ActiveReply.objects.filter(message_id=turn.reply).update(owner="gone:1:0")
+    upstream.wait_until(lambda fake: fake.active == 0)  # the one that really wrote it has noticed
+    ActiveReply.objects.filter(message_id=turn.reply).update(text=text)
+    upstream.behave("normal")
+    upstream.release()
+    assert not Message.objects.filter(pk=turn.reply).exists()
+    return turn

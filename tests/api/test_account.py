@@ -26,12 +26,12 @@ from memory.api import account_export
 from memory.worker.sweep import sweep
 from tests.api.talking import Turn, begun, error, messages
 from tests.api.talking import held as holding
-from tests.api.test_chats import traces
-from tests.conftest import wait_for
+from tests.support.database import traces
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 
 ODD = 'She said "=1+1", \x1b[31mred\u202e, 😀, \u2028 and ]}'
 

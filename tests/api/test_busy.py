@@ -13,11 +13,10 @@ from chatmemory.runtime import process_id
 from conversations.models import ActiveReply
 from conversations.replies.finish import finish_expired
 from memory.worker.sweep import sweep
-from tests.api.talking import begun, error, final, held, messages, reply
-from tests.api.test_cancel import orphan
-from tests.conftest import wait_for
+from tests.api.talking import begun, error, final, held, messages, orphan, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 
 
 def test_a_second_message_is_told_to_wait(alice: Client, upstream: FakeUpstream) -> None:

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from conversations.models import ActiveReply, Message
-from tests.api.talking import Turn, begun, error, heard, held, messages, opened, reply
-from tests.conftest import wait_for
+from conversations.models import ActiveReply
+from tests.api.talking import Turn, begun, error, heard, held, messages, opened, orphan, reply
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 
@@ -78,17 +77,3 @@ def test_a_cancel_that_nobody_lived_to_carry_out_is_carried_out_later(
     ActiveReply.objects.update(cancel_requested=True, lease_expires_at=expired)
     alice.ask("next", turn.chat)
     assert (reply(alice, turn)["status"], reply(alice, turn)["content"]) == ("cancelled", "partly")
-
-
-def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
-    """A reply whose process is gone: its row stands as the last checkpoint left it, and nobody writes on it."""
-    held(upstream)
-    turn = begun(client)
-    wait_for(lambda: upstream.held() == 1)
-    ActiveReply.objects.filter(message_id=turn.reply).update(owner="gone:1:0")
-    upstream.wait_until(lambda fake: fake.active == 0)  # the one that really wrote it has noticed
-    ActiveReply.objects.filter(message_id=turn.reply).update(text=text)
-    upstream.behave("normal")
-    upstream.release()
-    assert not Message.objects.filter(pk=turn.reply).exists()
-    return turn

@@ -13,9 +13,9 @@ from memory.models import ContextRecord, SummaryRevision
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
 from tests.api.cards import GOAL, answered, brief, card_chat, carried, fields, marks
 from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply, say
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
+from tests.support.waiting import wait_for
 
 # The turn
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from django.apps import apps
-from django.db import connection
-
 from conversations.models import Chat, Message
 from conversations.replies import generation
 from memory.models import ConversationBrief
 from tests.api.talking import Turn, begun, error, heard, held, messages, opened
-from tests.conftest import wait_for
+from tests.support.database import traces
 from tests.support.factories import add_turns
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
+from tests.support.waiting import wait_for
 
 KEYS = "id title title_is_automatic policy options instructions message_count created_at updated_at metadata".split()
 MINE = {
@@ -115,22 +113,6 @@ def test_an_only_reply_being_written(alice: Client, upstream: FakeUpstream) -> N
         assert listed == ([turn.question, turn.reply] if order == "asc" else [turn.reply, turn.question])
     assert alice.get(f"chats/{turn.chat}").json()["message_count"] == 1
     upstream.release()
-
-
-def traces(chat: str) -> list[str]:
-    """Tables that hold the id of a chat, or of one of its messages, in any column. The queue is left out: a task
-    names the chat it is for until a worker has found it gone."""
-    plain = chat.replace("-", "")
-    found = []
-    for model in apps.get_models(include_auto_created=True):
-        table = model._meta.db_table
-        if table.startswith("django_q_"):
-            continue
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-            if any(plain in str(row).replace("-", "") for row in cursor.fetchall()):
-                found.append(table)
-    return found
 
 
 def test_deleting_leaves_nothing_anywhere(alice: Client, upstream: FakeUpstream) -> None:

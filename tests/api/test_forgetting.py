@@ -12,11 +12,11 @@ from conversations.replies import generation
 from memory.models import ContextRecord, ContextText, ConversationBrief, Pin, SummaryRevision
 from tests.api.cards import answered, card_chat
 from tests.api.talking import MESSAGE_KEYS, Turn, begun, error, final, held, messages, reply
-from tests.conftest import wait_for
 from tests.support.factories import brief_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 
 SECRET = "the blue heron sleeps at 17 Harbour Lane"
 TABLES = (

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from chatmemory.http_protocol import SLICE_BYTES, HttpProtocol
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.processes import SERVER
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = b"Host: 127.0.0.1\r\n"

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from conversations.models import Chat, IdempotencyKey, Message
 from tests.api.talking import Turn, begun, error, final, heard, held, messages, reply
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
+from tests.support.waiting import wait_for
 
 KEY = {"Idempotency-Key": "key-1"}
 

@@ -20,10 +20,10 @@ from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
 from memory.services import StaleMemory
 from tests.api.talking import messages
-from tests.conftest import wait_for
 from tests.support.factories import brief_of, make_chat
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
+from tests.support.waiting import wait_for
 
 ANSWER = json.dumps(
     {

@@ -31,9 +31,9 @@ from conversations.replies import begin as services
 from conversations.replies.finish import finish_expired
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, opened
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream, Lane
 from tests.support.live_server import Client, LiveServer
+from tests.support.waiting import wait_for
 
 FIRST = {"message": "Hello", "stream": False}
 TALK = [{"role": "user", "content": "Hello"}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -13,40 +12,13 @@ from chatmemory.llm.openai import responses
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Price
 from conversations.models import Message
+from tests.api.odd_answers import answered
 from tests.support.fakes.odd import SAID, Odd, odd_labels
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.upstream.talking import STYLES
 
-SECONDS = 5.0
-"""For one reply, on a machine that has other things to do."""
 DEAR = Price(Decimal(10**6), Decimal(10**6), Decimal(10**6))
-
-
-def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None = None) -> dict[str, Any]:
-    """The reply as it is told and stored, within its time."""
-    upstream.behave(odd.behaviour, lane="stream")
-    started = time.monotonic()
-    body = {"message": "Where is Ada?", "stream": False, **({"chat_id": chat} if chat else {})}
-    answer = client.post("message" if chat else "message/first", json=body)
-    took = time.monotonic() - started
-    assert took < SECONDS, (odd.field, odd.value, took)
-    assert answer.status_code in (200, 502), (odd.field, odd.value, answer.text)
-    told = answer.json() if answer.status_code == 200 else answer.json()["error"]["details"]
-    message: dict[str, Any] = told["message"]
-    assert client.get(f"chats/{message['chat_id']}/messages/{message['id']}").json() == message
-    assert_plain(message)
-    return message
-
-
-def assert_plain(message: dict[str, Any]) -> None:
-    """Nothing of it is beyond what the contract says it is."""
-    assert len(message["model"]) <= responses.MAX_MODEL_CHARS
-    assert message["model"].isprintable()
-    usage = message["usage"]
-    if usage is not None:
-        counts = [usage[name] for name in ("input_tokens", "cached_tokens", "output_tokens")]
-        assert all(type(count) is int and 0 <= count <= responses.MAX_TOKENS for count in counts), usage
 
 
 @pytest.mark.promise("P9", injected="everything that an upstream tells of its answer, odd in 20 ways")

@@ -20,7 +20,7 @@ from django.test import Client as Browser
 
 import chatmemory
 from memory.policies import POLICIES
-from tests.security.access.test_headers import check_headers
+from tests.security.access.headers import check_headers
 from tests.support.live_server import Client, LiveServer
 
 SCRIPTS = Path(chatmemory.__file__).parent / "static" / "chatmemory" / "playground"

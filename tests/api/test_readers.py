@@ -23,9 +23,9 @@ from conversations.replies import begin, pollers
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending, Pending, finish
 from tests.api.talking import Turn, begun, error, final, held, opened
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
+from tests.support.waiting import wait_for
 
 MANY = 40
 """More than are woken together."""

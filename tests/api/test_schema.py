@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from io import StringIO
-from typing import Any
 
 import httpx
 import pytest
 from django.core.management import call_command
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import get_resolver
 
 from chatmemory import errors
 from chatmemory.api import error_handler
@@ -24,6 +23,7 @@ from memory.models import ConversationBrief, SummaryRevision
 from tests.api.talking import MESSAGE_KEYS
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
+from tests.support.routes import routes
 
 
 def test_the_schema_is_valid_and_without_warnings() -> None:
@@ -63,17 +63,6 @@ def test_every_operation_tells_its_errors_one_by_one(live: LiveServer) -> None:
     }
     assert all("default" not in answers and "500" in answers for answers in told.values())
     assert {"401", "403", "404", "409", "413", "415", "422", "429"} <= told["/v1/message", "post"]
-
-
-def routes(patterns: list[Any], before: str = "/") -> list[str]:
-    found: list[str] = []
-    for pattern in patterns:
-        here = before + str(pattern.pattern)
-        if isinstance(pattern, URLResolver):
-            found += routes(pattern.url_patterns, here)
-        elif isinstance(pattern, URLPattern):
-            found.append(here)
-    return found
 
 
 def test_what_is_sent_has_the_fields_of_the_schema() -> None:

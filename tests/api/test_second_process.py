@@ -10,10 +10,10 @@ import pytest
 
 from conversations.models import ActiveReply
 from tests.api.talking import Turn, begun, error, final, held, messages, opened, reply
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product, here
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.processes
 

@@ -26,11 +26,11 @@ from memory.models import SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.interval import OPENING
 from tests.api.talking import error, heard, held
-from tests.conftest import wait_for
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer, joined
+from tests.support.waiting import wait_for
 
 ASK, SUMMARIZE = "ask", "summarize"
 TALK = [

@@ -25,9 +25,9 @@ from tests.api.talking import (
     reply,
     say,
 )
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer, joined
+from tests.support.waiting import wait_for
 
 WORDS = 12
 

@@ -20,9 +20,9 @@ from knox.models import AuthToken
 from conversations.accounts import api_tokens
 from tests.api.talking import begun, error
 from tests.api.talking import held as holding
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
+from tests.support.waiting import wait_for
 
 PASSWORD = "correct horse battery"
 

@@ -9,16 +9,16 @@ import pytest
 from django.conf import settings
 
 from conversations.replies import generation
-from tests.conftest import wait_for
 from tests.faults.bench.bench import Bench
 from tests.faults.bench.postgres import NoPostgres, PrivatePostgres, private_postgres
 from tests.faults.bench.redis_server import NoRedis, PrivateRedis, private_redis
 from tests.faults.bench.table import Tally
 from tests.faults.bench.two import two, two_servers
-from tests.processes.conftest import fake, offline_product, product
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import LiveServer
+from tests.support.product import fake, offline_product, product
+from tests.support.waiting import wait_for
 
 __all__ = ["fake", "house", "offline_product", "product", "two", "two_servers"]
 

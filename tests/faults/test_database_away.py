@@ -14,12 +14,12 @@ from django.db import connection
 
 from conversations.models import ActiveReply
 from tests.api.talking import Turn, heard
-from tests.conftest import wait_for
 from tests.faults.bench.proxy import Proxy
 from tests.faults.bench.table import Tally
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, joined
 from tests.support.processes import Product, here
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

@@ -35,7 +35,7 @@ print(AuthToken.objects.create(User.objects.create(username="alice"))[1])
 """
 CHECK = """
 from conversations.models import ActiveReply
-from tests.conftest import wait_for
+from tests.support.waiting import wait_for
 from tests.support.invariants import check_all
 wait_for(lambda: not ActiveReply.objects.exists(), timeout=60)
 check_all()

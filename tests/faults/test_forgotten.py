@@ -6,41 +6,34 @@ be in no byte of a dump: of PostgreSQL by `pg_dump`, of SQLite the files themsel
 
 from __future__ import annotations
 
-import os
 import secrets
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from redis import Redis
 
 from conversations.models import Chat, Message
 from memory.models import SummaryRevision
 from tests.faults.bench.canaries import PATTERN
-from tests.faults.bench.postgres import bindir
+from tests.faults.bench.forgetting import REDIS, dump, gone, traces
 from tests.faults.bench.table import Tally
 from tests.processes.talking import LOW, say, settled
-from tests.support.database import bytes_of
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
-from tests.support.processes import Product, here, wait_for
+from tests.support.processes import Product, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
-REDIS = os.environ.get("REDIS_URL_FOR_TESTS", "")
-SECONDS = 300.0
 TOKENS = 100
 """At most, of a turn that is sent meanwhile."""
 LONG = 2000
@@ -51,55 +44,6 @@ BITES = {"MEMORY_FOLD_BITE_TOKENS": "1000", "MEMORY_MIN_RETAINED": "0"}
 
 def canary() -> str:
     return f"CN-{secrets.randbelow(10**18):018}"
-
-
-def dump(redis_url: str = REDIS) -> bytes:
-    """All that the database and Redis hold, as somebody who takes their files would have it."""
-    redis = redis_values(redis_url) if redis_url else b""
-    if connection.vendor == "sqlite":
-        found = Path(str(connection.settings_dict["NAME"]))
-        return redis + b"".join(bytes_of(path) for path in found.parent.glob(f"{found.name}*"))
-    done = subprocess.run([bindir() / "pg_dump", "--dbname", here()], capture_output=True, check=True)
-    return redis + done.stdout
-
-
-def redis_values(url: str) -> bytes:
-    """All values in Redis as they are: its own dump would compress them."""
-    with Redis.from_url(url) as server:
-        read: dict[bytes, Callable[[bytes], object]] = {
-            b"string": server.get,
-            b"list": lambda key: server.lrange(key, 0, -1),
-            b"hash": server.hgetall,
-            b"set": server.smembers,
-            b"zset": lambda key: server.zrange(key, 0, -1),
-        }
-        return b"".join(key + repr(read[server.type(key)](key)).encode() for key in server.scan_iter())
-
-
-def traces(product: Product, *words: str) -> list[str]:
-    """Where any of the words still is, however it is written."""
-    places = {
-        "the dump": dump(product.env.get("REDIS_URL", REDIS)).lower(),
-        "the logs": product.log_text().lower().encode(),
-    }
-    return [
-        f"{word} in {name}"
-        for name, text in places.items()
-        for word in words
-        if word.lower().encode() in text
-    ]
-
-
-def gone(product: Product, *words: str) -> float:
-    """Wait until they are nowhere, sweeping as the schedule does. Returns how many seconds that took."""
-    begun = time.monotonic()
-    left = traces(product, *words)
-    while left:
-        assert time.monotonic() - begun < SECONDS, left
-        product.manage("sweep")
-        time.sleep(1)
-        left = traces(product, *words)
-    return time.monotonic() - begun
 
 
 def forget(client: Client, chat_id: UUID, *seqs: int) -> None:

@@ -19,12 +19,11 @@ from conversations.models import Chat, Message
 from memory import services as memory
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.analysis.terms import stored_terms
+from tests.faults.bench.resident import MB, MOST, resident
 from tests.faults.bench.table import Tally
 from tests.support.live_server import Client
 from tests.support.processes import Product, here
 
-MB = 1024 * 1024
-MOST = 64 * MB
 ROWS = 200
 ROUNDS = 3
 WORD_LETTERS = "".join(map(chr, range(0x10330, 0x10340)))
@@ -41,11 +40,6 @@ def long_text(chars: int) -> str:
 def tiny_objects(size: int) -> dict[str, Any]:
     """JSON of about `size` bytes that takes many times as much memory when it is read."""
     return {"list": [{"": 0}] * (size // 8)}
-
-
-def resident(pid: int, field: str = "VmRSS") -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def message_rows(chat: Chat, text: str, terms: str, tokens: int, metadata: dict[str, Any]) -> list[Message]:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.faults.bench.delays import SLICES, TRIES, measure, most, p95
 from tests.faults.bench.nuisance import KINDS
+from tests.faults.bench.resident import MOST, resident
 from tests.faults.bench.table import Tally
-from tests.faults.test_large_answers import MOST, resident
 from tests.support.live_server import Client
 from tests.support.processes import ROOT, Product
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
-
-SLICES = 8
-SLICE_SECONDS = 0.8
-"""With it and without it by turns, so that what the machine does besides meets both alike."""
-SLOWER = 0.050
-"""Seconds by which others may wait longer at the 95th percentile (P30); as long again, where all wait longer anyway."""
-TRIES = 3
-"""The quickest counts: what a machine with other work to do adds is not the connection's."""
 
 
 @pytest.mark.promise(
@@ -46,11 +38,6 @@ def test_others_are_served_as_quickly(offline_product: Product, what: str, tally
     tally.note(f"{what}: others' p95 {alone * 1000:.0f} → {beside * 1000:.0f} ms")
     assert beside <= most(alone)
     assert resident(server.process.pid) < held + MOST
-
-
-def most(alone: float) -> float:
-    """Seconds that a call may take beside it, if it takes so many without."""
-    return alone + max(SLOWER, alone)
 
 
 def by_turns(client: Client, url: str, what: str) -> tuple[float, float]:
@@ -83,18 +70,3 @@ def nuisance(url: str, what: str) -> Iterator[None]:
             assert running.poll() is None, "it gave up"
         finally:
             running.kill()
-
-
-def measure(client: Client) -> list[float]:
-    """What calls took, in seconds, one after the other."""
-    taken: list[float] = []
-    until = time.monotonic() + SLICE_SECONDS
-    while time.monotonic() < until:
-        began = time.perf_counter()
-        assert client.get("chats").status_code == 200
-        taken.append(time.perf_counter() - began)
-    return taken
-
-
-def p95(taken: list[float]) -> float:
-    return sorted(taken)[int(len(taken) * 0.95)]

@@ -20,12 +20,12 @@ from conversations.models import Allowance, Chat, Message
 from memory.models import ConversationBrief
 from tests.faults.bench import queued
 from tests.faults.bench.table import Tally
-from tests.processes.conftest import LIMITS
 from tests.processes.talking import LOW, question, settled
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 from tests.support.processes import Product, wait_for
+from tests.support.product import LIMITS
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

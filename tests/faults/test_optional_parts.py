@@ -19,11 +19,11 @@ from django.db import connection
 
 from memory.models import ChatEmbeddings, SummaryRevision
 from tests.faults.bench import scene
+from tests.faults.bench.delays import SLICES, TRIES, measure, most, p95
+from tests.faults.bench.forgetting import gone
 from tests.faults.bench.redis_server import PrivateRedis
 from tests.faults.bench.scene import PATIENCE_SECONDS, Check, Scene
 from tests.faults.bench.table import Tally
-from tests.faults.test_forgotten import gone
-from tests.faults.test_nuisance import SLICES, TRIES, measure, most, p95
 from tests.processes.prompts import code
 from tests.processes.talking import LOW, say, settled, talk
 from tests.support.fakes.upstream import FakeUpstream
@@ -55,7 +55,7 @@ AFTERWARDS = {"P10", "P11", "P13", "P25", "P27", "P30"}
 """What is looked at besides, before and after."""
 UNTOUCHED = {
     "P8": "a reply's stream is read before any part hears of it; an embeddings endpoint's answer has a cap of its own",
-    "P9": "the same; and what an embeddings endpoint answers is checked by itself (tests/services/memory/recall/test_embeddings.py)",
+    "P9": "the same; what an embeddings endpoint answers is checked in tests/services/memory/recall/test_embeddings.py",
     "P18": "no part keeps anything on our disk, or is asked where there is room",
     "P19": "no part is asked for the time: order is seq, leases and limits go by the database's clock",
     "P23": "parts bring ids of messages, never text: what is found is quoted as if it had been found without them",

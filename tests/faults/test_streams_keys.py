@@ -11,12 +11,12 @@ import pytest
 
 from conversations.models import ActiveReply, Chat, Message
 from tests.api.talking import Turn, error, heard, held
-from tests.conftest import wait_for
 from tests.faults.bench.table import Tally
 from tests.faults.bench.two import Two
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
 from tests.support.processes import Product
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

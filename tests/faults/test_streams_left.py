@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.talking import Turn, final
-from tests.conftest import wait_for
 from tests.faults.bench.cuts import answer
+from tests.faults.bench.garbage import often
 from tests.faults.bench.table import Tally
 from tests.faults.bench.two import Two
-from tests.faults.test_upstream_garbage import often
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined, parse_events
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 

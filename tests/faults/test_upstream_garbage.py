@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm import retry
@@ -16,7 +15,7 @@ from conversations.models import Message
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from tests.api.talking import say
-from tests.faults.bench.garbage import answers, streams
+from tests.faults.bench.garbage import answers, often, streams
 from tests.faults.bench.table import Tally
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
@@ -31,12 +30,6 @@ pytestmark = pytest.mark.slow
 TURNS_A_CHAT = 15
 TURN = (lorem(200), lorem(200))
 ENDINGS = {"message.completed": "complete", "message.incomplete": "incomplete", "message.failed": "failed"}
-
-
-def often(times: int) -> hypothesis:
-    """So many examples, with fixtures that all of them share."""
-    shared = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
-    return hypothesis(max_examples=times, deadline=None, suppress_health_check=shared, database=None)
 
 
 def sent(body: bytes) -> Behaviour:

@@ -17,7 +17,7 @@ from chatmemory.llm.openai.stream_parser import Style
 from conversations.models import Chat
 from memory.folding.request import request_resummarize
 from memory.models import SummaryRevision
-from tests.api.test_odd_answers import answered
+from tests.api.odd_answers import answered
 from tests.faults.bench.table import Tally
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes import objects

@@ -14,6 +14,7 @@ from chatmemory.llm.protocol import UpstreamError
 from conversations.models import Chat
 from memory.counters import COUNTERS, recount
 from memory.folding.fold import FoldReport, fold
+from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, ScriptedModel, codes
@@ -112,3 +113,12 @@ def together(*acts: Callable[[], None]) -> None:
         thread.join(timeout=60)
     assert failures == []
     assert not any(thread.is_alive() for thread in threads)
+
+
+def folded_chat(model: KeepingModel) -> Chat:
+    """Turns 1 to 12, of which three versions hold 3, 6 and 9."""
+    chat = chat_of(12)
+    request_resummarize(chat, "update")
+    run(chat)
+    assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
+    return chat

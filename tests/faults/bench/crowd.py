@@ -1,4 +1,4 @@
-"""`python -m tests.faults.bench.crowd URL TOKEN COUNT`: so many readers of one reply, in a process that costs others little.
+"""`python -m tests.faults.bench.crowd URL TOKEN COUNT`: so many readers of one reply, in a process of their own.
 
 Prints `open` when each has read its first event, and in the end how many read that it was cancelled.
 """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
 from tests.support.fakes.speech import End, Speech
@@ -133,3 +135,9 @@ def answers(style: str) -> st.SearchStrategy[bytes]:
     return (
         whole | other | st.binary(max_size=300) | pages | st.sampled_from([b"[" * 100_000, b'{"id": "\xff"}'])
     )
+
+
+def often(times: int) -> hypothesis:
+    """So many examples, with fixtures that all of them share."""
+    shared = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+    return hypothesis(max_examples=times, deadline=None, suppress_health_check=shared, database=None)

@@ -25,7 +25,7 @@ from chatmemory.runtime.processes import Child
 from conversations.models import ActiveReply, Allowance, Message
 from memory.models import ConversationBrief
 from tests.api.talking import Turn, error, final, opened
-from tests.faults.test_large_answers import MOST, resident
+from tests.faults.bench.resident import MOST, resident
 from tests.processes.prompts import code
 from tests.processes.talking import say
 from tests.support.fakes.upstream import FakeUpstream

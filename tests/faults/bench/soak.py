@@ -1,8 +1,8 @@
 """The soak: many users for a long time, who leave, cancel, come back and ask anew, while processes are stopped.
 
-`python -m tests.faults.bench.soak --minutes 20 --users 50` runs it on a PostgreSQL of its own. Server `one` and the worker
-get SIGKILL and SIGTERM, drawn at random; server `two` is never stopped, and its memory must stay what it was after the
-warm-up. Every chat has its canary; users also look around, and try to read what is not theirs.
+`python -m tests.faults.bench.soak --minutes 20 --users 50` runs it on a PostgreSQL of its own. Server `one` and the
+worker get SIGKILL and SIGTERM, drawn at random; server `two` is never stopped, and its memory must stay what it was
+after the warm-up. Every chat has its canary; users also look around, and try to read what is not theirs.
 """
 
 from __future__ import annotations

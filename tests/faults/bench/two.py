@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from conversations.models import ActiveReply
-from tests.conftest import wait_for
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client
 from tests.support.processes import Product, here
+from tests.support.waiting import wait_for
 
 
 @dataclass(frozen=True)

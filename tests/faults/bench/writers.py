@@ -1,7 +1,7 @@
 """Many processes that write into one chat at once: each transaction reads first, then writes what it read plus one.
 
-`python -m tests.faults.bench.writers CHAT PROCESSES TRANSACTIONS` prints the error of each transaction that failed, a line
-each, and nothing where all went well. Processes are forked once Django is set up, and begin together.
+`python -m tests.faults.bench.writers CHAT PROCESSES TRANSACTIONS` prints the error of each transaction that failed,
+a line each, and nothing where all went well. Processes are forked once Django is set up, and begin together.
 """
 
 from __future__ import annotations

@@ -13,12 +13,11 @@ import httpx
 import pytest
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
-from django.core.management import call_command
 
 from conversations.models import Message
-from tests.admin.rows import make_chat
 from tests.faults.bench.table import Tally
 from tests.security.access.operations import FRAMINGS, Filled, Operation, framed, operations
+from tests.security.access.rows import remembered
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
@@ -33,14 +32,6 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 def told(body: Any) -> Any:
     """An answer without what no two have in common: ids, hashes, times."""
     return json.loads(MOMENT.sub("<time>", ID.sub("<id>", json.dumps(body))))
-
-
-def remembered() -> dict[str, Any]:
-    """A chat of alice's with a revision, and its last question."""
-    chat = make_chat(User.objects.get(username="alice"), title="A trip", said="Hello")
-    call_command("resummarize", str(chat.pk), sync=True)
-    question = Message.objects.filter(chat=chat, role="user").latest("seq")
-    return {"chat_id": str(chat.pk), "message_id": str(question.pk), "version": 1}
 
 
 def answers(client: Client, one: Operation, values: dict[str, Any]) -> Iterator[tuple[int, Any]]:

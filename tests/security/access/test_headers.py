@@ -16,37 +16,11 @@ from django.conf import settings as configured
 from django.core import checks
 
 from chatmemory.checks import middleware_is_there
+from tests.security.access.headers import check_headers
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
 ROOT = Path(__file__).resolve().parents[3]
-
-PAGE = {
-    "default-src": "'self'",
-    "script-src": "'self'",
-    "style-src": "'self'",
-    "img-src": "'self' data:",
-    "object-src": "'none'",
-    "base-uri": "'none'",
-    "form-action": "'self'",
-    "frame-ancestors": "'none'",
-}
-NO_PAGE = {"default-src": "'none'", "frame-ancestors": "'none'"}
-
-
-def policy_of(answer: httpx.Response) -> dict[str, str]:
-    """The directives of an answer's one policy."""
-    parts = [part.strip().partition(" ") for part in answer.headers["content-security-policy"].split(";")]
-    return {name: sources for name, _, sources in parts}
-
-
-def check_headers(answer: httpx.Response) -> None:
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert answer.headers["x-frame-options"] == "DENY"
-    assert answer.headers["referrer-policy"] == "same-origin"
-    assert answer.headers["cross-origin-opener-policy"] == "same-origin"
-    is_page = answer.headers["content-type"].startswith("text/html")
-    assert policy_of(answer) == (PAGE if is_page else NO_PAGE)
 
 
 @pytest.mark.parametrize(

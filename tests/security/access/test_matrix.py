@@ -29,13 +29,13 @@ from conversations.replies import begin
 from memory.models import ContextRecord, ConversationBrief, Pin, SummaryRevision
 from memory.pins import manual
 from tests.admin.rows import make_chat
-from tests.api.test_schema import routes
 from tests.faults.bench.table import Tally
 from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.security.access.traces import everything, statements
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
+from tests.support.routes import routes
 
 OPERATIONS = operations()
 OF_OBJECTS = [one for one in OPERATIONS if one.objects]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.security.access.operations import Operation, operations
-from tests.security.access.test_framing import remembered
+from tests.security.access.rows import remembered
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 

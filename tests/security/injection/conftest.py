@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from conversations.replies import generation
-from tests.conftest import wait_for
 from tests.support.invariants import check_all
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

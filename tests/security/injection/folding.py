@@ -1,7 +1,7 @@
 """Conversations folded under a policy without a database, to see what the gate says of every state on the way.
 
-`SAMPLES=folder python -m tests.security.injection.folding` tells how many states of recorded conversations it would refuse, and
-which texts in them: of the built-in model and of the fake summarizer's answers, none may be.
+`SAMPLES=folder python -m tests.security.injection.folding` tells how many states of recorded conversations it would
+refuse, and which texts in them: of the built-in model and of the fake summarizer's answers, none may be.
 """
 
 from __future__ import annotations

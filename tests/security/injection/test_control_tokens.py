@@ -17,8 +17,8 @@ from conversations.models import Chat, Message
 from memory.folding.request import request_resummarize
 from memory.policies import POLICIES
 from tests.security.injection.answers import answer_with
+from tests.security.injection.chats import chat_saying
 from tests.security.injection.corpus import CONTROL_TOKENS
-from tests.security.injection.test_prompts import chat_saying
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import Behaviour, lorem
 from tests.support.fakes.connection import Request

@@ -12,7 +12,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from django.contrib.auth.models import User
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
@@ -20,22 +19,19 @@ from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.confusables import looks
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import is_marker, quote_markers
-from conversations.models import Chat
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
-from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.policies.card.card import is_card
 from memory.policies.protocol import State
 from tests.faults.bench.table import Tally
 from tests.security.injection.answers import answer_with
+from tests.security.injection.chats import TURNS, chat_saying, state_of
 from tests.security.injection.corpus import DOUBLES, HIDERS, LINE_ENDS, MARKERS
-from tests.support.factories import add_turns, make_chat
 from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.connection import Request
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
-TURNS = 3
 HARMLESS = "tea and cake"
 
 # No NUL, which a request refuses; and something to be seen at the end, which a turn needs.
@@ -54,29 +50,6 @@ LONGEST_TITLE = 1000
 
 ROOMY: dict[str, Any] = {"prompt_budget": 50_000, "threshold": 10**6, "sources_budget": 50_000}
 """So much room that all is shown, whatever it costs."""
-
-
-def state_of(policy: str, text: str) -> State:
-    """A stored state that says `text`, as its policy keeps it after cleaning: in one line but for summaries."""
-    line = " ".join(text.split())
-    return {
-        "chunked": State(text),
-        "interval": State(line),
-        "progressive": State(text, {"important_data": {"key_decisions": [line]}, "summary_version": 1}),
-        "hierarchical": State(text, {"facts": [{"key": "k", "value": line, "category": "GENERAL"}]}),
-        "card": State("", {"goal": line, "decisions": [line]}),
-    }[policy]
-
-
-def chat_saying(policy: str, text: str) -> Chat:
-    """Alice's chat of some turns that were folded into `text` and some that are to be shown, which say it, too."""
-    chat = make_chat(
-        User.objects.get(username="alice"), policy=policy, title=text[:100], instructions="Be brief."
-    )
-    add_turns(chat, [(f"{text}{number}", f"{text}{number}") for number in range(TURNS)])
-    state = state_of(policy, text)
-    ConversationBrief.objects.filter(chat=chat).update(global_summary=state.summary, state=state.to_json())
-    return chat
 
 
 def sent_for(alice: Client, upstream: FakeUpstream, policy: str, text: str) -> Request:

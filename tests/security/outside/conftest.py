@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.processes.conftest import offline_product
+from tests.support.product import offline_product
 
 __all__ = ["offline_product"]

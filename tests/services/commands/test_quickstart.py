@@ -24,9 +24,9 @@ from knox.models import AuthToken
 from conversations import quickstart
 from conversations.models import Chat
 from memory.models import ConversationBrief
-from tests.conftest import wait_for
 from tests.support.live_server import joined, parse_events
 from tests.support.ports import free_port
+from tests.support.waiting import wait_for
 
 # What is prepared
 

@@ -26,9 +26,9 @@ from memory.lab.runner import LabError
 from memory.models import Comparing, Comparison
 from memory.policies import POLICIES
 from memory.worker.sweep import sweep
-from tests.conftest import wait_for
 from tests.support.factories import add_turn, add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 

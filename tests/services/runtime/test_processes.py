@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from chatmemory.runtime import processes
-from tests.conftest import wait_for
 from tests.support.process_tree import descendants_of, is_alive
+from tests.support.waiting import wait_for
 
 STUBBORN = """
 import signal, subprocess, sys, time

@@ -9,10 +9,11 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from chatmemory.text.tokens import count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Context, PromptRequest, assemble
 from memory.context.plan import Plan
 from memory.context.planner import choose
+from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
@@ -137,3 +138,13 @@ all_limits = st.builds(
     turns_as=st.sampled_from(["messages", "text"]),
     enabled=st.sampled_from([True, True, True, False]),
 )
+
+sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
+asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources)
+
+
+def memory_tokens(context: Context) -> int:
+    """Tokens of memory, counted from the very messages of the prompt: all before sources and question."""
+    besides = sum(section.kind in {"sources", "question"} for section in context.sections)
+    messages = context.prompt.messages[: len(context.prompt.messages) - besides]
+    return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.salience import CUT_OFF
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Context, PromptRequest, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
@@ -22,12 +21,12 @@ from memory.policies import State, get_policy
 from memory.policies.protocol import StateSection
 from tests.unit.context.makers import (
     all_limits,
+    asked_for,
     chats,
     context_of,
-    long_texts,
     make_turn,
+    memory_tokens,
     states,
-    texts,
     turn_of,
     with_texts,
     words,
@@ -35,8 +34,6 @@ from tests.unit.context.makers import (
 
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
 MEMORY = {"summary", "facts", "lines", "window"}
-sources = st.lists(st.builds(Source, texts, long_texts), max_size=4).map(tuple)
-asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources=sources)
 
 
 def summary(text: str) -> list[StateSection]:
@@ -45,13 +42,6 @@ def summary(text: str) -> list[StateSection]:
 
 def contents(context: Context) -> list[str]:
     return [message.content for message in context.prompt.messages]
-
-
-def memory_tokens(context: Context) -> int:
-    """Tokens of memory, counted from the very messages of the prompt: all before sources and question."""
-    besides = sum(section.kind in {"sources", "question"} for section in context.sections)
-    messages = context.prompt.messages[: len(context.prompt.messages) - besides]
-    return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
 
 
 def test_the_order_of_the_prompt() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from memory.pins.wordings.cues import Words, openings
 from memory.pins.wordings.english import LANGUAGES
-from tests.unit.pins import test_detect as told
+from tests.unit.pins import sayings
 
 SAMPLES = Path(__file__).resolve().parents[3] / "conversations" / "samples"
 
@@ -41,9 +41,15 @@ def assert_nothing_is_missed(texts: Sequence[str]) -> None:
 
 
 def test_what_has_a_cue_is_never_passed_by() -> None:
-    taken_back = [text for text, _ in told.TAKEN_BACK]
-    found = [*told.INSTRUCTIONS, *told.PREFERENCES, *told.IDENTITIES, *told.REMEMBERED, *taken_back]
-    assert_nothing_is_missed(found + [text.upper() for text in found] + told.NOTHING + texts_of(SAMPLES))
+    taken_back = [text for text, _ in sayings.TAKEN_BACK]
+    found = [
+        *sayings.INSTRUCTIONS,
+        *sayings.PREFERENCES,
+        *sayings.IDENTITIES,
+        *sayings.REMEMBERED,
+        *taken_back,
+    ]
+    assert_nothing_is_missed(found + [text.upper() for text in found] + sayings.NOTHING + texts_of(SAMPLES))
 
 
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of recorded conversations")

@@ -18,15 +18,16 @@ from memory.policies.protocol import StateSection
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, render_excerpts
 from tests.unit.context.makers import (
     all_limits,
+    asked_for,
     chats,
     make_turn,
+    memory_tokens,
     states,
     turn_of,
     with_texts,
     without_texts,
     words,
 )
-from tests.unit.context.test_fit import asked_for, memory_tokens
 from tests.unit.recall.makers import recalled, said_of
 
 LIMITS = MemoryLimits()

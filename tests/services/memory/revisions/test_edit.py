@@ -18,10 +18,9 @@ from memory.policies.editing.fields import BadEdit
 from memory.revisions.edit import StaleEdit, draft, edit_by_hand
 from memory.revisions.restore import restore
 from memory.services import context_for
-from tests.services.memory.revisions.test_restore import folded_chat
 from tests.support.factories import add_turns, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
-from tests.support.folds import asked, assert_folded, chat_of, revisions, run, together, turn
+from tests.support.folds import asked, assert_folded, chat_of, folded_chat, revisions, run, together, turn
 
 pytestmark = pytest.mark.usefixtures("sound")
 

@@ -11,7 +11,7 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.llm.protocol import Prompt
 from conversations import editing
 from conversations.lifecycle import update_chat
-from conversations.models import Chat, Message
+from conversations.models import Message
 from memory import counters
 from memory.counters import Tally
 from memory.folding.request import request_resummarize
@@ -25,6 +25,7 @@ from tests.support.folds import (
     assert_folded,
     chat_of,
     fail_until_given_up,
+    folded_chat,
     revisions,
     run,
     together,
@@ -33,15 +34,6 @@ from tests.support.folds import (
 )
 
 pytestmark = pytest.mark.usefixtures("sound")
-
-
-def folded_chat(model: KeepingModel) -> Chat:
-    """Turns 1 to 12, of which three versions hold 3, 6 and 9."""
-    chat = chat_of(12)
-    request_resummarize(chat, "update")
-    run(chat)
-    assert [row.through_seq for row in revisions(chat)] == [6, 12, 18]
-    return chat
 
 
 def test_an_older_version_is_made_current_as_a_new_one(model: KeepingModel) -> None:
