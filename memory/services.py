@@ -75,10 +75,12 @@ from memory.recall.embeddings import knows_meanings as knows_meanings
 from memory.recall.embeddings import last_question as last_question
 from memory.recall.embeddings import near_in_meaning as near_in_meaning
 from memory.recall.embeddings import near_now
+from memory.recall.query import read_question
 from memory.recall.ranking import Near as Near
 from memory.revisions import step_back
 from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
+from memory.revisions.trace import Trace, trace
 from memory.usage import daily
 
 logger = logging.getLogger(__name__)
@@ -165,6 +167,17 @@ def preview_last(chat: Chat) -> Context:
     Earlier turns are searched by its words alone: for a mere look, no upstream is asked for a vector.
     """
     return preview(chat, last_question(chat.pk), by_meaning=False)
+
+
+def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | None:
+    """Where `text` was said in `chat`, which versions and prompts had it, and how a prompt would have it now.
+
+    Prompts before message `before_seq` are looked at, or the newest. No upstream is asked. None: `text` has no words to
+    look for.
+    """
+    if not read_question(text, chat.owner_id).words:
+        return None
+    return trace(chat, text, preview(chat, text, by_meaning=False), before_seq)
 
 
 def _is_over_limits(chat: Chat) -> bool:

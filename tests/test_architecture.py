@@ -55,7 +55,7 @@ memory.recall.ranking memory.recall.relevance memory.recall.similarity
 memory.pins.contradictions memory.pins.detect memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.grounding memory.folding.provenance
 memory.folding.schedule
-memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline
+memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.trace
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
 memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome memory.lab.plots memory.lab.quality
 memory.lab.retention memory.lab.tables

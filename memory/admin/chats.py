@@ -30,17 +30,20 @@ from memory.admin.pins import pin_rows, unpin_urls
 from memory.admin.prompts import preview_urls
 from memory.admin.states import PARAMETER, MemoryFilter, health_of
 from memory.admin.timeline import TimelineRequest, timeline
+from memory.admin.trace import pieces_of, trace_urls
 from memory.context.fit import Context
 from memory.explain.coverage import budget_of, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
-from memory.explain.timeline import Mark, TurnPlaces
+from memory.explain.timeline import Mark, Place, TurnPlaces
+from memory.explain.trace import TracedFact
 from memory.folding.rebuild import told
 from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.options import chosen, usual
-from memory.recall.search import Hit, search_chat
-from memory.revisions.diff import remembered
+from memory.recall.query import read_question
+from memory.recall.search import search_chat
+from memory.revisions.diff import remembered, text_of
 
 admin.site.unregister(Chat)
 admin.site.unregister(Message)
@@ -65,7 +68,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     change_form_template = "admin/conversations/chat/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
-        return [*preview_urls(self), *unpin_urls(self), *super().get_urls()]
+        return [*preview_urls(self), *trace_urls(self), *unpin_urls(self), *super().get_urls()]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, *others = super().get_fieldsets(request, obj)
@@ -139,12 +142,16 @@ _PAGES = ("before", "after", "at")
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message that a search found. `pieces` are its excerpt, each with whether it is what was looked for."""
+    """A message that a search found. `pieces` are its excerpt, each with whether it is what was looked for.
+
+    `is_lost`: it was folded, and the summary in use has not what was looked for.
+    """
 
     seq: int
     role: str
     mark: Mark
     pieces: list[tuple[str, bool]]
+    is_lost: bool
 
 
 def brief_of(chat: Chat) -> ConversationBrief | None:
@@ -180,6 +187,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     content = {
         "query": query,
         "found": found,
+        "most_found": MOST_FOUND,
         "remembered": sections,
         "error_said": (brief.last_error or {}).get("message", "") if brief else "",
     }
@@ -271,16 +279,11 @@ def _when(brief: ConversationBrief) -> str:
 
 def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[SearchHit]:
     standing = TurnPlaces(preview.plan, brief.folded_through_seq if brief else 0)
-    return [
-        SearchHit(hit.message.seq, hit.message.role, standing.at(hit.message.seq), pieces_of(hit))
-        for hit in search_chat(chat, query, MOST_FOUND)
-    ]
-
-
-def pieces_of(hit: Hit) -> list[tuple[str, bool]]:
-    """The snippet of a hit, cut where what was looked for begins and ends."""
-    pieces, done = [], 0
-    for start, end in hit.matches:
-        pieces += [(hit.snippet[done:start], False), (hit.snippet[start:end], True)]
-        done = end
-    return [piece for piece in [*pieces, (hit.snippet[done:], False)] if piece[0]]
+    fact = TracedFact.of(read_question(query, chat.owner_id))
+    has_it = brief is not None and fact.is_in(text_of(brief))
+    found = []
+    for hit in search_chat(chat, query, MOST_FOUND):
+        mark = standing.at(hit.message.seq)
+        is_lost = mark.place == Place.FOLDED and not has_it
+        found.append(SearchHit(hit.message.seq, hit.message.role, mark, pieces_of(hit), is_lost))
+    return found

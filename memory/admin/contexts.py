@@ -74,6 +74,7 @@ class RecordAdmin(OfChatAdmin):
             "title": f"Prompt sent for message {reply.seq}",
             "subtitle": None,
             "record": row,
+            "after_reply": reply.seq + 1,
             "sections": [replace(section, text="") for section in sections],
             "budget": budget_of([(section.kind, section.tokens) for section in sections], row.budget),
             "told": sentences(reply.chat_id, told),

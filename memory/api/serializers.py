@@ -66,7 +66,7 @@ def context_json(context: Context, recorded_hash: str | None = None) -> dict[str
         ],
         "unrepresented": context.unrepresented,
         "clipped": context.clipped,
-        "recall": _recall_json(context.plan.recall),
+        "recall": recall_json(context.plan.recall),
         "prompt": prompt_messages(context.prompt),
         "tool": asdict(context.prompt.tool) if context.prompt.tool else None,
         "prompt_hash": recorded_hash or context.prompt_hash,
@@ -74,7 +74,8 @@ def context_json(context: Context, recorded_hash: str | None = None) -> dict[str
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
 
 
-def _recall_json(recall: Recall | None) -> dict[str, str] | None:
+def recall_json(recall: Recall | None) -> dict[str, str] | None:
+    """Whether a prompt searched earlier turns, and why; None where that is not known."""
     return recall and {"sought": recall.sought, "reason": recall.reason, "why": REASONS[recall.reason]}
 
 

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from memory.api import pins, search, stateless, views
+from memory.api import pins, search, stateless, trace, views
 
 chat = "chats/<uuid:chat_id>"
 
@@ -16,6 +16,7 @@ urlpatterns = [
     path(f"{chat}/revisions/<int:version>/restore", views.RestoreView.as_view()),
     path(f"{chat}/resummarize", views.ResummarizeView.as_view()),
     path(f"{chat}/context", views.ContextView.as_view()),
+    path(f"{chat}/trace", trace.TraceView.as_view()),
     path(f"{chat}/pins", pins.PinsView.as_view()),
     path(f"{chat}/pins/<uuid:pin_id>", pins.PinView.as_view()),
     path(f"{chat}/messages/<uuid:message_id>/context", views.PastContextView.as_view()),

@@ -70,7 +70,39 @@ def _search(
     ]
     promising = _promising(each, together, worth)
     ranked = sorted(_ranked(asked, worth, promising), key=lambda one: one[0], reverse=True)[:limit]
-    return _hits(ranked, set(terms(text)))
+    return _hits([(pk, passage) for _, pk, passage in ranked], set(terms(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sayings:
+    """Messages of a chat that say something, the newest first. `is_cut`: older ones may say it, too."""
+
+    seqs: tuple[int, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    """Of the newest of them, as many as were wanted and fit an answer."""
+    is_cut: bool = False
+
+
+def said_in(chat: Chat, asked: Question, limit: int) -> Sayings:
+    """The messages of `chat` that have all words of `asked` in one passage; hits of at most `limit`."""
+    wanted = {word.token for word in asked.words}
+    if not wanted:
+        return Sayings()
+    (found,) = postings(chat.pk, [" ".join(word.token for word in asked.words)], before_seq=chat.last_seq + 1)
+    rows = _at([(chat.pk, seq) for seq in found.seqs]).order_by("-seq").values_list("pk", "seq", "terms")
+    places = [
+        (pk, seq, passage)
+        for pk, seq, stored in rows
+        if (passage := _passage_with(wanted, stored or "")) is not None
+    ]
+    hits = _hits([(pk, at) for pk, _, at in places[:limit]], {word.term for word in asked.words})
+    return Sayings(tuple(seq for _, seq, _ in places), tuple(hits), found.is_cut)
+
+
+def _passage_with(tokens: set[str], stored: str) -> int | None:
+    """The first passage of a message's stored terms that has all of `tokens`."""
+    lines = stored.split("\n")
+    return next((at for at, line in enumerate(lines) if tokens.issubset(line.split())), None)
 
 
 def _promising(
@@ -107,9 +139,10 @@ def _at(places: Sequence[Place]) -> QuerySet[Message]:
     return Message.objects.filter(reduce(or_, each)) if each else Message.objects.none()
 
 
-def _hits(ranked: Sequence[tuple[tuple[float, int, int], UUID, int]], wanted: set[str]) -> list[Hit]:
-    messages = _fitting([pk for _, pk, _ in ranked])
-    return [_hit(messages[pk], passage, wanted) for _, pk, passage in ranked if pk in messages]
+def _hits(ranked: Sequence[tuple[UUID, int]], wanted: set[str]) -> list[Hit]:
+    """Messages with the passage of each that is to be shown, as hits, in this order."""
+    messages = _fitting([pk for pk, _ in ranked])
+    return [_hit(messages[pk], passage, wanted) for pk, passage in ranked if pk in messages]
 
 
 def _fitting(ranked: Sequence[UUID]) -> dict[UUID, Message]:

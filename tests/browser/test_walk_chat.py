@@ -171,6 +171,40 @@ def test_staff_find_the_revision_that_lost_a_fact_and_restore_the_one_before(
     fine(keeper)
 
 
+def test_from_a_reply_to_the_fold_that_lost_a_fact_in_two_clicks_and_one_word(
+    keeper: Person, first_look: FirstLook
+) -> None:
+    ask(first_look, "What shall we take along?")
+    word, version = lost_by_a_fold(first_look)
+    opened(keeper)
+    page = keeper.page
+    page.get_by_role("link", name="Prompt sent").last.click()
+    page.wait_for_load_state()
+    fine(keeper)
+    page.get_by_label("Trace a fact").fill(word)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert f"lost in version {version}" in page.inner_text("#content")
+    fine(keeper)
+    page.get_by_role("link", name=f"See what version {version} changed").first.click()
+    page.wait_for_load_state()
+    assert word.casefold() in " ".join(page.locator(".cm-diff del").all_inner_texts()).casefold()
+    fine(keeper)
+
+
+def lost_by_a_fold(look: FirstLook) -> tuple[str, int]:
+    """A word that the summary had, and the version that lost it when it folded newer messages."""
+    versions = look.api.get(f"/v1/chats/{look.chat_id}/revisions").json()["results"]
+    for one in versions:
+        if one["kind"] != "fold" or one["parent"] is None:
+            continue
+        changes = look.api.get(f"/v1/chats/{look.chat_id}/revisions/{one['version']}/diff").json()
+        for span in changes["lost"]:
+            if span.isalnum() and span.casefold() not in str(one["global_summary"]).casefold():
+                return span, one["version"]
+    raise AssertionError("no fold of the sample lost a word")
+
+
 def take_out(person: Person) -> None:
     """Take the line with the fact out of the summary by hand."""
     page = person.page

@@ -20,6 +20,7 @@ PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 VALUES: dict[str, Any] = {
     "after": 0,
     "against": 1,
+    "before": 9,
     "budget": 2000,
     "confirm": "alice",
     "content": "A word.",

@@ -1,0 +1,123 @@
+"""What became of a fact in a chat, on one page: who said it, which versions of the summary had it, which prompts, how.
+
+For those who may see the chat and read what was said in it; each look is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+
+from conversations.admin.access import may_see, record
+from conversations.admin.html import admin_url, heading
+from conversations.models import Chat
+from memory import services
+from memory.explain.trace import WAYS, HeldSpan, PromptRun, prompt_runs
+from memory.models import ConversationBrief, SummaryRevision
+from memory.recall.search import Hit
+from memory.revisions.trace import Trace, TracedVersions
+
+MOST_CHARS = 500
+"""Of what is traced: a fact is short."""
+LOST_BY = {
+    "fold": "an update",
+    "rebuild": "a rebuild",
+    "restore": "a restore",
+    "manual": "an edit by hand",
+    "retract": "a step back, because a message was edited or deleted",
+}
+"""What each kind of version is called where it lost something."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSpan:
+    """Versions that have the fact, and what lost it, with the way to what that changed."""
+
+    span: HeldSpan
+    lost: SummaryRevision | None
+    lost_by: str
+    difference_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """Prompts that follow each other and had the fact alike, in words."""
+
+    run: PromptRun
+    how: str
+
+
+def trace_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
+    """The address of the page, for the admin of chats."""
+
+    def view(request: HttpRequest, chat_id: UUID) -> HttpResponse:
+        return trace_view(chats, request, chat_id)
+
+    return [path("<uuid:chat_id>/trace/", chats.admin_site.admin_view(view), name="conversations_chat_trace")]
+
+
+def trace_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
+    """The page: `?text=MFRB94`, and `before=` a message, to look at the prompts before it in place of the newest."""
+    if not (chats.has_view_permission(request) and may_see(request)):
+        raise PermissionDenied
+    chat = get_object_or_404(Chat, pk=chat_id)
+    text = request.GET.get("text", "").strip()[:MOST_CHARS]
+    before = request.GET.get("before", "")
+    before_seq = int(before) if before.isdecimal() and 0 < len(before) < 10 else None
+    found = services.trace_fact(chat, text, before_seq) if text else None
+    page = {
+        **chats.admin_site.each_context(request),
+        "title": "Trace a fact",
+        "opts": chats.opts,
+        "media": chats.media,
+        "chat": chat,
+        "chat_name": heading(chat, may_see=True),
+        "text": text,
+        "before": before_seq,
+        "trace": found,
+        **({} if found is None else shown(chat, found, with_versions=_sees_versions(chats, request))),
+    }
+    record(request, "conversations_chat", [(chat, chat.pk)])
+    return TemplateResponse(request, "admin/memory/trace.html", page)
+
+
+def _sees_versions(chats: admin.ModelAdmin[Any], request: HttpRequest) -> bool:
+    return chats.admin_site.get_model_admin(ConversationBrief).has_view_permission(request)
+
+
+def shown(chat: Chat, found: Trace, *, with_versions: bool) -> dict[str, Any]:
+    """A trace as the page wants it. `with_versions`: whoever asks may see the pages of versions."""
+    runs = prompt_runs(found.prompts)
+    return {
+        "said": [(hit.message, pieces_of(hit)) for hit in found.said.hits],
+        "said_more": found.said.is_cut or len(found.said.seqs) > len(found.said.hits),
+        "spans": [_shown_span(chat, span, found.versions, with_versions) for span in found.versions.held],
+        "runs": [ShownRun(run, ", ".join(WAYS[way] for way in run.first.how)) for run in runs],
+        "now": [WAYS[way] for way in found.now],
+    }
+
+
+def _shown_span(chat: Chat, span: HeldSpan, versions: TracedVersions, with_versions: bool) -> ShownSpan:
+    lost = versions.losses.get(span.lost_in or 0)
+    url = ""
+    if lost is not None and with_versions:
+        query = {"from": span.through_version, "to": lost.version}
+        url = admin_url("memory_conversationbrief", "diff", chat.pk, **query)
+    return ShownSpan(span, lost, LOST_BY[lost.kind] if lost else "", url)
+
+
+def pieces_of(hit: Hit) -> list[tuple[str, bool]]:
+    """The snippet of a hit, cut where what was looked for begins and ends."""
+    pieces, done = [], 0
+    for start, end in hit.matches:
+        pieces += [(hit.snippet[done:start], False), (hit.snippet[start:end], True)]
+        done = end
+    return [piece for piece in [*pieces, (hit.snippet[done:], False)] if piece[0]]

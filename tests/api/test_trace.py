@@ -1,0 +1,154 @@
+"""A fact is traced over HTTP: who said it, which version lost it, which prompts had it, and would it be there now?"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from conversations.models import Chat
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
+from memory.revisions import trace as tracing
+from tests.api.talking import error
+from tests.support.factories import add_turns
+from tests.support.fakes.behaviours import lorem
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+FACT = "QX-4711"
+KEYS = {"text", "said", "summary", "prompts", "now"}
+
+
+def folded(chat_id: str) -> None:
+    """Fold all of the chat that is beyond the window."""
+    chat = Chat.objects.get(pk=chat_id)
+    request_resummarize(chat, "update")
+    assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
+
+
+def trace(client: Client, chat_id: str, text: str = FACT, **query: Any) -> dict[str, Any]:
+    answer = client.get(f"chats/{chat_id}/trace", params={"text": text, **query})
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    assert set(body) == KEYS
+    return body
+
+
+def turns(first: int, last: int) -> list[tuple[str, str]]:
+    return [(f"Note {number}: {lorem(60)}", f"Noted. {lorem(40)}") for number in range(first, last + 1)]
+
+
+@pytest.fixture
+def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
+    """A chat whose first question says the fact. Version 1 of its summary has it, version 2 has lost it."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
+    chat_id: str = alice.post("chats", json={}).json()["id"]
+    alice.ask(f"My reservation is {FACT}, please.", chat_id)
+    stored = Chat.objects.get(pk=chat_id)
+    add_turns(stored, turns(1, 6))
+    folded(chat_id)
+    alice.ask("What is next?", chat_id)
+    add_turns(stored, turns(7, 12))
+    upstream.behave("normal", lane="complete", text=f"The customer took some notes. {lorem(60)}")
+    folded(chat_id)
+    upstream.behave("normal", lane="complete")
+    alice.ask("And what after that?", chat_id)
+    return chat_id
+
+
+def test_a_fact_is_traced_from_who_said_it_to_the_fold_that_lost_it(alice: Client, chat: str) -> None:
+    found = trace(alice, chat)
+    echo, said = found["said"]["messages"]
+    assert [(one["seq"], one["role"]) for one in (said, echo)] == [(1, "user"), (2, "assistant")]
+    ((start, end),) = said["snippet"]["matches"]
+    assert said["snippet"]["text"][start:end] == FACT
+    assert found["said"]["more"] is False
+
+    summary = found["summary"]
+    (held,) = summary["held"]
+    assert (held["from_version"], held["through_version"]) == (1, 1)
+    assert (held["lost"]["version"], held["lost"]["kind"]) == (2, "fold")
+    assert (summary["in_use"], summary["exact"], summary["more"]) == (False, True, False)
+    difference = alice.get(f"chats/{chat}/revisions/2/diff").json()
+    assert FACT in "".join(piece["text"] for piece in difference["pieces"] if piece["op"] == "delete")
+
+
+def test_it_tells_how_each_prompt_had_the_fact(alice: Client, chat: str) -> None:
+    prompts = trace(alice, chat)["prompts"]
+    assert [(one["seq"], one["version"], one["how"]) for one in prompts["results"]] == [
+        (30, 2, []),
+        (16, 1, ["summary"]),
+        (2, 0, ["question"]),
+    ]
+    assert prompts["earlier"] is None
+    for one in prompts["results"]:
+        sent = alice.get(f"chats/{chat}/messages/{one['message_id']}/context").json()
+        assert (FACT in str(sent["sections"])) is bool(one["how"])
+    earlier = trace(alice, chat, before=16)["prompts"]["results"]
+    assert [one["seq"] for one in earlier] == [2]
+
+
+def test_it_tells_whether_a_prompt_would_have_it_now(alice: Client, chat: str) -> None:
+    now = trace(alice, chat)["now"]
+    assert now["how"] == ["recalled"]
+    assert now["recall"]["reason"] == "new_words"
+    sent = alice.post(f"chats/{chat}/context", json={"message": FACT}).json()
+    (recalled,) = (one["text"] for one in sent["sections"] if one["kind"] == "recall")
+    assert FACT in recalled
+
+
+def test_a_fact_that_nobody_said_is_nowhere(alice: Client, chat: str) -> None:
+    found = trace(alice, chat, "zeppelin")
+    assert found["said"] == {"messages": [], "more": False}
+    assert found["summary"]["held"] == []
+    assert found["now"]["how"] == []
+    assert {one["seq"]: one["how"] for one in found["prompts"]["results"]} == {2: [], 16: [], 30: []}
+
+
+@pytest.mark.parametrize("text", ["the", "?!", "", " ", "x" * 501])
+def test_a_text_by_which_nothing_can_be_found_is_a_bad_request(alice: Client, chat: str, text: str) -> None:
+    told = error(alice.post(f"chats/{chat}/trace", json={"text": text}), 400, "invalid_request")
+    assert "text" in told["details"]
+
+
+def test_a_text_in_the_body_is_the_same_as_one_in_the_query(alice: Client, chat: str) -> None:
+    posted = alice.post(f"chats/{chat}/trace", json={"text": FACT})
+    assert posted.status_code == 200
+    assert posted.json() == trace(alice, chat)
+
+
+def test_nobody_else_can_trace_it(bob: Client, chat: str) -> None:
+    error(bob.get(f"chats/{chat}/trace", params={"text": FACT}), 404, "not_found")
+
+
+def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
+    alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "ALL_VERSIONS", 1)
+    summary = trace(alice, chat)["summary"]
+    assert summary["exact"] is False
+    assert [(one["from_version"], one["lost"]["version"]) for one in summary["held"]] == [(1, 2)]
+
+
+def test_older_prompts_are_looked_at_from_where_the_newest_end(
+    alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "PROMPTS_BACK", 10)
+    monkeypatch.setattr(tracing, "FOLLOWING", 2)
+    seen: list[int] = []
+    before: int | None = 10_000
+    while before is not None:
+        prompts = trace(alice, chat, before=before)["prompts"]
+        seen += [one["seq"] for one in prompts["results"] if one["seq"] not in seen]
+        before = prompts["earlier"]
+    assert sorted(seen) == [2, 16, 30]
+
+
+def test_an_empty_chat_has_no_trace(alice: Client) -> None:
+    chat_id = alice.post("chats", json={}).json()["id"]
+    found = trace(alice, chat_id)
+    assert found["summary"] == {"in_use": False, "held": [], "exact": True, "more": False}
+    assert found["prompts"] == {"results": [], "earlier": None}
