@@ -274,6 +274,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {"RevisionKindEnum": "memory.models.RevisionKind.choices"},
     "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "stateless", "account", "health")],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
