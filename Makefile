@@ -10,27 +10,32 @@ REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
+QUICK := not slow and not services and not browser and not embeddings
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
-.PHONY: run test test-all test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots docs bench lab recall evidence lock clean
+.PHONY: run test test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots docs bench lab recall evidence lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
 
 test: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "not services and not slow and not browser"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "not exhaustive and $(QUICK)"
+
+# Every case of what `make test` shows by one case of a class.
+test-exhaustive: .venv/installed
+	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)"
 
 test-all: export THOROUGH=1
-test-all: test test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
+test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
 
 test-postgres: .venv/installed
-	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "not slow and not services and not browser" $(NO_DATABASE) $(WHERE)
+	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(AT_ONCE) -m "$(QUICK)" $(NO_DATABASE) $(WHERE)
 
 test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
@@ -44,7 +49,7 @@ test-browser: .venv/checks
 
 # Embeddings without an upstream, by a small real model.
 test-embeddings: .venv/checks
-	$(BIN)/python -m pytest tests/services/memory/recall/test_local_embeddings.py tests/processes/test_local_embeddings.py
+	$(BIN)/python -m pytest -m embeddings
 
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks

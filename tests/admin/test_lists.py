@@ -21,7 +21,7 @@ from memory.admin.states import STATES
 from memory.models import ConversationBrief
 from tests.admin.rows import PAGES, add_comparison, add_revision, begin, make_chat, say, text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 
 # What it costs

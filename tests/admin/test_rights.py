@@ -19,7 +19,7 @@ from tests.admin.rows import make_saying, member_of_staff, model_of
 from tests.faults.bench.table import Tally
 from tests.security.access.traces import everything
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
 RIGHTS = ("auth_user", "auth_group")

@@ -30,7 +30,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import assert_sound, chat_of, revisions, run
 from tests.support.invariants import check_all
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.processes, pytest.mark.exhaustive]
 
 
 @contextmanager

@@ -22,6 +22,8 @@ from tests.support.folds import revisions, run, turn, wait_over
 from tests.support.live_server import Client, LiveServer
 from tests.upstream.talking import STYLES
 
+pytestmark = pytest.mark.exhaustive
+
 QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.6, max_bytes=20_000)
 SLACK = 1.0
 """Seconds that a turn may take beyond the upstream's deadline."""

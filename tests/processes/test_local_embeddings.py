@@ -17,7 +17,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.local_model import minilm
 from tests.support.processes import Product, wait_for
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.embeddings]
 
 FACT = "Our cat Mimi is afraid of thunder."
 QUESTION = "Which pet fears storms?"

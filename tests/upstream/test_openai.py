@@ -19,6 +19,8 @@ from tests.support.fakes.streaming import CLEAN, wire
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import BRISK, KEY, PATIENT, PROMPT, STYLES, VARIANT, listen, model_at, talk
 
+pytestmark = pytest.mark.exhaustive
+
 TEXT = "one two three four five"
 START = "one two three "
 

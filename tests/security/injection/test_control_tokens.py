@@ -26,6 +26,8 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.exhaustive
+
 HOSTILE = "All of them: " + " x ".join(CONTROL_TOKENS) + " and code: `<p>a</s></p>`."
 
 

@@ -29,7 +29,7 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import assert_sound, revisions, run, wait_over
 from tests.support.live_server import Client
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.exhaustive]
 
 SOME = [BRINGS[at] for at in (0, 7, 10, 17, 42, 45, 52, 57, 62)]
 """A few of each kind; all of them are tried on the gate itself."""

@@ -22,6 +22,8 @@ from conversations.models import Chat, Message
 from tests.support.factories import add_turns, make_chat
 from tests.support.live_server import Client
 
+pytestmark = pytest.mark.exhaustive
+
 ESCAPES = (
     "\x1b[31mred\x1b]0;title\x07\x9b2J\rover\x7f \u202egnp\u2066\u2028\u2029\x85\u200b\U000e0041 "
     "[bold]x[/] \ufeffend"

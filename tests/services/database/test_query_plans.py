@@ -42,7 +42,7 @@ SHORT_TURNS = 100
 SHORT_CHATS = 250
 SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from tests.support.folds import WORDS
 from tests.support.live_server import Client
 from tests.support.local_model import minilm
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embeddings]
 
 FACT = "Our cat Mimi is afraid of thunder."
 QUESTION = "Which pet fears storms?"

@@ -27,6 +27,8 @@ from tests.support.factories import add_turn, brief_of, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import assert_sound, chat_of, run, turn
 
+pytestmark = pytest.mark.exhaustive
+
 SAID = (Exchange("How so?", "It is so.", 3, 4, "It is so.", "User: How so? / Assistant: It is so."),)
 STEP = 10
 
