@@ -1,4 +1,4 @@
-"""Text of a model made fit to store: no NUL and no lone surrogate, however it was cut into deltas.
+"""Text made fit to store: no NUL and no lone surrogate, however it was cut into deltas; nothing invisible in memory.
 
 PostgreSQL text cannot hold NULs, UTF-8 cannot hold lone surrogates, and JSON escapes can carry both. A surrogate pair
 may arrive in two deltas, so its first half is held back until the next delta shows whether the second follows.
@@ -6,7 +6,19 @@ may arrive in two deltas, so its first half is held back until the next delta sh
 
 from __future__ import annotations
 
+import re
+
 REPLACEMENT = "\ufffd"
+
+_JOINERS = "\\u200c\\u200d\\ufe00-\\ufe0f\\U000e0100-\\U000e01ef"
+# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and its kin,
+# BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts are written with them,
+# but no more of them in a row than that takes: more could spell out a text.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+    f"|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
+)
 
 
 def clean(text: str) -> str:
@@ -15,6 +27,11 @@ def clean(text: str) -> str:
     if _is_encodable(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def without_invisible(text: str) -> str:
+    """`text` without what no reader sees: controls, marks of direction, tags, lone surrogates."""
+    return _INVISIBLE.sub("", text)
 
 
 def clip_bytes(text: str, limit: int) -> str:

@@ -1,6 +1,6 @@
 """Editing a chat's memory by hand: the form, the page that shows what would change, and the saving of it.
 
-What can be edited, and what may stand in it, is `memory.policies.editing.editors`'s; what comes of it is
+What can be edited, and what may stand in it, is the policy's; what comes of it is
 `memory.revisions.edit`'s.
 """
 
@@ -23,7 +23,7 @@ from chatmemory.errors import ChatMemoryError
 from conversations.admin.access import may_see, record
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
-from memory.policies.editing.fields import BadEdit
+from memory.policies.edit_form import BadEdit
 from memory.revisions.diff import difference, remembered
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
 

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.entities import scan
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
 from chatmemory.text.salience import Holding
 from memory.history.turns import Turn
-from memory.policies.answers import without_unseen
 from memory.policies.protocol import Policy, Refusal, State
 
 
@@ -229,7 +229,9 @@ def _named(found: Wanting) -> list[str]:
     lost = (*found.known.lost, *(found.new.lost if "new_lost" in found.faults else ()))
     orders = KnownOrders([])
     safe = (
-        span for span in map(without_unseen, lost) if len(span) <= LONGEST_NAMED and not orders.new_in(span)
+        span
+        for span in map(without_invisible, lost)
+        if len(span) <= LONGEST_NAMED and not orders.new_in(span)
     )
     return list(dict.fromkeys(safe))[:MOST_NAMED]
 

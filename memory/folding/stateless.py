@@ -17,12 +17,12 @@ from django.conf import settings
 
 from chatmemory.errors import InvalidRequest, UpstreamFailed, UpstreamTimedOut
 from chatmemory.llm.protocol import PromptMessage, Usage
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 from memory.briefs import limits_for
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from memory.policies import get_policy
-from memory.policies.answers import without_unseen
 from memory.policies.interval import set_apart, without_opening
 from memory.policies.protocol import State
 
@@ -113,7 +113,7 @@ def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
             content=message.content,
         )
         for seq, message in enumerate(messages, start=1)
-        if without_unseen(message.content).strip()
+        if without_invisible(message.content).strip()
     ]
     return to_turns(rows)
 

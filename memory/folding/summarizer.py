@@ -25,13 +25,13 @@ from chatmemory.llm.protocol import (
     storable_cost,
 )
 from chatmemory.llm.reasoning import output_limit
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.control_tokens import disarm
 from memory.folding import answer_checks
 from memory.folding.answer_checks import Wanting, again, wanting
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import prompt_hash
-from memory.policies.answers import without_unseen
 from memory.policies.protocol import Ask, Policy, Refusal, State
 
 logger = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, list[dict[str, An
     The built-in summarizer does as well as it can the first time.
     """
     if not any(
-        without_unseen(text).strip() for turn in folding.turns for text in (turn.user, turn.assistant)
+        without_invisible(text).strip() for turn in folding.turns for text in (turn.user, turn.assistant)
     ):
         return folding.state, []  # nothing to see, so any answer would be made up, and none would be believed
     first = _folded(folding, calls)

@@ -12,17 +12,9 @@ import re
 from typing import Any
 
 from chatmemory.llm.protocol import Completion
+from chatmemory.text.cleaning import without_invisible
 from memory.policies.protocol import Refusal
 
-_JOINERS = "\\u200c\\u200d\\ufe00-\\ufe0f\\U000e0100-\\U000e01ef"
-# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and its kin,
-# BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts are written with them,
-# but no more of them in a row than that takes: more could spell out a text.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-    f"|(?<=[{_JOINERS}][{_JOINERS}])[{_JOINERS}]+"
-)
 _REFUSED = re.compile(
     r"(?:i'?m sorry|i am sorry|sorry|i apologi[sz]e|as an ai\b[^.]{0,60})[,.:;—– -]*(?:but )?"
     r"(?:i |we )?(?:can(?:no|')?t|am unable|'m unable|won't|am not able|'m not able)\b"
@@ -50,7 +42,7 @@ def said(completion: Completion | None) -> str:
     """
     if completion is None:
         raise Refusal("empty")
-    text = without_unseen(completion.text).strip()
+    text = without_invisible(completion.text).strip()
     if completion.refused or _REFUSED.match(text.replace("’", "'")):
         raise Refusal("refused")
     if completion.truncated:
@@ -60,11 +52,6 @@ def said(completion: Completion | None) -> str:
     if _ERROR.match(text):
         raise Refusal("error_text")
     return text
-
-
-def without_unseen(text: str) -> str:
-    """`text` without what no reader sees: controls, marks of direction, tags, lone surrogates."""
-    return _UNSEEN.sub("", text)
 
 
 MAX_CHARS = 400_000

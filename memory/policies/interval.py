@@ -120,6 +120,10 @@ class Interval(Policy):
             raise Refusal("empty")
         return State(summary)
 
+    def longest_summary(self, state: State, limits: MemoryLimits) -> int:
+        """The paragraph's cap."""
+        return _numbers(limits).token_cap
+
     def render(self, state: State) -> list[StateSection]:
         """The paragraph as a message of the assistant's, under the seed's opening words."""
         paragraph = quote_markers(_line(state.summary))

@@ -2,20 +2,22 @@
 known here.
 
 A policy never sees a database, a clock or a model. It says when turns are due, what to ask the summarizer,
-what to make of the answers, and how its state reads in a prompt.
+what to make of the answers, how its state reads in a prompt, and how people edit it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from chatmemory.llm.protocol import Completion, Role, Schema
+from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
+from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
 from memory.policies.numbers import Numbers
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -188,6 +190,30 @@ class Policy(ABC):
     def lazy_seconds(self, limits: MemoryLimits) -> float:
         """How long a turn that begins while the chat is due may wait for the fold; 0: it does not."""
         return 0.0
+
+    def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
+        """What of `state` a person can edit, as fields of a form: by default the summary."""
+        cap = self.longest_summary(state, limits)
+        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)]
+
+    def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """The state that all the fields of `edit_fields` say. Raises `BadEdit`: what is over a cap is never cut."""
+        summary = quote_markers(clean(texts["summary"]))
+        require_within(summary, self.longest_summary(before, limits), "The summary", "summary")
+        return replace(before, summary=summary)
+
+    def longest_summary(self, state: State, limits: MemoryLimits) -> int:
+        """The most tokens of a summary that is edited in place of the one of `state`."""
+        return limits.summary_cap
+
+    def edited(self, state: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """`state` with the fields that `texts` names replaced. Raises `BadEdit`."""
+        whole = {part.name: part.text for part in self.edit_fields(state, limits)}
+        whole |= {name: text for name, text in texts.items() if name in whole}
+        after = self.from_fields(state, whole, limits)
+        if not self.render(after):
+            raise BadEdit("Nothing would be left of what is remembered. A rebuild makes the memory anew.")
+        return after
 
 
 def state_tokens(policy: Policy, state: State) -> int:

@@ -1,7 +1,7 @@
 """Memory edited by hand: what somebody wrote becomes the memory in use, as a new revision; folding goes on from there.
 
 A revision written by hand folds nothing and has seen what the one that it was written from had seen. So it goes with
-that when a message is forgotten. How the states of policies are edited is `memory.policies.editing.editors`'s.
+that when a message is forgotten. How its state is edited, the policy says.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES, State
-from memory.policies.editing.editors import edited, parts_of
-from memory.policies.editing.fields import EditField
+from memory.policies.edit_form import EditField
 from memory.policies.protocol import Policy
 from memory.revisions.diff import text_of
 from memory.revisions.restore import choose, keep, restorable
@@ -54,13 +53,13 @@ def draft(chat: Chat, version: int | None = None) -> Draft:
     brief.chat = chat
     base = _readable(chat, version or brief.head)
     policy = POLICIES[base.policy]
-    return Draft(base, brief.head, parts_of(policy, _state_of(base), _limits(brief, policy)))
+    return Draft(base, brief.head, policy.edit_fields(_state_of(base), _limits(brief, policy)))
 
 
 def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[str, str]) -> SummaryRevision:
     """What `base` says with `changes`, by part: a revision without a version, not saved. Raises `BadEdit`."""
     policy = POLICIES[base.policy]
-    state = edited(policy, _state_of(base), changes, _limits(brief, policy))
+    state = policy.edited(_state_of(base), changes, _limits(brief, policy))
     return SummaryRevision(
         chat_id=base.chat_id,
         parent=base.version,
@@ -84,7 +83,7 @@ def edit_by_hand(
 
     `on_version` must still be in use, else raises `StaleEdit`. From an older `base` it takes the chat back to what that
     covers, as `restore` does, and on the same conditions. A fold or rebuild under way is dropped, and so is a rebuild
-    that was asked for. Raises `BadEdit` (`memory.policies.editing.fields`), `NotFound` and `Conflict`.
+    that was asked for. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound` and `Conflict`.
     """
     older = base is not None and base != on_version
     epoch, counted = None, None

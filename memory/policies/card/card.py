@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import clip_end, count_tokens
-from memory.policies.answers import object_in, without_unseen
+from memory.policies.answers import object_in
 from memory.policies.numbers import Numbers, switch, whole, word
 from memory.policies.protocol import JSON, Refusal
 
@@ -154,7 +155,7 @@ def is_card(text: str) -> bool:
 
 def one_line(text: str) -> str:
     """The beginning of `text` on one line, without what no reader sees."""
-    return " ".join(filter(None, map(without_unseen, text[:TEXT_CHARS].split())))
+    return " ".join(filter(None, map(without_invisible, text[:TEXT_CHARS].split())))
 
 
 def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) -> Told:

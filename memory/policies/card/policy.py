@@ -7,7 +7,7 @@ How the card gets out of a reply is `card_stream`'s, what it does to a chat's me
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -29,7 +29,9 @@ from memory.policies.card.card import (
     stored_card,
     updated,
 )
+from memory.policies.card.edit import card_from, edit_fields
 from memory.policies.card.stream import CARD_CLOSE, CARD_OPEN
+from memory.policies.edit_form import EditField
 from memory.policies.numbers import numbers_in
 from memory.policies.protocol import Answers, Ask, Counts, Policy, State, StateSection
 from memory.policies.summarizer_input import summarizer_input
@@ -161,6 +163,16 @@ class CardPolicy(Policy):
         """The card in wire form, behind the seed's words."""
         card = _card_of(state)
         return [] if card == Card() else [StateSection("card", CONTEXT + quote_markers(card.wire()))]
+
+    def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
+        """The card's six fields."""
+        return edit_fields(_card_of(state), card_numbers(limits))
+
+    def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """The card that they say. It knows as much of later turns as the one before."""
+        card = card_from(texts, card_numbers(limits))
+        wire = "" if card == Card() else card.wire()
+        return State(wire, {**card.to_json(), "is_ahead": _is_ahead(before)})
 
 
 def request_of(policy: Policy, limits: MemoryLimits) -> CardRequest:

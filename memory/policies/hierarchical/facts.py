@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import FACTS_HEADING
 from chatmemory.text.tokens import clip_end, count_tokens
-from memory.policies.answers import without_unseen
 from memory.policies.protocol import JSON, text_in
 
 GENERAL = "GENERAL"
@@ -132,7 +132,7 @@ def _pairs(facts: object) -> Iterator[tuple[str, object, object]]:
 
 def _fact(key: str, value: str, category: object) -> Fact:
     # A colon ends a key where facts are read back from their lines.
-    bare = _line(without_unseen(key).replace(":", " "))
+    bare = _line(without_invisible(key).replace(":", " "))
     return Fact(bare[:KEY_CHARS].strip(), value, _category(category))
 
 
@@ -140,7 +140,7 @@ def _value(value: object) -> str:
     """A value as one clean line within its tokens; "" for what has none."""
     parts: Collection[Any] = value if isinstance(value, list) else [value]
     texts = [str(part).lower() if isinstance(part, bool) else text_in(part) for part in parts]
-    line = _line(without_unseen(", ".join(text for text in texts if text)))
+    line = _line(without_invisible(", ".join(text for text in texts if text)))
     return clip_end(line, VALUE_TOKENS).strip()
 
 

@@ -7,27 +7,30 @@ are compared and cut is `memory.policies.hierarchical.facts`' business.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chatmemory.llm.protocol import Schema
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
-from chatmemory.text.tokens import clip_end, count_tokens
+from chatmemory.text.tokens import clip_end
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
-from memory.policies.answers import object_in, said, without_unseen
+from memory.policies.answers import object_in, said
+from memory.policies.edit_form import EditField
+from memory.policies.hierarchical.edit import edit_fields, from_fields
 from memory.policies.hierarchical.facts import (
     CATEGORIES,
     Fact,
-    facts_json,
     facts_text,
     fitting,
     merged,
     stored_facts,
     told_in,
 )
+from memory.policies.hierarchical.narrative import NarrativePiece, newest, state_of, stored_pieces
 from memory.policies.numbers import Numbers, numbers_in, switch, whole
-from memory.policies.protocol import JSON, Answers, Ask, Counts, Policy, Refusal, State, StateSection, text_in
+from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, text_in
 
 MESSAGES_A_TURN = 2
 ANSWER_TOKENS = 800
@@ -120,15 +123,6 @@ class HierarchicalNumbers(Numbers):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NarrativePiece:
-    """What the narrative says of one span of messages: a paragraph in one line."""
-
-    from_seq: int
-    through_seq: int
-    text: str
-
-
 class Hierarchical(Policy):
     """Folds all but the newest messages when there are too many; what it keeps has two layers."""
 
@@ -190,10 +184,10 @@ class Hierarchical(Policy):
         if narrative:
             pieces.append(NarrativePiece(turns[0].from_seq, turns[-1].through_seq, narrative))
         facts = fitting(merged(before, told), numbers.facts_tokens)
-        pieces = _newest(pieces, numbers.narrative_tokens)
+        pieces = newest(pieces, numbers.narrative_tokens)
         if not facts and not pieces:
             raise Refusal("empty")  # nothing of it fits
-        return _state(facts, pieces)
+        return state_of(facts, pieces)
 
     def render(self, state: State) -> list[StateSection]:
         """Facts, then the narrative, each as material that the user hands over."""
@@ -202,6 +196,15 @@ class Hierarchical(Policy):
         if state.summary:
             sections.append(StateSection("narrative", f"{SUMMARY_HEADING}\n{quote_markers(state.summary)}"))
         return sections
+
+    def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
+        """The narrative, a piece to a line, and the facts of each category."""
+        return edit_fields(state)
+
+    def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """Facts and narrative that they say."""
+        numbers = _numbers(limits)
+        return from_fields(before, texts, numbers.facts_tokens, numbers.narrative_tokens)
 
 
 def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
@@ -216,45 +219,10 @@ def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
     return f"{EXISTING_HEADING}\n{known}\n\n{CONVERSATION_HEADING}\n{messages}"
 
 
-def stored_pieces(state: State) -> list[NarrativePiece]:
-    """The pieces of any stored state at all. Where none can be read, the summary is one."""
-    rows = state.data.get("pieces")
-    pieces = [
-        NarrativePiece(_seq(row.get("from_seq")), _seq(row.get("through_seq")), text)
-        for row in (rows if isinstance(rows, list) else ())
-        if isinstance(row, dict) and (text := " ".join(text_in(row.get("text")).split()))
-    ]
-    whole_text = " ".join(state.summary.split())
-    return pieces or ([NarrativePiece(0, 0, whole_text)] if whole_text else [])
-
-
 def _numbers(limits: MemoryLimits) -> HierarchicalNumbers:
     return numbers_in(limits, Hierarchical.name, HierarchicalNumbers)
 
 
-def _seq(value: JSON) -> int:
-    return value if isinstance(value, int) else 0
-
-
 def _paragraph(text: str, max_tokens: int) -> str:
-    line = " ".join(without_unseen(text).split())
+    line = " ".join(without_invisible(text).split())
     return clip_end(quote_markers(line), max_tokens).strip()
-
-
-def _newest(pieces: Sequence[NarrativePiece], max_tokens: int) -> list[NarrativePiece]:
-    """The newest pieces that fit together; of the newest as much as fits."""
-    kept = list(pieces)
-    while len(kept) > 1 and count_tokens(_joined(kept)) > max_tokens:
-        kept.pop(0)
-    return [NarrativePiece(one.from_seq, one.through_seq, clip_end(one.text, max_tokens)) for one in kept]
-
-
-def _joined(pieces: Sequence[NarrativePiece]) -> str:
-    return "\n".join(piece.text for piece in pieces)
-
-
-def _state(facts: Sequence[Fact], pieces: Sequence[NarrativePiece]) -> State:
-    stored: list[JSON] = [
-        {"from_seq": piece.from_seq, "through_seq": piece.through_seq, "text": piece.text} for piece in pieces
-    ]
-    return State(_joined(pieces), {"facts": facts_json(facts), "pieces": stored})

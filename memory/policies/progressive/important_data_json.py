@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import clip_end, count_tokens
-from memory.policies.answers import without_unseen
 from memory.policies.progressive.important_data import (
     LISTS,
     MOST_ITEMS,
@@ -90,7 +90,7 @@ def _texts(value: object) -> Iterator[str]:
 def _links(value: object) -> Iterator[str]:
     """The links in the items of a list; an item that is a single word is taken for one."""
     for item in islice(value if isinstance(value, list) else [value], MOST_ITEMS):
-        words = without_unseen(_flat(item)[:LONGEST_READ]).split()
+        words = without_invisible(_flat(item)[:LONGEST_READ]).split()
         links = [word for word in words if "://" in word] or words[: len(words) == 1]
         for link in (word.strip("<>()[]\"'").rstrip(STOPS) for word in links):
             if link and count_tokens(link) <= LINK_TOKENS:
@@ -117,5 +117,5 @@ def _flat(value: object, depth: int = 0) -> str:
 
 def _line(text: str, max_tokens: int) -> str:
     """`text` as one line without what no reader sees."""
-    line = " ".join(without_unseen(text[:LONGEST_READ]).split())
+    line = " ".join(without_invisible(text[:LONGEST_READ]).split())
     return line if len(line.encode()) <= max_tokens else clip_end(line, max_tokens).strip()

@@ -6,7 +6,7 @@ at each fold, longer every time up to its last target.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chatmemory.llm.protocol import Schema
@@ -14,13 +14,22 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
+from memory.policies.edit_form import EditField
 from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.progressive.answers import ParsedAnswers, Wanted, found_in_one, found_in_two
-from memory.policies.progressive.important_data import ImportantData, merged, ordered, rendered, within
-from memory.policies.progressive.important_data_json import read
+from memory.policies.progressive.edit import edit_fields, from_fields
+from memory.policies.progressive.important_data import merged, rendered, within
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA, for_both, for_data, for_summary
+from memory.policies.progressive.stored import (
+    LAST_TARGET,
+    data_of,
+    folds_of,
+    state_of,
+    summary_cap,
+    target_words,
+    tokens_of,
+)
 from memory.policies.protocol import (
-    JSON,
     Answers,
     Ask,
     Counts,
@@ -41,8 +50,6 @@ OUTPUT_ROOM = 4
 """Output limit, in lengths of the answer: models that reason spend output tokens before the first word."""
 
 MOST_WINDOW_TURNS = 50
-LAST_TARGET = 5
-"""From this fold on the target stays."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +104,7 @@ class Progressive(Policy):
         and a call at a time, while a rebuild makes the state grow.
         """
         numbers = _numbers(limits)
-        grown = HEADS + numbers.data_tokens // 2 + _tokens_of(target_words(LAST_TARGET)[0])
+        grown = HEADS + numbers.data_tokens // 2 + tokens_of(target_words(LAST_TARGET)[0])
         room = min(numbers.window_tokens, _kept(numbers) - self._fixed(state, limits, grown))
         kept = 0
         for turn in reversed(turns):
@@ -123,23 +130,31 @@ class Progressive(Policy):
 
         Without usable data those stay that there were; without a usable summary raises `Refusal`.
         """
-        known, folds = _data_of(state), folds_of(state)
+        known, folds = data_of(state), folds_of(state)
         if not _spoken(turns):
-            return _state(state.summary, known, folds)
+            return state_of(state.summary, known, folds)
         found = _found(state, turns, limits, answers)
         if not found.summary:
             raise found.refusal or Refusal("empty")
         data = merged(known, found.data) if found.data else known
         data = within(data, _numbers(limits).data_tokens)
-        return _state(clip_end(found.summary, summary_cap(folds + 1)), data, folds + 1)
+        return state_of(clip_end(found.summary, summary_cap(folds + 1)), data, folds + 1)
 
     def render(self, state: State) -> list[StateSection]:
         """The data as JSON, then the narrative, each under the seed's heading."""
-        data = rendered(_data_of(state))
+        data = rendered(data_of(state))
         parts = (("data", DATA_HEADING, data), ("summary", SUMMARY_HEADING, state.summary))
         return [
             StateSection(kind, f"{heading}\n{quote_markers(text)}") for kind, heading, text in parts if text
         ]
+
+    def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
+        """The narrative, and a field for each kind of data."""
+        return edit_fields(state)
+
+    def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
+        """Narrative and data that they say."""
+        return from_fields(before, texts, _numbers(limits).data_tokens)
 
     def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:
         """Tokens of instructions and state, the state counting `at_least` so much.
@@ -151,23 +166,6 @@ class Progressive(Policy):
         instructions = limits.instructions_tokens + MESSAGE_OVERHEAD if limits.instructions_tokens else 0
         counted = min(instructions, numbers.threshold // 3)
         return min(counted + max(state_tokens(self, state), at_least), _kept(numbers))
-
-
-def target_words(fold: int) -> tuple[int, int]:
-    """How long the summary of the `fold`-th fold (from 1) is to be, in words (seed 001, phase 5)."""
-    return (500, 750) if fold >= LAST_TARGET else (100 * fold, 100 * fold + 50)
-
-
-def summary_cap(fold: int) -> int:
-    """Tokens at which a summary of that fold is cut: an eighth above its target."""
-    return _tokens_of(target_words(fold)[1]) * 9 // 8
-
-
-def folds_of(state: State) -> int:
-    """How often was folded into `state`: its `summary_version`, or what is sure where that is damaged."""
-    stored = state.data.get("summary_version")
-    known = stored if isinstance(stored, int) and 0 < stored < 10**9 else 1
-    return known if state.summary else 0
 
 
 def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers) -> ParsedAnswers:
@@ -183,7 +181,7 @@ def _found(state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: A
 
 def _request(wanted: Wanted, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> Ask:
     low, high = target_words(folds_of(state) + 1)
-    data, summary = _numbers(limits).data_tokens // 2, _tokens_of(high)
+    data, summary = _numbers(limits).data_tokens // 2, tokens_of(high)
     if wanted == "data":
         return _ask(for_data(), summarizer_input("", turns), data, DATA_SCHEMA)
     told = summarizer_input(state.summary, turns)
@@ -198,22 +196,8 @@ def _ask(instructions: str, told: str, tokens: int, schema: Schema | None) -> As
     return Ask(instructions, told, tokens * OUTPUT_ROOM, tokens, schema, is_optional=optional)
 
 
-def _state(summary: str, data: ImportantData, folds: int) -> State:
-    kept: dict[str, JSON] = {"important_data": data.to_json(), "key_order": data.key_order()}
-    return State(summary, kept | {"summary_version": folds})
-
-
-def _data_of(state: State) -> ImportantData:
-    return ordered(read(state.data.get("important_data")), state.data.get("key_order"))
-
-
 def _spoken(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for turn in turns if turn.user or turn.assistant]
-
-
-def _tokens_of(words: int) -> int:
-    """What so many words of English take, about."""
-    return words * 4 // 3
 
 
 def _kept(numbers: ProgressiveNumbers) -> int:

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chatmemory.llm.protocol import Completion
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
 from memory.folding import answer_checks
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.answers import said, without_unseen
+from memory.policies.answers import said
 from memory.policies.protocol import FAULTS, Refusal, State, state_tokens
 from tests.faults.bench.table import Tally
 from tests.security.injection.answers import BRINGS, answer_with
@@ -134,7 +135,7 @@ def test_the_built_in_summarizer_brings_nothing_along(policy: str, said: list[tu
     talk = turns_of((user, reply) for user, reply in said if user or reply)
     for fold in _steps(policy, talk):
         assert fold.refusal == ""
-        assert not any(without_unseen(text) != text for text in answer_checks.texts_of(fold.after))
+        assert not any(without_invisible(text) != text for text in answer_checks.texts_of(fold.after))
 
 
 def _steps(policy: str, talk: list[Any]) -> list[Step]:
@@ -167,7 +168,7 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
         after = made.after
         assert state_tokens(POLICIES[policy], after) <= caps[policy]
         for kept in answer_checks.texts_of(after):
-            assert without_unseen(kept) == kept
+            assert without_invisible(kept) == kept
             assert count_tokens(kept) <= caps[policy]
         tally()
 

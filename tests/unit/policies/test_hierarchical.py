@@ -21,14 +21,8 @@ from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
 from memory.policies import Refusal, State, counts_of, get_policy, is_due, state_tokens, turns_beyond
 from memory.policies.hierarchical.facts import CATEGORIES, Fact, facts_text, stored_facts
-from memory.policies.hierarchical.policy import (
-    ANSWER_TOKENS,
-    SCHEMA,
-    HierarchicalNumbers,
-    NarrativePiece,
-    facts_input,
-    stored_pieces,
-)
+from memory.policies.hierarchical.narrative import NarrativePiece, stored_pieces
+from memory.policies.hierarchical.policy import ANSWER_TOKENS, SCHEMA, HierarchicalNumbers, facts_input
 from memory.policies.protocol import JSON, Ask, Fault
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 

@@ -16,7 +16,7 @@ from memory.policies import (
     State,
 )
 from memory.policies.progressive.important_data import MOST_ITEMS
-from memory.policies.progressive.policy import folds_of, summary_cap
+from memory.policies.progressive.stored import folds_of, summary_cap
 from memory.policies.protocol import Fault
 from tests.unit.context.makers import make_turn, words
 from tests.unit.policies.makers import (

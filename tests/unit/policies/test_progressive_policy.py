@@ -21,11 +21,9 @@ from memory.policies.progressive.policy import (
     MOST_WINDOW_TURNS,
     SUMMARY_HEADING,
     ProgressiveNumbers,
-    folds_of,
-    summary_cap,
-    target_words,
 )
 from memory.policies.progressive.prompts import BOTH_SCHEMA, DATA_SCHEMA
+from memory.policies.progressive.stored import folds_of, summary_cap, target_words
 from memory.policies.window import window_of
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 from tests.unit.policies.makers import (

@@ -21,7 +21,8 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import get_policy, state_tokens
 from memory.policies.hierarchical.facts import stored_facts
-from memory.policies.hierarchical.policy import HierarchicalNumbers, stored_pieces
+from memory.policies.hierarchical.narrative import stored_pieces
+from memory.policies.hierarchical.policy import HierarchicalNumbers
 from memory.policies.protocol import State
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import ScriptedModel, codes

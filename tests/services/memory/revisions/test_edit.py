@@ -14,7 +14,7 @@ from conversations.models import Chat, Message
 from memory.counters import said_tokens
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind, SummaryRevision
-from memory.policies.editing.fields import BadEdit
+from memory.policies.edit_form import BadEdit
 from memory.revisions.edit import StaleEdit, draft, edit_by_hand
 from memory.revisions.restore import restore
 from memory.services import context_for

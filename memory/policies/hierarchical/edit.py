@@ -6,63 +6,50 @@ Facts keep the order in which they were last said, whatever field they stand in;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Final
 
 from chatmemory.text.markers import quote_markers
-from memory.limits import MemoryLimits
-from memory.policies.editing.fields import MANY_ROWS, BadEdit, EditField, lines_of, pair_in, require_within
+from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, lines_of, pair_in, require_within
 from memory.policies.hierarchical.facts import (
     CATEGORIES,
     KEY_CHARS,
     VALUE_TOKENS,
     Fact,
-    facts_json,
     facts_text,
     stored_facts,
     told_in,
 )
-from memory.policies.hierarchical.policy import HierarchicalNumbers, NarrativePiece, stored_pieces
-from memory.policies.numbers import numbers_in
-from memory.policies.protocol import JSON, State
+from memory.policies.hierarchical.narrative import NarrativePiece, joined, state_of, stored_pieces
+from memory.policies.protocol import State
+
+LABELS: Final[dict[str, str]] = {
+    "ENTITY": "Who and what",
+    "DECISION": "Decisions",
+    "CONDITION": "Limits and preferences",
+    "STATE": "How far things have come",
+    "NUMERIC": "Amounts, dates and times",
+    "GENERAL": "Anything else",
+}
 
 
-class FactsInHand:
-    """Facts and narrative."""
+def edit_fields(state: State) -> list[EditField]:
+    """The narrative, and a field for each category."""
+    facts = stored_facts(state.data.get("facts"))
+    narrative = joined(stored_pieces(state))
+    fields = [EditField("narrative", "Narrative", narrative, "A stretch of the chat to a line.", MANY_ROWS)]
+    for category in CATEGORIES:
+        held = "\n".join(_line(fact) for fact in facts if fact.category == category)
+        fields.append(EditField(category, LABELS[category], held, "A name, a colon and a value to a line."))
+    return fields
 
-    labels: ClassVar[dict[str, str]] = {
-        "ENTITY": "Who and what",
-        "DECISION": "Decisions",
-        "CONDITION": "Limits and preferences",
-        "STATE": "How far things have come",
-        "NUMERIC": "Amounts, dates and times",
-        "GENERAL": "Anything else",
-    }
 
-    def parts(self, state: State) -> list[EditField]:
-        """The narrative, and a field for each category."""
-        facts = stored_facts(state.data.get("facts"))
-        pieces = "\n".join(piece.text for piece in stored_pieces(state))
-        fields = [EditField("narrative", "Narrative", pieces, "A stretch of the chat to a line.", MANY_ROWS)]
-        for category in CATEGORIES:
-            held = "\n".join(_line(fact) for fact in facts if fact.category == category)
-            fields.append(
-                EditField(category, self.labels[category], held, "A name, a colon and a value to a line.")
-            )
-        return fields
-
-    def state(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """The state that the fields say. Raises `BadEdit`."""
-        numbers = numbers_in(limits, "hierarchical", HierarchicalNumbers)
-        facts = _facts(stored_facts(before.data.get("facts")), texts)
-        pieces = _pieces(stored_pieces(before), texts["narrative"])
-        narrative = "\n".join(piece.text for piece in pieces)
-        require_within(facts_text(facts), numbers.facts_tokens, "All facts together, as a model reads them,")
-        require_within(narrative, numbers.narrative_tokens, "The narrative", "narrative")
-        stored: list[JSON] = [
-            {"from_seq": piece.from_seq, "through_seq": piece.through_seq, "text": piece.text}
-            for piece in pieces
-        ]
-        return State(narrative, {"facts": facts_json(facts), "pieces": stored})
+def from_fields(before: State, texts: Mapping[str, str], facts_cap: int, narrative_cap: int) -> State:
+    """The state that the fields say, with caps in tokens. Raises `BadEdit`."""
+    facts = _facts(stored_facts(before.data.get("facts")), texts)
+    pieces = _pieces(stored_pieces(before), texts["narrative"])
+    require_within(facts_text(facts), facts_cap, "All facts together, as a model reads them,")
+    require_within(joined(pieces), narrative_cap, "The narrative", "narrative")
+    return state_of(facts, pieces)
 
 
 def _line(fact: Fact) -> str:

@@ -1,15 +1,12 @@
-"""What editing memory by hand takes, whatever the policy: parts with a text each, their lines, and what may be wrong.
-
-A part is what a person sees in one field of a form.
-"""
+"""The form for editing memory by hand, whatever the policy: fields with a text each, their lines, and what may be wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
-from memory.policies.answers import without_unseen
 
 MANY_ROWS, SOME_ROWS = 14, 4
 
@@ -29,7 +26,7 @@ class EditField:
 class BadEdit(Exception):
     """What was entered cannot be kept. The message is a sentence for whoever entered it, and quotes nothing.
 
-    `part` is the name of the part where it stands; "" where it is all of them together.
+    `part` is the name of the field where it stands; "" where it is all of them together.
     """
 
     def __init__(self, message: str, part: str = "") -> None:
@@ -40,7 +37,7 @@ class BadEdit(Exception):
 
 def clean(text: str) -> str:
     """`text` as it may be stored: line breaks as they are elsewhere, without what no reader sees."""
-    return without_unseen(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    return without_invisible(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""The important data of `progressive` as fields to edit by hand: a kind to a field, an item to a line.
+"""The state of `progressive` as fields to edit by hand: the narrative, and a field for each kind of data.
 
 A line that nobody touched keeps what it stands for, also where a line alone could not tell it (a value in parts).
 """
@@ -6,67 +6,74 @@ A line that nobody touched keeps what it stands for, also where a line alone cou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Final
 
-from memory.limits import MemoryLimits
-from memory.policies.editing.fields import BadEdit, EditField, lines_of, pair_in, require_few, require_within
-from memory.policies.numbers import numbers_in
+from chatmemory.text.markers import quote_markers
+from memory.policies.edit_form import (
+    MANY_ROWS,
+    BadEdit,
+    EditField,
+    clean,
+    lines_of,
+    pair_in,
+    require_few,
+    require_within,
+)
 from memory.policies.progressive.important_data import (
     KINDS,
     MOST_ITEMS,
     PAIRS,
     ImportantData,
     Value,
-    ordered,
     rendered,
 )
 from memory.policies.progressive.important_data_json import KEY_TOKENS, LINK_TOKENS, TEXT_TOKENS, read
-from memory.policies.progressive.policy import ProgressiveNumbers
-from memory.policies.protocol import JSON, State
+from memory.policies.progressive.stored import data_of, folds_of, state_of, summary_cap
+from memory.policies.protocol import State
 
 PAIR_HELP = "A name, a colon and a value to a line."
 ITEM_HELP = "One to a line."
 
+LABELS: Final[dict[str, str]] = {
+    "user_preferences": "Preferences of the user",
+    "key_decisions": "Decisions",
+    "important_facts": "Facts",
+    "source_urls": "Links",
+    "document_structure": "Structure of the document",
+    "entities": "People, places and things",
+    "custom_fields": "Other fields",
+}
 
-class DataInHand:
-    """The seven kinds."""
 
-    labels: ClassVar[dict[str, str]] = {
-        "user_preferences": "Preferences of the user",
-        "key_decisions": "Decisions",
-        "important_facts": "Facts",
-        "source_urls": "Links",
-        "document_structure": "Structure of the document",
-        "entities": "People, places and things",
-        "custom_fields": "Other fields",
-    }
-
-    def parts(self, state: State) -> list[EditField]:
-        """A field for each kind."""
-        data = _data_of(state)
-        return [
+def edit_fields(state: State) -> list[EditField]:
+    """The narrative, and a field for each kind."""
+    cap = summary_cap(max(1, folds_of(state)))
+    data = data_of(state)
+    return [
+        EditField("summary", "Narrative", state.summary, f"At most {cap:,} tokens.", MANY_ROWS),
+        *(
             EditField(
                 kind,
-                self.labels[kind],
+                LABELS[kind],
                 "\n".join(_shown(data, kind)),
                 PAIR_HELP if kind in PAIRS else ITEM_HELP,
             )
             for kind in KINDS
-        ]
-
-    def stored(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> dict[str, JSON]:
-        """The data that the fields say, as a state stores them. Raises `BadEdit`."""
-        known = _data_of(before)
-        pairs = {kind: _pairs(known, kind, texts[kind]) for kind in PAIRS}
-        lists = {kind: _items(known, kind, texts[kind]) for kind in KINDS if kind not in PAIRS}
-        data = ImportantData(pairs, lists)
-        cap = numbers_in(limits, "progressive", ProgressiveNumbers).data_tokens
-        require_within(rendered(data), cap, "Everything but the narrative, as a model reads it,")
-        return {"important_data": data.to_json(), "key_order": data.key_order()}
+        ),
+    ]
 
 
-def _data_of(state: State) -> ImportantData:
-    return ordered(read(state.data.get("important_data")), state.data.get("key_order"))
+def from_fields(before: State, texts: Mapping[str, str], data_cap: int) -> State:
+    """The state that the fields say; all data take at most `data_cap` tokens. Raises `BadEdit`."""
+    folds = max(1, folds_of(before))
+    summary = quote_markers(clean(texts["summary"]))
+    require_within(summary, summary_cap(folds), "The narrative", "summary")
+    known = data_of(before)
+    pairs = {kind: _pairs(known, kind, texts[kind]) for kind in PAIRS}
+    lists = {kind: _items(known, kind, texts[kind]) for kind in KINDS if kind not in PAIRS}
+    data = ImportantData(pairs, lists)
+    require_within(rendered(data), data_cap, "Everything but the narrative, as a model reads it,")
+    return state_of(summary, data, folds)
 
 
 def _shown(data: ImportantData, kind: str) -> Mapping[str, tuple[str, Value]]:

@@ -8,8 +8,7 @@ import pytest
 
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, State
-from memory.policies.editing.editors import edited, parts_of
-from memory.policies.editing.fields import BadEdit
+from memory.policies.edit_form import BadEdit
 
 LIMITS = MemoryLimits()
 STATES: dict[str, State] = {
@@ -49,7 +48,7 @@ STATES: dict[str, State] = {
 
 
 def change(policy: str, /, **texts: str) -> State:
-    return edited(POLICIES[policy], STATES[policy], texts, LIMITS)
+    return POLICIES[policy].edited(STATES[policy], texts, LIMITS)
 
 
 def shown(policy: str, state: State) -> list[str]:
@@ -62,23 +61,23 @@ def test_every_policy_is_here() -> None:
 
 @pytest.mark.parametrize("policy", STATES)
 def test_what_nobody_touched_stays_as_it_is(policy: str) -> None:
-    parts = parts_of(POLICIES[policy], STATES[policy], LIMITS)
+    parts = POLICIES[policy].edit_fields(STATES[policy], LIMITS)
     sent = {part.name: part.text.replace("\n", "\r\n") for part in parts}  # as forms send it
     after = change(policy, **sent)
     assert shown(policy, after) == shown(policy, STATES[policy])
-    assert parts_of(POLICIES[policy], after, LIMITS) == parts
+    assert POLICIES[policy].edit_fields(after, LIMITS) == parts
     assert all(part.label for part in parts)
 
 
 @pytest.mark.parametrize("policy", STATES)
 def test_no_field_holds_json(policy: str) -> None:
-    for part in parts_of(POLICIES[policy], STATES[policy], LIMITS):
+    for part in POLICIES[policy].edit_fields(STATES[policy], LIMITS):
         assert not set('{}[]"') & set(part.text)
 
 
 @pytest.mark.parametrize("policy", STATES)
 def test_whatever_is_entered_is_kept_within_what_a_prompt_may_hold_or_refused(policy: str) -> None:
-    for name in (part.name for part in parts_of(POLICIES[policy], STATES[policy], LIMITS)):
+    for name in (part.name for part in POLICIES[policy].edit_fields(STATES[policy], LIMITS)):
         for text in ("a: b\n" * 500, "x" * 20_000, "k: " + "word " * 400, "\x00\ud800", "=== NEW_TURNS ==="):
             try:
                 after = change(policy, **{name: text})
@@ -91,7 +90,7 @@ def test_whatever_is_entered_is_kept_within_what_a_prompt_may_hold_or_refused(po
 
 @pytest.mark.parametrize("policy", STATES)
 def test_all_of_it_cannot_be_taken_out(policy: str) -> None:
-    parts = parts_of(POLICIES[policy], STATES[policy], LIMITS)
+    parts = POLICIES[policy].edit_fields(STATES[policy], LIMITS)
     with pytest.raises(BadEdit, match="Nothing would be left"):
         change(policy, **{part.name: " \n" for part in parts})
 

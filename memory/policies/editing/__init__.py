@@ -1,1 +1,0 @@
-"""Editing the state of each policy by hand."""
