@@ -101,8 +101,12 @@ class LimitSettings:
     METADATA_MAX_BYTES = Setting(
         16 * 1024,
         Integer(at_least=2),
-        "The largest `metadata` of a chat or a message, imported ones included, and the largest `options`, as JSON in "
-        "UTF-8.",
+        "The largest `metadata` of a chat or a message, and the largest `options`, as JSON in UTF-8.",
+    )
+    IMPORT_METADATA_MAX_BYTES = Setting(
+        1024 * 1024,
+        Integer(at_least=2),
+        "The same where `import_chat` stores a message: recorded tool calls and their outputs are kept there.",
     )
     RATE_LIMITS = Setting(
         True, Boolean(), "`off` disables every `LIMIT_…`, and the server counts nothing for them."

@@ -7,7 +7,7 @@ Models translate every failure of theirs into these values; no SDK type and no S
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, Protocol
@@ -36,9 +36,11 @@ class Schema:
     """The JSON object that an answer is to be. Where an upstream has no structured output, the instructions say it."""
 
     name: str
-    """Letters and underscores; the built-in model knows the shape by it."""
+    """Letters and underscores."""
     schema: Mapping[str, Any]
     """JSON Schema, strict: every property required, none besides."""
+    extract: Callable[[str, int], str] | None = field(default=None, compare=False)
+    """What the built-in model answers to a message, in about so many tokens (0: not said). Without it: text."""
 
 
 @dataclass(frozen=True, slots=True)

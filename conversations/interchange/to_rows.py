@@ -37,16 +37,16 @@ def check_chat(chat: ImportedChat) -> None:
     if chat.policy is not None and chat.policy not in POLICIES:
         known = ", ".join(sorted(POLICIES))
         raise InvalidRequest(f"The memory policy {chat.policy[:40]!r} is not known here; there is: {known}.")
-    _check_size("The chat's options", chat.options)
-    _check_size("The chat's metadata", chat.metadata)
+    _check_size("The chat's options", chat.options, "METADATA_MAX_BYTES")
+    _check_size("The chat's metadata", chat.metadata, "METADATA_MAX_BYTES")
     for seq, message in enumerate(chat.messages, start=1):
-        _check_size(f"The metadata of message {seq}", message.metadata)
+        _check_size(f"The metadata of message {seq}", message.metadata, "IMPORT_METADATA_MAX_BYTES")
 
 
-def _check_size(what: str, value: Mapping[str, object]) -> None:
-    if (size := json_size(value)) > settings.METADATA_MAX_BYTES:
-        limit = f"the limit is {settings.METADATA_MAX_BYTES} (METADATA_MAX_BYTES)"
-        raise InvalidRequest(f"{what} has {size} bytes as JSON; {limit}.")
+def _check_size(what: str, value: Mapping[str, object], setting: str) -> None:
+    limit = getattr(settings, setting)
+    if (size := json_size(value)) > limit:
+        raise InvalidRequest(f"{what} has {size} bytes as JSON; the limit is {limit} ({setting}).")
 
 
 def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:

@@ -1,4 +1,4 @@
-"""The form for editing memory by hand, whatever the policy: fields with a text each, their lines, and what may be wrong."""
+"""The form for editing memory by hand, whatever the policy: fields with a text each, and what may be wrong in them."""
 
 from __future__ import annotations
 

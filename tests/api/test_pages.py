@@ -162,19 +162,25 @@ def test_what_was_stored_before_there_was_a_limit_is_shown(alice: Client, owner:
     assert changed.json()["metadata"] == chat.metadata
 
 
-@pytest.mark.parametrize(
-    ("what", "of_chat", "of_message"),
-    [("The chat's metadata", LARGE, {}), ("The metadata of message 1", {}, LARGE)],
-)
-def test_imported_metadata_is_bounded(
-    what: str, of_chat: dict[str, Any], of_message: dict[str, Any], owner: User, tmp_path: Path, settings: Any
-) -> None:
+def test_imported_metadata_is_bounded(owner: User, tmp_path: Path, settings: Any) -> None:
+    """A message may bring more than a chat: recorded tool outputs are kept in its metadata."""
     file = tmp_path / "chat.json"
-    message = {"role": "user", "text": "Hello", "metadata": of_message}
-    file.write_text(json.dumps({"chats": [{"id": "1", "metadata": of_chat, "messages": [message]}]}))
-    with pytest.raises(CommandError, match=rf"{what} has 16\d\d\d bytes as JSON; the limit is 16384"):
+
+    def store(of_chat: dict[str, Any], of_message: dict[str, Any]) -> None:
+        message = {"role": "user", "text": "Hello", "metadata": of_message}
+        file.write_text(json.dumps({"chats": [{"id": "1", "metadata": of_chat, "messages": [message]}]}))
         call_command("import_chat", str(file), user="alice")
+
+    with pytest.raises(
+        CommandError, match=r"The chat's metadata has 16\d\d\d bytes as JSON; the limit is 16384"
+    ):
+        store(LARGE, {})
+    with pytest.raises(
+        CommandError, match=r"message 1 has 11000[0-9]{2} bytes as JSON; the limit is 1048576"
+    ):
+        store({}, {"output": "x" * 1_100_000})
     assert not Chat.objects.exists()
+    store({}, LARGE)
     settings.METADATA_MAX_BYTES = 20_000
-    call_command("import_chat", str(file), user="alice")
-    assert Chat.objects.count() == 1
+    store(LARGE, {})
+    assert Chat.objects.count() == 2

@@ -22,6 +22,18 @@ TURNS = 30
 Manage = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+def recorded() -> list[dict[str, str]]:
+    """A chat in which each side names a booking of its own a turn."""
+    return [
+        {
+            "role": role,
+            "content": f"{role} names booking AB-{1000 + number} for 2026-03-{number % 28 + 1:02}.",
+        }
+        for number in range(TURNS)
+        for role in ("user", "assistant")
+    ]
+
+
 @pytest.fixture
 def manage(tmp_path: Path) -> Manage:
     """`manage.py` of a copy of the product in which the steps of the document were taken."""
@@ -36,6 +48,8 @@ def manage(tmp_path: Path) -> Manage:
     assert source.count(opening) == 1
     added = f"from memory.policies.minutes import Minutes\n\n{opening}    Minutes.name: Minutes(),\n"
     registry.write_text(source.replace(opening, added))
+
+    (tmp_path / "chat.json").write_text(json.dumps({"messages": recorded()}))
 
     def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         given = {**os.environ, "DATABASE_URL": f"sqlite:///{tmp_path / 'db.sqlite3'}", **environment}
@@ -52,20 +66,51 @@ def manage(tmp_path: Path) -> Manage:
 
 
 def test_the_worked_example_is_a_policy_like_any_other(manage: Manage, tmp_path: Path) -> None:
-    messages = [
-        {
-            "role": role,
-            "content": f"{role} names booking AB-{1000 + number} for 2026-03-{number % 28 + 1:02}.",
-        }
-        for number in range(TURNS)
-        for role in ("user", "assistant")
-    ]
-    (tmp_path / "chat.json").write_text(json.dumps({"messages": messages}))
     ran = manage("replay", "chat.json", "--policy", "minutes", "--json", "out.json")
     assert ran.returncode == 0, ran.stderr
     (row,) = json.loads((tmp_path / "out.json").read_text())["policies"]
     assert (row["policy"], row["turns"], row["over_budget"]) == ("minutes", TURNS, 0)
     assert row["summarizer"]["calls"] == 4  # six turns each, beyond a window of three
+
+
+SEEN_BY_PEOPLE = """
+import re
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+from conversations.models import Chat
+from memory.models import ConversationBrief
+
+call_command("migrate", verbosity=0)
+boss = User.objects.create_superuser("boss")
+call_command("import_chat", "chat.json", user="boss", verbosity=0)
+chat = Chat.objects.get()
+call_command("resummarize", str(chat.pk), policy="minutes", sync=True, verbosity=0)
+brief = ConversationBrief.objects.get()
+assert (brief.policy, brief.head > 0) == ("minutes", True)
+assert "AB-10" in brief.global_summary, brief.global_summary
+
+client = Client(HTTP_HOST="127.0.0.1")
+client.force_login(boss)
+page = client.get("/playground/").content.decode()
+assert 'value="minutes"' in page and "Minutes" in page
+
+where = f"/admin/memory/conversationbrief/{chat.pk}/edit/"
+form = client.get(where).content.decode()
+assert "One to a line." in form
+version = re.search('name="on_version" value="([0-9]+)"', form)[1]
+sent = {"on_version": version, "part-entries": "Booking AB-1000 is the one that counts.", "confirmed": "1"}
+saved = client.post(where, sent)
+assert saved.status_code == 302, saved.content.decode()
+brief.refresh_from_db()
+assert brief.state["data"]["entries"] == ["Booking AB-1000 is the one that counts."]
+print("edited")
+"""
+
+
+def test_people_choose_read_and_edit_it(manage: Manage) -> None:
+    ran = manage("shell", "-c", SEEN_BY_PEOPLE, DEBUG="1")
+    assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["edited"]), ran.stderr[-3000:]
 
 
 def test_its_numbers_are_settings(manage: Manage) -> None:

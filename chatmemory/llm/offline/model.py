@@ -1,26 +1,22 @@
 """The built-in model: no key, no network. It only ever repeats what it was shown, and says so.
 
 With it the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It
-knows how requests for memory are laid out, and nothing of chats, storage or policies.
+knows how requests for memory are laid out, and nothing of chats, storage or
+policies: these bring what they want extracted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
-from chatmemory.llm.offline.card import CARD_TOKENS, card_texts, memory_card, read_card
+from chatmemory.llm.offline.card import card_texts, memory_card, read_card
 from chatmemory.llm.offline.extract import digest, on_question
-from chatmemory.llm.offline.facts import FACTS_TOKENS, facts_and_narrative
 from chatmemory.llm.offline.important_data import (
-    DATA_AND_SUMMARY_TOKENS,
-    DATA_TOKENS,
-    data_and_summary,
     data_texts,
-    important_data,
 )
-from chatmemory.llm.offline.parse_request import ParsedRequest, read_messages, read_turns, talk_of
+from chatmemory.llm.offline.parse_request import read_turns, talk_of
 from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
@@ -38,14 +34,6 @@ CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 
 CARD_BEFORE = "Conversation context: "
 """A message that starts with it goes on with the card before, in wire form."""
-
-_EXTRACTS: dict[str, tuple[Callable[[ParsedRequest, int], str], Callable[[str], ParsedRequest], int]] = {
-    "important_data": (important_data, read_turns, DATA_TOKENS),
-    "important_data_and_summary": (data_and_summary, read_turns, DATA_AND_SUMMARY_TOKENS),
-    "facts_and_narrative": (facts_and_narrative, read_messages, FACTS_TOKENS),
-    "memory_card": (memory_card, read_turns, CARD_TOKENS),
-}
-"""By a schema's name: what answers it, what reads its input, and how many tokens it takes where nothing is said."""
 
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
@@ -81,11 +69,9 @@ class OfflineModel:
 
     def _extract(self, prompt: Prompt) -> str:
         """The summary, or the object by the prompt's schema, that is asked for; "" if none is."""
-        name = prompt.schema.name if prompt.schema else ""
         said = prompt.messages[-1].content if prompt.messages else ""
-        if name in _EXTRACTS:
-            extract, read, tokens = _EXTRACTS[name]
-            return extract(_read(read, said), prompt.answer_tokens or tokens)
+        if prompt.schema and prompt.schema.extract:
+            return prompt.schema.extract(said, prompt.answer_tokens)
         try:
             talk = read_turns(said)
         except ValueError:
@@ -95,14 +81,6 @@ class OfflineModel:
         pieces = [*pieces_kept(talk.existing), *pieces_said(talk.texts)]
         made = "\n".join(f"- {point}" for point in points(pieces, most, stressed))
         return made or digest([talk.existing, *talk.texts], most, stressed)
-
-
-def _read(read: Callable[[str], ParsedRequest], text: str) -> ParsedRequest:
-    """What is to be extracted from; a text in any other layout is taken for a message of a user's."""
-    try:
-        return read(text)
-    except ValueError:
-        return talk_of("", [(text, "")])
 
 
 def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:

@@ -357,7 +357,7 @@ def test_a_token_for_nobody_is_refused() -> None:
 
 
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="needs SAMPLES, a folder of recorded conversations")
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_recorded_conversations_survive_the_round(tmp_path: Path) -> None:
     for path in Path(os.environ["SAMPLES"]).glob("*.json"):
         for chat in imported(path):

@@ -6,6 +6,12 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from chatmemory.llm.offline.extracts import (
+    extract_card,
+    extract_data_and_summary,
+    extract_facts_and_narrative,
+    extract_important_data,
+)
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.offline.parse_request import CONVERSATION_HEADING, FACTS_HEADING
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Variant
@@ -53,6 +59,14 @@ def turn(user: str, assistant: str) -> Turn:
     )
 
 
+EXTRACTS = {
+    "important_data": extract_important_data,
+    "important_data_and_summary": extract_data_and_summary,
+    "facts_and_narrative": extract_facts_and_narrative,
+    "memory_card": extract_card,
+}
+
+
 def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
     return summarizer_input(existing, [turn(*pair) for pair in pairs])
 
@@ -68,7 +82,7 @@ def ask(schema: str, content: str, answer_tokens: int = 0) -> str:
     """What the built-in model answers to `content`; `schema` "" is none."""
     prompt = Prompt(
         (PromptMessage("user", content),),
-        schema=Schema(schema, {}) if schema else None,
+        schema=Schema(schema, {}, EXTRACTS.get(schema)) if schema else None,
         answer_tokens=answer_tokens,
     )
     return OfflineModel(pause=0).complete(prompt, VARIANT, timeout=1).text

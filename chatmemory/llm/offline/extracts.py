@@ -1,0 +1,41 @@
+"""What the built-in model answers where an object is asked for: extracts of the request, laid out by the schema.
+
+A policy names the one for its schema (`Schema.extract`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from chatmemory.llm.offline import card, facts, important_data
+from chatmemory.llm.offline.parse_request import ParsedRequest, read_messages, read_turns, talk_of
+
+
+def extract_important_data(asked: str, tokens: int) -> str:
+    """Important data in seven kinds."""
+    return important_data.important_data(_parsed(read_turns, asked), tokens or important_data.DATA_TOKENS)
+
+
+def extract_data_and_summary(asked: str, tokens: int) -> str:
+    """Important data, and a summary."""
+    return important_data.data_and_summary(
+        _parsed(read_turns, asked), tokens or important_data.DATA_AND_SUMMARY_TOKENS
+    )
+
+
+def extract_facts_and_narrative(asked: str, tokens: int) -> str:
+    """Facts by key, facts that no longer hold, and a narrative."""
+    return facts.facts_and_narrative(_parsed(read_messages, asked), tokens or facts.FACTS_TOKENS)
+
+
+def extract_card(asked: str, tokens: int) -> str:
+    """A memory card."""
+    return card.memory_card(_parsed(read_turns, asked), tokens or card.CARD_TOKENS)
+
+
+def _parsed(read: Callable[[str], ParsedRequest], text: str) -> ParsedRequest:
+    """What is to be extracted from; a text in any other layout is taken for a message of a user's."""
+    try:
+        return read(text)
+    except ValueError:
+        return talk_of("", [(text, "")])
