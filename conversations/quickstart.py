@@ -23,9 +23,8 @@ from chatmemory.llm import registry
 from conversations.interchange.read import read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat
+from conversations.sample import SAMPLE, with_summaries
 
-SAMPLE = Path(__file__).parent / "samples" / "trip.json"
-QUESTION = "When and where is our concert?"
 ADMIN = "admin"
 DEMO = "demo"
 
@@ -85,7 +84,8 @@ def _sample(demo: User) -> str:
         return str(found.pk)
     chat_id = str(import_chat(demo, sample).pk)
     if registry.is_offline():
-        call_command("resummarize", chat_id, sync=True, stdout=_Unheard())
+        with registry.watched_by(with_summaries):
+            call_command("resummarize", chat_id, sync=True, stdout=_Unheard())
     return chat_id
 
 

@@ -25,7 +25,7 @@ memory.explain
 memory.folding
 memory.revisions
 memory.services
-memory.signals conversations.interchange conversations.lifecycle
+memory.signals conversations.interchange conversations.lifecycle conversations.sample
 conversations.replies
 conversations.erasure conversations.editing memory.lab
 conversations.quickstart memory.worker

@@ -117,8 +117,8 @@ def offline_model() -> ChatModel:
 
 @contextmanager
 def watched_by(watched: Callable[[ChatModel], ChatModel]) -> Iterator[None]:
-    """Within, this process's models are handed out wrapped by `watched`, which measures what they are asked."""
-    global _watched  # for the lab, which has a process to itself; the server has no watcher
+    """Within, this process's models are handed out wrapped by `watched`, which sees what they are asked, or answers."""
+    global _watched  # for the lab and quickstart, which have a process to themselves; the server has no watcher
     before, _watched = _watched, watched
     try:
         yield

@@ -25,6 +25,7 @@ from chatmemory.runtime.escape import plain
 from chatmemory.runtime.processes import Child
 from conversations import quickstart
 from conversations.quickstart import QuickstartData
+from conversations.sample import QUESTION
 
 HOST = "127.0.0.1"
 READY_SECONDS = 60
@@ -204,7 +205,7 @@ def _screen(port: int, prepared: QuickstartData, running: list[Child]) -> str:
         playground=PLAYGROUND.format(**where) if _mode() == "open" else "",
         login=login,
         logs=", ".join(_short(child.log) for child in running),
-        body=json.dumps({"chat_id": prepared.chat_id, "message": quickstart.QUESTION}),
+        body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )
 
 

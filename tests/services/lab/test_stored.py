@@ -11,7 +11,7 @@ from conversations.interchange.from_rows import chat_values, message_values
 from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, Message, Status
-from conversations.quickstart import SAMPLE
+from conversations.sample import SAMPLE
 from memory.lab import stored_chat
 from memory.lab.conversation import Exchange, talk_of
 from memory.lab.stored_chat import start_of, stored_talk
