@@ -1,4 +1,4 @@
-"""The playground: one page that talks to the public API as any client does. It holds no data of anybody's.
+"""The first page, and the playground: one page that talks to the public API as any client does. Neither holds data.
 
 Who gets the page is the setting `PLAYGROUND`. What it shows, the API gives to whoever its token or session names; this
 module knows neither chats nor messages.
@@ -41,6 +41,12 @@ class Way(NamedTuple):
     label: str
     told: str
     numbers: str
+
+
+@require_safe
+def landing(request: HttpRequest) -> HttpResponse:
+    """The page at `/`: what this is, and the ways on."""
+    return render(request, "landing.html", {"has_playground": settings.PLAYGROUND != "off"})
 
 
 @require_safe

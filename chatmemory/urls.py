@@ -1,16 +1,15 @@
 from django.contrib import admin
 from django.urls import include, path
-from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi.hooks  # noqa: F401  # registers how tokens are described
 from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
-from chatmemory.playground import playground
+from chatmemory.playground import landing, playground
 from memory.admin.overview.page import overview
 
 urlpatterns = [
-    path("", RedirectView.as_view(url="/v1/docs")),
+    path("", landing, name="landing"),
     path("admin/overview/", admin.site.admin_view(overview), name="admin-overview"),
     path("admin/", admin.site.urls),
     path("playground/", playground, name="playground"),

@@ -32,6 +32,7 @@ from memory.context.record import card_of as card_of
 from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
+from memory.context.record import said_before as said_before
 from memory.context.sources import Source
 from memory.counters import Tally as Tally
 from memory.folding import card as carding
@@ -167,6 +168,12 @@ def preview_last(chat: Chat) -> Context:
     Earlier turns are searched by its words alone: for a mere look, no upstream is asked for a vector.
     """
     return preview(chat, last_question(chat.pk), by_meaning=False)
+
+
+def said_tokens(chat: Chat) -> int | None:
+    """Tokens of the whole chat as it was said; None where those that were folded were never counted."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    return 0 if brief is None else counters.said_tokens(brief)
 
 
 def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | None:

@@ -32,6 +32,7 @@ from memory.admin.states import PARAMETER, MemoryFilter, health_of
 from memory.admin.timeline import TimelineRequest, timeline
 from memory.admin.trace import pieces_of, trace_urls
 from memory.context.fit import Context
+from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
@@ -224,6 +225,7 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "brief": brief if brief is not None and chat.last_seq else None,
         "head": _head(brief),
         "budget": budget_of(sections, preview.budget),
+        "said_tokens": said_tokens(brief) if brief else 0,
         "numbers": numbers_of(chat),
         "state_of_it": _states(chat, brief) if brief else [],
         "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",

@@ -49,11 +49,15 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     }
 
 
-def context_json(context: Context, recorded_hash: str | None = None) -> dict[str, Any]:
-    """What a model is sent. `verified`: the rebuilt prompt has the hash that was recorded when it was sent."""
+def context_json(context: Context, said: int | None, recorded_hash: str | None = None) -> dict[str, Any]:
+    """What a model is sent in place of the `said` tokens of its chat.
+
+    `verified`: the rebuilt prompt has the hash that was recorded when it was sent.
+    """
     body: dict[str, Any] = {
         "tokens": context.tokens,
         "budget": context.budget,
+        "said_tokens": said,
         "sections": [
             {
                 "kind": section.kind,
@@ -160,6 +164,11 @@ class RecallOut(serializers.Serializer[Any]):
 class ContextOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
     budget = serializers.IntegerField()
+    said_tokens = serializers.IntegerField(
+        allow_null=True,
+        help_text="Tokens of the whole chat as it was said: what memory stands for. Of a past prompt, up to its "
+        "question. Null where they were never counted.",
+    )
     sections = SectionOut(many=True)
     unrepresented = serializers.IntegerField()
     clipped = serializers.IntegerField()

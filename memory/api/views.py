@@ -171,7 +171,7 @@ class ContextView(APIView):
         context = services.preview(
             chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
         )
-        return Response(context_json(context))
+        return Response(context_json(context, services.said_tokens(chat)))
 
 
 class PastContextView(APIView):
@@ -188,7 +188,8 @@ class PastContextView(APIView):
             raise NotFound("No model was asked for this message.")
         why = why_not_exact(reply, *past)
         told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
-        return Response({**context_json(*past), **told})
+        context, recorded_hash = past
+        return Response({**context_json(context, services.said_before(reply), recorded_hash), **told})
 
 
 class UsageView(APIView):

@@ -91,6 +91,13 @@ def card_of(reply: Message | ActiveReply) -> str:
     return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
+def said_before(reply: Message | ActiveReply) -> int | None:
+    """Tokens of the chat before the question of a reply, as it was said; None where that is not known."""
+    if isinstance(reply, ActiveReply):
+        return reply.context.get("said")
+    return ContextRecord.objects.filter(pk=reply.pk).values_list("history_tokens", flat=True).first()
+
+
 def outline_of(message_id: UUID) -> dict[str, Any]:
     """The token counts of what the model was sent for a reply: `{"tokens", "budget", "sections"}`, or {}."""
     record = ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first()

@@ -387,3 +387,12 @@ def test_cost_shows_to_those_who_may_see_it(remembered: Chat, may: bool) -> None
     assert ("0.123456" in page(client, remembered).content.decode()) == may
     for name in ("conversations_message", "memory_contextrecord"):
         assert ("0.123456" in text_of(client, f"{name}_change", reply.pk)) == may, name
+
+
+def test_it_says_how_much_of_a_long_chat_is_sent(staff: Client) -> None:
+    chat = factories.make_chat()
+    factories.add_turns(chat, [(f"Note {number} of the harbour. " * 30, "Noted.") for number in range(60)])
+    answer = page(staff, chat)
+    said = answer.context["said_tokens"]
+    assert said == ConversationBrief.objects.get(chat=chat).unfolded_tokens > answer.context["budget"].tokens
+    assert f"<b>{said:,}</b> tokens said → <b>" in answer.content.decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import Chat, Message
 from conversations.replies import generation
 from memory.models import ConversationBrief
@@ -174,3 +175,20 @@ def test_a_bad_cursor_of_revisions_is_a_bad_request(alice: Client, upstream: Fak
     chat = alice.ask("Hello")["chat_id"]
     position = b64encode(b"p=elephant").decode()
     error(alice.get(f"chats/{chat}/revisions", params={"cursor": position}), 400, "invalid_request")
+
+
+def test_a_context_tells_how_long_the_chat_is_that_it_stands_for(
+    alice: Client, upstream: FakeUpstream
+) -> None:
+    chat_id = alice.post("chats", json={}).json()["id"]
+    assert alice.get(f"chats/{chat_id}/context").json()["said_tokens"] == 0
+    first = alice.ask("One two three.", chat_id)["message"]
+    said = alice.get(f"chats/{chat_id}/context").json()["said_tokens"]
+    counted = [one["token_count"] for one in alice.get(f"chats/{chat_id}/messages").json()["results"]]
+    assert said == sum(counted) + 2 * MESSAGE_OVERHEAD
+    second = alice.ask("Four five six.", chat_id)["message"]
+    then = [
+        alice.get(f"chats/{chat_id}/messages/{one['id']}/context").json()["said_tokens"]
+        for one in (first, second)
+    ]
+    assert then == [0, said]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from io import StringIO
+from typing import Any
 
 import httpx
 import pytest
@@ -106,6 +107,15 @@ def test_the_docs_work_without_internet_and_without_inline_scripts(live: LiveSer
         assert not re.search(r"https?://(?!localhost|127\.0\.0\.1)", body.text)
 
 
-@pytest.mark.parametrize(("path", "to"), [("/", "/v1/docs"), ("/admin", "/admin/")])
-def test_where_a_browser_is_sent(live: LiveServer, path: str, to: str) -> None:
-    assert httpx.get(f"{live.url}{path}").headers["location"] == to
+def test_a_browser_is_sent_to_the_admin_with_a_slash(live: LiveServer) -> None:
+    assert httpx.get(f"{live.url}/admin").headers["location"] == "/admin/"
+
+
+@pytest.mark.parametrize("mode", ["open", "off"])
+def test_the_first_page_leads_on(live: LiveServer, settings: Any, mode: str) -> None:
+    settings.PLAYGROUND = mode
+    page = httpx.get(f"{live.url}/")
+    assert page.status_code == 200
+    assert "text/html" in page.headers["content-type"]
+    leads = set(re.findall(r'<li><a href="([^"]+)"', page.text))
+    assert leads == {"/v1/docs", "/admin/", "/readyz"} | ({"/playground/"} if mode == "open" else set())

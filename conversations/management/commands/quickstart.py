@@ -38,7 +38,7 @@ chatmemory is running. {model}
 {playground}  Admin         http://{host}:{port}/admin/
                 {login}
   Sample chat   http://{host}:{port}/admin/conversations/chat/{chat_id}/change/
-                what was said, and beside it what is remembered of it
+                the same chat as staff see it, with its memory
   API           http://{host}:{port}/v1/docs
   Logs          {logs}
 
@@ -52,7 +52,7 @@ curl -N http://{host}:{port}/v1/message \\
 Ctrl-C ends all of it."""
 
 PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
-                continue as demo: chat, and see the memory beside it
+                open this first, and continue as demo: a long chat, with its memory beside it
 
 """
 

@@ -10,6 +10,7 @@ import { nextFold } from "./thresholds.js";
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;
 const FOLD_MS = 12_000;
+const SOONER = [2000, 500]; // tokens: to see updates come in a short chat
 
 export class Memory {
   #chat = null;
@@ -26,6 +27,7 @@ export class Memory {
   constructor({ verbatim, failed }) {
     Object.assign(this, { verbatim, failed });
     id("fold").addEventListener("click", () => this.#try(() => this.#fold()));
+    id("sooner").addEventListener("change", () => this.#try(() => this.#updateAfter(Number(id("sooner").value))));
     id("context-now").addEventListener("click", () => this.#unpin());
     document.addEventListener("visibilitychange", () => !document.hidden && this.watch(0));
   }
@@ -154,6 +156,23 @@ export class Memory {
     this.#patience = setTimeout(() => this.#tell("Nothing to summarize yet. The most recent messages always stay in full."), FOLD_MS);
   }
 
+  /** Has this chat folded from so many tokens on; 0 for what is usual on this server. */
+  async #updateAfter(tokens) {
+    const { threshold: _, ...others } = this.#chat.options;
+    await call("PATCH", `chats/${this.#chat.id}`, { body: { options: tokens ? { ...others, threshold: tokens } : others } });
+    this.afterChange();
+  }
+
+  #drawSooner(numbers) {
+    const usual = numbers?.threshold;
+    id("sooner-box").hidden = !usual || this.#brief.policy !== this.#chat.policy;
+    if (!usual) return;
+    const own = this.#chat.options.threshold ?? 0;
+    const choices = [...new Set([0, ...SOONER.filter((one) => one < usual), own])];
+    const words = (one) => (one ? `${counted(one, "token")}${SOONER.includes(one) ? " (for a demo)" : ""}` : `${counted(usual, "token")} (usual)`);
+    id("sooner").replaceChildren(...choices.map((one) => el("option", { value: one, selected: one === own }, words(one))));
+  }
+
   #tell(sentence) {
     clearTimeout(this.#patience);
     id("fold-told").textContent = sentence;
@@ -193,7 +212,9 @@ export class Memory {
     const { policy, rebuild } = this.#brief;
     const option = [...id("policy").options].find((one) => one.value === policy);
     // While memory is rebuilt, the numbers in use may be those before a change.
-    const next = rebuild || !option ? null : nextFold(policy, JSON.parse(option.dataset.numbers), policy === this.#chat.policy ? this.#chat.options : {});
+    const numbers = option ? JSON.parse(option.dataset.numbers) : null;
+    const next = rebuild ? null : nextFold(policy, numbers, policy === this.#chat.policy ? this.#chat.options : {});
+    this.#drawSooner(numbers);
     const words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
     const meter = id("pending");
     meter.hidden = !next;

@@ -26,6 +26,7 @@ export function showContext(context, title) {
   const used = memory.map((one) => `${nameOf(one)} ${number(one.tokens)}`).join(", ") || "nothing yet";
   id("context-title").textContent = title;
   id("context-sum").replaceChildren(el("strong", {}, number(context.tokens)), ` of ${counted(context.budget, "token")}`);
+  showSaid(context);
   const bar = id("bar");
   bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(Math.max(0, context.budget - context.tokens))} free.`);
   bar.replaceChildren(...memory.map(piece), free(context));
@@ -36,6 +37,20 @@ export function showContext(context, title) {
     ...beside.map((one) => section(one, opened)),
     ...lacking(context),
   );
+}
+
+/** How much was said, and how much of that is sent: the whole chat as a bar, with the part that memory takes. */
+function showSaid({ tokens, said_tokens: said }) {
+  const box = id("context-said");
+  box.hidden = !said;
+  if (!said) return;
+  const saves = tokens < said;
+  const share = Math.round((1 - tokens / said) * 100);
+  id("context-said-told").replaceChildren(
+    el("strong", {}, number(said)), ` ${said === 1 ? "token" : "tokens"} said → `, el("strong", {}, number(tokens)), " sent", saves && share ? ` (−${share}\u00a0%)` : "",
+  );
+  Object.assign(id("context-whole"), { max: Math.max(said, tokens), value: tokens });
+  id("context-whole").textContent = `${number(tokens)} of ${number(said)}`;
 }
 
 // Policies name their own sections; the server says how.
@@ -73,6 +88,8 @@ function section(one, opened) {
 
 function lacking(context) {
   const said = [];
+  const left = context.budget - context.tokens;
+  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} are kept free for earlier messages that match your question, and to keep prompts cheap.`);
   if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} did not fit and can only be recalled.`);
   if (context.exact === false && context.why) said.push(`This differs from the prompt that was sent: ${context.why}`);
   return said.map((one) => el("p", { class: "cm-hint" }, one));
