@@ -33,6 +33,25 @@ MODULES = [
 """All of them at once: the browser needs not read one to learn of the next."""
 
 
+SECTIONS = {
+    **{kind: (name, "") for kind, name in SECTION_NAMES.items()},
+    "pins": ("Pins", "always in the prompt until removed"),
+    "summary": ("Summary", "older messages in a few sentences"),
+    "data": ("Key data", "details that must not get lost"),
+    "narrative": ("Story", "how the conversation went so far"),
+    "facts": ("Facts", "what is known, by name"),
+    "card": ("Notes", "written by the model with its last reply"),
+    "outline": ("Outline", "the last reply in a few words"),
+    "lines": ("One-line summaries", "messages that didn't fit in full"),
+    "window": ("Recent messages", "full text"),
+    "recall": ("Recalled", "earlier messages that match your question"),
+    "instructions": ("Instructions", "the system prompt of this chat"),
+    "sources": ("Sources", "material that came with the question"),
+    "question": ("Question", "your message"),
+}
+"""What the sections of a prompt are called beside a chat, and what each is."""
+
+
 class Way(NamedTuple):
     """A way to remember, as people choose it. `numbers` are what a chat's options change, as JSON, each as it is on
     this server; null where nothing is folded."""
@@ -62,7 +81,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         "modules": MODULES,
         "ways": ways(),
         "default_policy": settings.MEMORY_POLICY,
-        "section_names": json.dumps(SECTION_NAMES),
+        "section_names": json.dumps(SECTIONS),
     }
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"

@@ -94,7 +94,8 @@ def card_of(reply: Message | ActiveReply) -> str:
 def said_before(reply: Message | ActiveReply) -> int | None:
     """Tokens of the chat before the question of a reply, as it was said; None where that is not known."""
     if isinstance(reply, ActiveReply):
-        return reply.context.get("said")
+        said: int | None = reply.context.get("said")
+        return said
     return ContextRecord.objects.filter(pk=reply.pk).values_list("history_tokens", flat=True).first()
 
 

@@ -3,7 +3,6 @@
 import { button, counted, el, id, number, time } from "./dom.js";
 
 const NEAR = 80; // letters
-const BY_HAND = "written by hand for the sample";
 const MADE = {
   fold: (one) => `Summarized ${counted(one.turns, "turn")}`,
   rebuild: () => "Rebuilt from the original messages",
@@ -26,7 +25,7 @@ export function showHistory(revisions, current, acts) {
       "li",
       { class: "cm-version", "data-version": one.version },
       el("p", {}, el("strong", {}, `Version ${one.version}`), one.version === current ? " · current" : "", el("span", { class: "cm-when" }, time(one.created_at))),
-      el("p", { class: "cm-hint" }, `${MADE[one.kind]?.(one) ?? one.kind} · ${counted(one.tokens_after, "token")}${one.degraded ? " · by the built-in summarizer" : one.model === BY_HAND ? ` · ${BY_HAND}, as a model writes` : ""}`),
+      el("p", { class: "cm-hint" }, `${MADE[one.kind]?.(one) ?? one.kind} · ${counted(one.tokens_after, "token")}${one.degraded ? " · by the built-in summarizer" : one.model ? ` · ${one.model}` : ""}`),
       el(
         "p",
         { class: "cm-links" },

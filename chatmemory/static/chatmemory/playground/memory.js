@@ -10,7 +10,6 @@ import { nextFold } from "./thresholds.js";
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;
 const FOLD_MS = 12_000;
-const SOONER = [2000, 500]; // tokens: to see updates come in a short chat
 
 export class Memory {
   #chat = null;
@@ -163,16 +162,6 @@ export class Memory {
     this.afterChange();
   }
 
-  #drawSooner(numbers) {
-    const usual = numbers?.threshold;
-    id("sooner-box").hidden = !usual || this.#brief.policy !== this.#chat.policy;
-    if (!usual) return;
-    const own = this.#chat.options.threshold ?? 0;
-    const choices = [...new Set([0, ...SOONER.filter((one) => one < usual), own])];
-    const words = (one) => (one ? `${counted(one, "token")}${SOONER.includes(one) ? " (for a demo)" : ""}` : `${counted(usual, "token")} (usual)`);
-    id("sooner").replaceChildren(...choices.map((one) => el("option", { value: one, selected: one === own }, words(one))));
-  }
-
   #tell(sentence) {
     clearTimeout(this.#patience);
     id("fold-told").textContent = sentence;
@@ -214,7 +203,8 @@ export class Memory {
     // While memory is rebuilt, the numbers in use may be those before a change.
     const numbers = option ? JSON.parse(option.dataset.numbers) : null;
     const next = rebuild ? null : nextFold(policy, numbers, policy === this.#chat.policy ? this.#chat.options : {});
-    this.#drawSooner(numbers);
+    id("sooner-box").hidden = !numbers?.threshold || policy !== this.#chat.policy;
+    id("sooner").value = this.#chat.options.threshold ?? 0;
     const words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
     const meter = id("pending");
     meter.hidden = !next;

@@ -2,21 +2,6 @@
 
 import { counted, el, id, number } from "./dom.js";
 
-const KINDS = {
-  pins: ["Pins", "always in the prompt until removed"],
-  summary: ["Summary", "older messages in a few sentences"],
-  data: ["Key data", "details that must not get lost"],
-  narrative: ["Story", "how the conversation went so far"],
-  facts: ["Facts", "what is known, by name"],
-  card: ["Notes", "written by the model with its last reply"],
-  outline: ["Outline", "the last reply in a few words"],
-  lines: ["One-line summaries", "messages that didn't fit in full"],
-  window: ["Recent messages", "full text"],
-  recall: ["Recalled", "earlier messages that match your question"],
-  instructions: ["Instructions", "the system prompt of this chat"],
-  sources: ["Sources", "material that came with the question"],
-  question: ["Question", "your message"],
-};
 const BESIDE = ["instructions", "sources", "question"];
 
 /** Shows a context of the API; `title` says of when it is. */
@@ -39,23 +24,19 @@ export function showContext(context, title) {
   );
 }
 
-/** How much was said, and how much of that is sent: the whole chat as a bar, with the part that memory takes. */
 function showSaid({ tokens, said_tokens: said }) {
-  const box = id("context-said");
-  box.hidden = !said;
+  id("context-said").hidden = !said;
   if (!said) return;
-  const saves = tokens < said;
   const share = Math.round((1 - tokens / said) * 100);
-  id("context-said-told").replaceChildren(
-    el("strong", {}, number(said)), ` ${said === 1 ? "token" : "tokens"} said → `, el("strong", {}, number(tokens)), " sent", saves && share ? ` (−${share}\u00a0%)` : "",
-  );
+  id("said-tokens").textContent = number(said);
+  id("sent-tokens").textContent = number(tokens);
+  id("saved-share").textContent = share > 0 ? `(−${share}\u00a0%)` : "";
   Object.assign(id("context-whole"), { max: Math.max(said, tokens), value: tokens });
-  id("context-whole").textContent = `${number(tokens)} of ${number(said)}`;
 }
 
-// Policies name their own sections; the server says how.
+// By kind, what a section is called and what it is.
 const NAMES = JSON.parse(id("sections").dataset.names);
-const nameOf = ({ kind }) => KINDS[kind]?.[0] ?? NAMES[kind] ?? kind;
+const nameOf = ({ kind }) => NAMES[kind]?.[0] ?? kind;
 
 function piece(one) {
   const made = el("span", { class: `cm-piece cm-kind-${one.kind}`, title: `${nameOf(one)}: ${counted(one.tokens, "token")}` });
@@ -78,7 +59,7 @@ function section(one, opened) {
       "summary",
       {},
       el("span", { class: `cm-key cm-kind-${one.kind}` }),
-      el("span", { class: "cm-name" }, nameOf(one), el("small", {}, KINDS[one.kind]?.[1] ?? "")),
+      el("span", { class: "cm-name" }, nameOf(one), el("small", {}, NAMES[one.kind]?.[1] ?? "")),
       el("span", { class: "cm-tokens" }, number(one.tokens), el("span", { class: "cm-unseen" }, " tokens")),
     ),
     el("pre", { class: "cm-sent", dir: "auto", tabindex: 0 }, text),
