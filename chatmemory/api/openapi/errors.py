@@ -75,7 +75,11 @@ def _error(status: int) -> Schema:
         "properties": {
             "code": {"type": "string", "enum": CODES[status], "description": "For programs."},
             "message": {"type": "string", "description": "For a person."},
-            "details": {"type": "object", "additionalProperties": details},
+            "details": {
+                "type": "object",
+                "additionalProperties": details,
+                "description": "What is wrong, by field; or the numbers of a limit.",
+            },
         },
         "additionalProperties": False,
     }

@@ -31,42 +31,79 @@ def _object(**properties: Schema) -> Schema:
     }
 
 
+MEANINGS = {
+    "message.created": "The reply has begun: its ids, and what its prompt is made of.",
+    "content.delta": "The next piece of the reply. All pieces joined are its content.",
+    "message.completed": "The reply is complete and stored.",
+    "message.incomplete": "The reply was cut off. What was said is kept.",
+    "message.failed": "There is no usable reply.",
+    "message.cancelled": "Somebody stopped the reply. What was said is kept.",
+    "reconnect": "This server is about to stop: come back with `Last-Event-ID`.",
+}
+"""What each event says."""
+
+
 def _event(name: str, data: Schema, **more: Schema) -> Schema:
-    inside = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
-    return _object(event={"type": "string", "const": name}, data=inside, **more)
+    inside = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": data,
+        "description": "One line of JSON.",
+    }
+    kind = {"type": "string", "const": name, "description": "The event's name."}
+    return {"description": MEANINGS[name], **_object(event=kind, data=inside, **more)}
 
 
 _CREATED = _object(
-    chat_id=_UUID,
-    user_message_id={"type": ["string", "null"], "format": "uuid"},
-    message_id=_UUID,
-    model_variant={"type": "string"},
-    context=_object(
-        tokens=_COUNT,
-        budget=_COUNT,
-        sections={"type": "array", "items": _object(kind={"type": "string"}, tokens=_COUNT)},
-    ),
+    chat_id={**_UUID, "description": "The chat's id."},
+    user_message_id={
+        "type": ["string", "null"],
+        "format": "uuid",
+        "description": "The id of the user's message.",
+    },
+    message_id={**_UUID, "description": "The id of the reply."},
+    model_variant={"type": "string", "description": "The name of the model that answers."},
+    context={
+        **_object(
+            tokens={**_COUNT, "description": "Tokens of memory in the prompt."},
+            budget={**_COUNT, "description": "Tokens that memory may have."},
+            sections={
+                "type": "array",
+                "description": "The parts of the prompt.",
+                "items": _object(
+                    kind={"type": "string", "description": "Which part."},
+                    tokens={**_COUNT, "description": "Its tokens."},
+                ),
+            },
+        ),
+        "description": "What the prompt is made of.",
+    },
 )
 
 
 def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
     """One event of a reply. `position`: the `id` of what can be resumed."""
-    final = {"$ref": f"#/components/schemas/{message}"}
+    final = {"$ref": f"#/components/schemas/{message}", "description": "The reply as it is stored."}
+    delta = {"type": "string", "description": "Text."}
+    error = {**_ERROR, "description": "Why it did not complete."}
+    retry = {**_COUNT, "description": "Milliseconds to wait before."}
     return {
         "oneOf": [
             _event("message.created", created),
-            _event("content.delta", _object(delta={"type": "string"}), **position),
+            _event("content.delta", _object(delta=delta), **position),
             _event("message.completed", _object(message=final), **position),
             *(
-                _event(f"message.{ending}", _object(message=final, error=_ERROR), **position)
+                _event(f"message.{ending}", _object(message=final, error=error), **position)
                 for ending in endings
             ),
-            _event("reconnect", _object(retry_ms=_COUNT)),
+            _event("reconnect", _object(retry_ms=retry)),
         ]
     }
 
 
 SCHEMAS: dict[str, Schema] = {
     "ReplyEvent": _stream(_CREATED, "MessageOut", ENDINGS, id=_POSITION),
-    "AnswerEvent": _stream(_object(model_variant={"type": "string"}), "AnswerOut", ENDINGS[:2]),
+    "AnswerEvent": _stream(
+        _object(model_variant=_CREATED["properties"]["model_variant"]), "AnswerOut", ENDINGS[:2]
+    ),
 }

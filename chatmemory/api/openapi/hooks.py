@@ -1,8 +1,8 @@
 """What drf-spectacular cannot see by itself: how tokens are sent, that unknown fields are refused, and what all answer.
 
-The hook `completed` adds to every operation the errors it can answer with (`schema_errors`), the events of a stream
-(`schema_events`) and where an answer leads (`schema_links`), and to every text of a request that it takes no NUL
-(`schema_texts`).
+The hook `completed` adds to every operation the errors it can answer with (`errors`), the events of a stream
+(`events`), where an answer leads (`links`), what everything means (`words`) and an example of every body (`examples`),
+and to every text of a request that it takes no NUL (`texts`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drf_spectacular.extensions import (
 from drf_spectacular.openapi import AutoSchema
 
 from chatmemory.api.fields import OneOf
-from chatmemory.api.openapi import errors, texts
+from chatmemory.api.openapi import errors, examples, texts, words
 from chatmemory.api.openapi import events as schema_events
 from chatmemory.api.openapi import links as schema_links
 
@@ -25,7 +25,10 @@ METHODS = ("get", "post", "patch", "delete")
 
 
 class OperationSchema(AutoSchema):
-    """drf-spectacular's, but a DELETE whose view names a request has a body, too."""
+    """drf-spectacular's, but a DELETE whose view names a request has a body, too, and no docstring is published."""
+
+    def get_description(self) -> str:
+        return ""
 
     def _get_request_body(self, direction: Any = "request") -> Any:
         method = self.method
@@ -61,6 +64,8 @@ class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
             for validator in field.validators:
                 if isinstance(validator, OneOf):
                     schema["properties"][name]["enum"] = sorted(validator.names())
+        if type(self.target).__doc__ is None:
+            schema.pop("description", None)  # that of the base, which says what this says anyhow
         return {**schema, "additionalProperties": False}
 
 
@@ -85,6 +90,8 @@ def completed(result: dict[str, Any], generator: Any, request: Any, public: bool
         for method in METHODS:
             if method in methods:
                 _complete(path, method, methods[method])
+    words.describe(result)
+    examples.add_examples(result)
     return result
 
 

@@ -1,0 +1,280 @@
+"""What operations, parameters and properties mean, for who reads the schema: all that no field says of itself.
+
+Pure. A name means the same wherever it stands; where it does not, `Component.name` says what it means there. Docstrings
+of our own classes are for who reads the code, and never get here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+INTRODUCTION = """\
+A memory for LLM chats: every message is stored, replies are streamed, and every prompt stays within its token budget.
+
+**Sign in.** Send `Authorization: Bearer <token>`. A token comes from `POST /v1/auth/token`, or from your operator. What
+is not yours is answered with 404, as if it did not exist.
+
+**Stream.** A message is answered as server-sent events; with `"stream": false` as JSON. A stream that broke off is
+taken up with `Last-Event-ID`. A client that leaves cancels nothing: the reply is finished and stored.
+
+**Repeat.** The same `Idempotency-Key` with the same body gives the same turn, for 24 hours.
+
+**Errors** are `{"error": {"code", "message", "details"?}}`: the code is for programs, the message for a person.
+"""
+
+OPERATIONS: dict[str, str] = {
+    "healthz": "For probes: it answers as long as the process runs, and asks nothing else.",
+    "readyz": "For people and alarms: names the part that does not work. Chats go on without a worker, so route by "
+    "`/healthz`.",
+    "v1_auth_token_create": "The token is shown once. It ends at `expires_at`, or when it is revoked.",
+    "v1_auth_token_destroy": "The token of this very request. Others stay valid.",
+    "tokens_list": "By what tells each from the others; the tokens themselves are not kept.",
+    "tokens_delete": "Whoever uses it is answered with 401 from now on.",
+    "chats_list": "Newest first, in pages. `search` looks in titles; `GET /v1/search` looks in messages.",
+    "chats_create": "All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
+    "chats_read": "Its title, policy, options, instructions and metadata.",
+    "chats_update": "Only what is sent changes. Another policy, or options that widen what is kept in "
+    "full, rebuild memory "
+    "in the background; until then the present memory is used.",
+    "chats_delete": "The chat, its messages, its memory and all that was derived from them. This cannot be undone.",
+    "brief_read": "The summary in use, how far it reaches, and what is not summarized yet.",
+    "context_read": "The prompt section by section, for the given question or without one. Nothing is "
+    "sent or stored.",
+    "context_preview": "Also under another policy, with another budget or with sources. Nothing is sent or stored.",
+    "messages_list": "All messages of the chat, whether they are summarized or not.",
+    "messages_create": "Stores the message, builds the prompt and answers with the reply.",
+    "messages_read": "A reply that is being written has the status `streaming`, and what is written so far.",
+    "messages_cancel": "What was written so far is kept. A reply that has ended already is a 409.",
+    "messages_context": "Rebuilt from its record and verified by its hash. Where a message was edited or "
+    "deleted since, it "
+    "says so.",
+    "messages_regenerate": "A new answer to the last question; the older one is `superseded`. Also "
+    "answers a question that "
+    "has no reply.",
+    "messages_stream": "Events of a reply from a position on, whichever process writes it. Of a reply "
+    "that has ended, the "
+    "final event.",
+    "pins_list": "What is in every prompt of this chat until it is removed.",
+    "resummarize": "In the background: poll the memory in use. `update` summarizes all but the newest "
+    "turns, due or not; "
+    "`rebuild` writes memory anew from the original messages.",
+    "revisions_list": "All versions that the summary had, newest first, with what each kept and cost.",
+    "revisions_read": "Its text, what it was made from, by which model, and what it kept and lost.",
+    "revisions_diff": "Word by word. `lost` and `gained` name the numbers, ids and names that went or came.",
+    "revisions_restore": "What it says becomes the memory in use, as a new version. Newer messages are "
+    "summarized again.",
+    "me_read": "The account that the token or session belongs to.",
+    "message": "Stores the message in its chat, builds the prompt and answers with the reply.",
+    "message_first": "Makes the chat, stores the message and answers with the reply, in one call.",
+    "models_list": "The names that `model_variant` may have.",
+    "search": "In all your chats, best first, with the passage that matches. Words are found in any of their forms.",
+    "search_privately": "The same as the GET. Use it where query strings are logged on the way.",
+    "usage_read": "Tokens and cost of your replies, a row per day and model variant.",
+}
+"""By operation, where its view says nothing."""
+
+PARAMETERS: dict[str, str] = {
+    "chat_id": "The chat's id.",
+    "message_id": "The message's id.",
+    "pin_id": "The pin's id.",
+    "version": "The number of a version of the summary, from 1.",
+    "search": "Words of a title.",
+    "message": "The question to show the prompt for. Without one, the prompt has no question.",
+    "order": "`asc` for the oldest first, `desc` for the newest first.",
+    "against": "The version to compare with; without it, the version that this one goes on from.",
+    "q": "Words to look for.",
+    "limit": "At most so many results.",
+    "since": "From this moment on.",
+    "until": "Up to this moment.",
+}
+
+PROPERTIES: dict[str, str] = {
+    "added": "Details that neither memory has from the messages.",
+    "against": "The version that it is compared with.",
+    "brief": "The summary and how far it reaches.",
+    "budget": "Tokens that memory may have in a prompt.",
+    "cached": "Of input that the provider had cached.",
+    "cached_tokens": "Input tokens that the provider had cached.",
+    "card": "What became of the memory card that the reply was asked for; empty where none was.",
+    "chat_id": "The chat's id.",
+    "clipped": "How many items were shortened.",
+    "code": "For programs.",
+    "completed_at": "When the reply ended; null for the user's own messages.",
+    "content": "The text, exactly as it was said.",
+    "cost_usd": "Cost in USD; null where the price is not known.",
+    "created_at": "When it was made.",
+    "date": "The day, in UTC.",
+    "default": "Whether it is used where none is named.",
+    "degraded": "Whether the built-in summarizer made it, because the model kept failing.",
+    "drift": "Of a rebuild: how far the memory before it was from the messages. Null otherwise.",
+    "due": "Whether older messages wait to be summarized.",
+    "duration_ms": "How long the summarizer took, in milliseconds.",
+    "edited_at": "When the text was last edited; null if it never was.",
+    "error": "What went wrong.",
+    "exact": "Whether this is exactly the prompt that was sent.",
+    "expected": "The tokens that were to be expected.",
+    "expires_at": "When it ends; null for one that does not.",
+    "fault": "What is wanting.",
+    "forgotten_at": "When its texts were removed, because a message that it tells of was edited or deleted.",
+    "from_seq": "The first message that was summarized into it.",
+    "gained": "Numbers, ids and names that it has and the other had not.",
+    "global_summary": "The text of the summary.",
+    "has_password": "Whether the account can sign in with a password.",
+    "id": "Its id.",
+    "input": "Of input, in USD per million tokens.",
+    "input_tokens": "Tokens that the model read, as the provider counted them.",
+    "instructions": "The system prompt.",
+    "is_first": "Whether it is the first message of its chat.",
+    "is_staff": "Whether the account may use the admin.",
+    "kept": "What was kept.",
+    "kind": "What kind it is of.",
+    "last_error": "Why the last attempt failed: `code` and `message`. Null if it did not.",
+    "last_summarized_message_id": "The last message that the summary covers; null where it covers none.",
+    "limit": "At most so many results.",
+    "lost": "Numbers, ids and names that it has no more.",
+    "max_output_tokens": "The longest reply; null where there is no limit.",
+    "message": "The message.",
+    "message_count": "Messages of the chat.",
+    "message_ids": "The messages that are in it.",
+    "metadata": "Any JSON object of yours. It is stored and returned, and no model sees it.",
+    "mode": "`update` or `rebuild`.",
+    "model": "The model's name, as the provider knows it.",
+    "model_variant": "The name under which the model is offered here: see `GET /v1/models`.",
+    "name": "Its name.",
+    "next": "Address of the next page; null on the last.",
+    "of": "How many there were.",
+    "of_seq": "The last message that the rebuild is to cover; null before it has begun.",
+    "offline": "Whether the built-in model answers, because none is configured.",
+    "only_before": "What only the memory before had.",
+    "op": "Whether the text is in both, or in one of them.",
+    "options": "Numbers of memory for this chat alone, by name: `budget`, `threshold`, `k_raw_turns` and "
+    "others. The rest is as "
+    "the server is set.",
+    "output": "Of output, in USD per million tokens.",
+    "output_tokens": "Tokens that the model wrote, as the provider counted them.",
+    "parent": "The version that it goes on from; null for a first one.",
+    "password": "The password.",
+    "pieces": "The texts of both versions as pieces, in order.",
+    "policy": "How the chat is remembered: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    "previous": "Address of the page before; null on the first.",
+    "previous_summary": "The summary so far, to go on from.",
+    "price": "What it costs; null where that is not known.",
+    "prompt": "The prompt as messages, as the model gets it.",
+    "prompt_hash": "SHA-256 by which the prompt can be told from any other.",
+    "q": "Words to look for.",
+    "reason": "Why, for programs.",
+    "reasoning_effort": "How long the model may think; null where it is not said.",
+    "rebuild": "How far a rebuild is; null where none goes on.",
+    "recall": "Whether earlier messages were searched for the question; null where that is not known.",
+    "replies": "How many replies there were.",
+    "reply_to": "The message that this reply answers; null for the user's own messages.",
+    "results": "The rows of this page.",
+    "retained": "Of the numbers, ids and names that were summarized: which it kept.",
+    "role": "Who speaks.",
+    "sections": "The parts of the prompt, in order.",
+    "seq": "Its place in the chat, from 1.",
+    "share": "From 0 to 1: how much of it.",
+    "snippet": "The passage that matches.",
+    "soft_faults": "What is wanting in it, though it was taken.",
+    "sought": "Whether all matching messages were brought back, some of them, or none.",
+    "source_hash": "SHA-256 of the messages that it was made from.",
+    "sources": "Retrieved material for this turn.",
+    "state": "What the policy remembers besides the summary.",
+    "status": "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then.",
+    "stream": "Whether to answer as server-sent events.",
+    "summary": "The summary.",
+    "superseded_by": "The newer answer to the same question; null if this one stands.",
+    "task_id": "The background task.",
+    "text": "The text.",
+    "through_seq": "The last message that is covered.",
+    "title": "What it is called.",
+    "title_is_automatic": "Whether the title was made from the first message, and follows it.",
+    "token": "The token. It is shown this once.",
+    "token_count": "Tokens of the text.",
+    "tokens": "Tokens of it.",
+    "tokens_after": "Tokens of the memory after it.",
+    "tokens_before": "Tokens that it was made from: the memory before, and the messages.",
+    "tool": "The tool that is sent with the prompt; null where none is.",
+    "turns": "How many turns.",
+    "unfolded": "What is not summarized yet.",
+    "unrepresented": "Turns that are in the prompt in no form: they can only be recalled.",
+    "updated_at": "When it last changed.",
+    "usage": "Tokens and cost as the provider told them; null where it told none.",
+    "user_message_id": "The id of the user's message.",
+    "username": "The user name.",
+    "verified": "Whether the rebuilt prompt has the hash that was recorded when it was sent.",
+    "version": "The number of a version of the summary; 0 before the first.",
+    "why": "Why, in a sentence for people.",
+    # Where a name means something else.
+    "AddedOut.after": "What the rebuilt memory has.",
+    "AddedOut.before": "What the memory before had.",
+    "SharesOut.after": "What the rebuilt memory holds of what the messages name.",
+    "SharesOut.before": "What the memory before held of it.",
+    "ChatMessageInRequest.message": "What the user says.",
+    "FirstMessageInRequest.message": "What the user says.",
+    "MessageInRequest.message": "What the user says.",
+    "ContextInRequest.message": "The question to show the prompt for.",
+    "ReplyErrorOut.message": "For a person.",
+    "ChatMessageInRequest.instructions": "Instructions for this turn, beside those of the chat.",
+    "FirstMessageInRequest.instructions": "Instructions for this turn.",
+    "MessageInRequest.instructions": "Instructions for this turn, beside those of the chat.",
+    "MessageOut.created_at": "When it was said.",
+    "MessageOut.error": "Why the reply did not complete; null where it did.",
+    "AnswerOut.error": "Why the reply did not complete; null where it did.",
+    "ContextOut.tokens": "Tokens of memory in the prompt, without instructions, sources and question.",
+    "ContextOut.why": "Why this may not be the prompt that was sent; null where it is.",
+    "SectionOut.kind": "Which part of the prompt: `summary`, `window`, `recall` and others.",
+    "SectionOut.clipped": "Whether it was shortened to fit.",
+    "PinOut.kind": "What it says: an instruction, a preference, who somebody is, or something else.",
+    "RevisionOut.kind": "What made it: an update (`fold`), a rebuild, a restore, an edit by hand, or a step back.",
+    "RevisionOut.turns": "Turns that were summarized into it.",
+    "RevisionOut.through_seq": "The last message that was summarized into it; before `from_seq` if none was.",
+    "UnfoldedOut.tokens": "Tokens of those turns.",
+    "RebuildOut.turns": "Turns that the rebuild has covered so far.",
+    "RebuildOut.through_seq": "The last message that the rebuild has covered.",
+    "RetainedOut.lost": "What was not kept.",
+    "SoftFaultOut.kept": "How many were kept.",
+    "SoftFaultOut.lost": "What was lost.",
+    "SoftFaultOut.tokens": "Tokens that it has.",
+    "SoftFaultOut.from_seq": "The first message concerned.",
+    "SoftFaultOut.through_seq": "The last message concerned.",
+    "DriftOut.share": "What both memories hold of what the messages name.",
+    "DriftOut.lost": "What the memory before had lost, and the rebuilt one has.",
+    "SourceInRequest.title": "What the source is called.",
+    "SourceInRequest.text": "What it says.",
+    "SnippetOut.text": "The passage as text.",
+    "MessageOut.model": "The model that wrote it; empty for the user's own messages.",
+    "ModelOut.model": "The model behind it, as the provider knows it.",
+}
+
+COMPONENTS: dict[str, str] = {
+    "MessageOut": "A message of a chat: what a user said, or a reply.",
+    "ChatInRequest": "A chat to be made.",
+    "PatchedChatInRequest": "What is to change of a chat.",
+    "EraseInRequest": "The password, or `confirm` for an account without one.",
+    "KnownTokenOut": "A token by what tells it from others.",
+}
+"""What a component is, where the code says it for programmers. "" is not said at all."""
+
+
+def describe(schema: Schema) -> None:
+    """Give every operation, parameter and property that says nothing of itself what is said of it above."""
+    schema["info"]["description"] = INTRODUCTION
+    for operation in (one for methods in schema["paths"].values() for one in methods.values()):
+        if words := OPERATIONS.get(operation["operationId"]):
+            operation.setdefault("description", words)
+        for parameter in operation.get("parameters", []):
+            _fill(parameter, PARAMETERS.get(parameter["name"]))
+    for name, component in schema["components"]["schemas"].items():
+        if name in COMPONENTS:
+            component["description"] = COMPONENTS[name]
+        for inner, of in component.get("properties", {}).items():
+            _fill(of, PROPERTIES.get(f"{name}.{inner}", PROPERTIES.get(inner)))
+
+
+def _fill(told: Schema, words: str | None) -> None:
+    """Say it, but after what is said already."""
+    if words and not told.get("description"):
+        told["description"] = words

@@ -1,0 +1,146 @@
+"""The schema speaks to who reads it: everything is described, nothing internal is told, every body has an example."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+
+from chatmemory.api.openapi import words
+from chatmemory.api.openapi.events import MEANINGS
+from chatmemory.api.openapi.examples import EVENTS, REQUESTS
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, parse_events
+
+INTERNAL = ("DRF", "executor", "event loop", "serializer", "queryset", "docstring", "_json`", "This declares")
+SENT_AS_THEY_ARE = {
+    "ask": "ask",
+    "chats_create": "chats",
+    "message_first": "message/first",
+    "search_privately": "search",
+    "summarize": "summarize",
+}
+"""Operations whose example names nothing of anybody's, and their paths."""
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    made: dict[str, Any] = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # not typed
+    return made
+
+
+def operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for methods in schema["paths"].values():
+        yield from methods.values()
+
+
+def properties(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each property that is inside of a schema, at any depth, and where it stands."""
+    if isinstance(schema, dict):
+        for name, inner in schema.get("properties", {}).items():
+            yield f"{where}.{name}", inner
+            yield from properties(inner, f"{where}.{name}")
+        for key, inner in schema.items():
+            if key not in ("properties", "contains"):  # that is a condition, and says nothing new
+                yield from properties(inner, where)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from properties(inner, where)
+
+
+def test_every_operation_and_parameter_is_described(schema: dict[str, Any]) -> None:
+    lacking = [
+        one["operationId"] for one in operations(schema) if not (one["summary"] and one["description"])
+    ]
+    lacking += [
+        f"{one['operationId']}: {parameter['name']}"
+        for one in operations(schema)
+        for parameter in one.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    assert lacking == []
+
+
+def test_every_property_of_bodies_and_events_is_described(schema: dict[str, Any]) -> None:
+    found = list(properties(schema["components"]["schemas"], ""))
+    assert len(found) > 300
+    assert [where for where, one in found if not one.get("description")] == []
+    events = schema["components"]["schemas"]["ReplyEvent"]["oneOf"]
+    assert [one["description"] for one in events] == list(MEANINGS.values())
+
+
+def test_nothing_is_told_that_only_programmers_of_the_server_want(schema: dict[str, Any]) -> None:
+    text = json.dumps(schema, ensure_ascii=False)
+    assert [word for word in INTERNAL if word in text] == []
+    assert len(schema["info"]["description"].splitlines()) <= 12
+
+
+def test_no_words_are_kept_of_what_is_gone(schema: dict[str, Any]) -> None:
+    ids = {one["operationId"] for one in operations(schema)}
+    parameters = {one["name"] for of in operations(schema) for one in of.get("parameters", ())}
+    components = schema["components"]["schemas"]
+    named = {where for where, _ in properties(components, "")}
+    full = {f"{name}.{inner}" for name, of in components.items() for inner in of.get("properties", {})}
+    assert set(words.OPERATIONS) <= ids
+    assert set(REQUESTS) <= ids
+    assert set(words.PARAMETERS) <= parameters
+    assert set(words.COMPONENTS) <= set(components)
+    assert {one for one in words.PROPERTIES if "." in one} <= full
+    assert {one for one in words.PROPERTIES if "." not in one} <= {one.rsplit(".", 1)[1] for one in named}
+
+
+def test_every_body_has_an_example_that_is_valid(schema: dict[str, Any]) -> None:
+    seen = 0
+    for operation in operations(schema):
+        for where, content in bodies(operation):
+            assert ("example" in content) != ("examples" in content), where
+            given = [content["example"]] if "example" in content else []
+            given += [one["value"] for one in content.get("examples", {}).values()]
+            whole = {**content["schema"], "components": schema["components"]}
+            for one in given:
+                seen += 1
+                jsonschema.Draft202012Validator(whole).validate(one)
+    assert seen > 40
+
+
+def bodies(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The JSON that an operation takes and gives."""
+    name = operation["operationId"]
+    asked = operation.get("requestBody", {}).get("content", {})
+    if "application/json" in asked:
+        yield f"{name}, request", asked["application/json"]
+    for status, answer in operation["responses"].items():
+        content = answer.get("content", {}) if status.startswith("2") else {}
+        if "application/json" in content:
+            yield f"{name}, {status}", content["application/json"]
+
+
+def test_the_example_of_a_stream_is_one(schema: dict[str, Any]) -> None:
+    events = list(parse_events(iter(EVENTS.splitlines())))
+    assert [one.name for one in events] == [
+        "message.created",
+        "content.delta",
+        "content.delta",
+        "message.completed",
+    ]
+    said = "".join(one.data["delta"] for one in events if one.name == "content.delta")
+    assert events[-1].data["message"]["content"] == said
+    assert events[-1].id == str(len(said))
+    streams = [
+        content["text/event-stream"]["example"]
+        for operation in operations(schema)
+        for answer in operation["responses"].values()
+        if "text/event-stream" in (content := answer.get("content", {}))
+    ]
+    assert len(streams) >= 5
+    assert set(streams) == {EVENTS}
+
+
+@pytest.mark.parametrize("name", SENT_AS_THEY_ARE)
+def test_what_the_page_pre_fills_can_be_sent(alice: Client, upstream: FakeUpstream, name: str) -> None:
+    answer = alice.post(SENT_AS_THEY_ARE[name], json=REQUESTS[name])
+    assert answer.status_code in (200, 201), answer.text
