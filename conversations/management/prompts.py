@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,8 +53,23 @@ def confirmed(question: str, stream: OutputWrapper) -> bool:
 def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Callable[[int], None]]:
     """A bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; then gone.
 
-    Yields the function that advances it. Print nothing on the same terminal while it is there.
+    Yields the function that advances it. What is logged meanwhile appears above it.
     """
     with Progress(console=Console(stderr=True), transient=True, disable=not stream.isatty()) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda steps: bar.advance(task, steps)
+        with _logs_above(bar):
+            yield lambda steps: bar.advance(task, steps)
+
+
+@contextmanager
+def _logs_above(bar: Progress) -> Iterator[None]:
+    """Let logs that go to standard error go through the bar's own console, which draws the bar anew below them."""
+    handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
+    before = [] if bar.disable else [(one, one.stream) for one in handlers if one.stream is sys.__stderr__]
+    for handler, _ in before:
+        handler.setStream(sys.stderr)  # which is the bar's while it is shown
+    try:
+        yield
+    finally:
+        for handler, stream in before:
+            handler.setStream(stream)

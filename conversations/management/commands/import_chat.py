@@ -55,11 +55,14 @@ class Command(BaseCommand):
                 raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
 
     def _tell(self, chats: Sequence[ImportedChat]) -> None:
+        messages = total = 0
         for chat in chats:
             characters = sum(len(message.content) for message in chat.messages)
+            messages, total = messages + len(chat.messages), total + characters
             title = plain(chat.title or str(chat.metadata.get("source_id", "untitled")))
             self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
-        self.stdout.write(f"{len(chats)} chats; nothing was imported.")
+        what = f"{len(chats)} chats, {messages} messages, {total} characters"
+        self.stdout.write(f"Total: {what}. Importing costs nothing; nothing was imported.")
 
 
 def _read(path: Path, name: FormatName) -> list[ImportedChat]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +18,10 @@ from chatmemory.runtime.escape import plain
 from conversations.lifecycle import update_chat
 from conversations.management.prompts import progress_bar
 from conversations.models import Chat
+from memory.explain.estimate import Estimate
 from memory.folding.fold import FoldReport
 from memory.folding.rebuild import told
-from memory.folding.request import Mode, outlook, request_resummarize, resummarize_now
+from memory.folding.request import Mode, Outlook, foresee, outlook, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.revisions.restore import restorable, restore
@@ -46,8 +49,12 @@ class Command(BaseCommand):
             "--restore", type=int, metavar="VERSION", help="make this version the memory of one chat again"
         )
         parser.add_argument("--policy", choices=sorted(POLICIES), help="switch the chats to this policy, too")
-        parser.add_argument("--dry-run", action="store_true", help="tell what would be folded; spend nothing")
-        parser.add_argument("--sync", action="store_true", help="do it here and now, not in a worker")
+        parser.add_argument(
+            "--dry-run",
+            action="store_true",
+            help="show what would be summarized and what it would cost, without calling a model",
+        )
+        parser.add_argument("--sync", action="store_true", help="run now instead of in a worker")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         if options["restore"] is not None:
@@ -55,6 +62,9 @@ class Command(BaseCommand):
             return
         chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
         total, failed = chats.count(), 0
+        if options["dry_run"]:
+            self._foresee(chats, options)
+            return
         for number, chat in enumerate(_each(chats), start=1):
             line, is_well = self._one(chat, options, title=f"Resummarizing {number} of {total}")
             self.stdout.write(f"{chat.pk}: {line}")
@@ -64,11 +74,7 @@ class Command(BaseCommand):
 
     def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
         """Do what was asked for one chat: the line to print, and whether all is well."""
-        policy: str = options["policy"] or chat.policy
-        mode: Mode = "rebuild" if options["rebuild"] or policy != chat.policy else "update"
-        if options["dry_run"]:
-            would = outlook(chat, mode, policy)
-            return f"would fold {would.turns} turns, {would.tokens} tokens ({mode})", True
+        policy, mode = _asked(chat, options)
         if policy != chat.policy:
             chat = update_chat(chat, {"policy": policy})
         if not options["sync"]:
@@ -76,10 +82,53 @@ class Command(BaseCommand):
         report = self._now(chat, mode, title)
         return _told(chat, report), report.outcome not in ("failed", "waiting")
 
+    def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
+        """What would be done, a line a chat, and what all of it takes. Spends and changes nothing."""
+        totals = _Totals()
+        for chat in _each(chats):
+            policy, mode = _asked(chat, options)
+            would = outlook(chat, mode, policy)
+            chat.policy = policy  # for the estimate alone: it is not saved
+            totals.add(would, foresee(chat, mode))
+            self.stdout.write(f"{chat.pk}: would fold {would.turns} turns, {would.tokens} tokens ({mode})")
+        self.stdout.write(totals.told())
+
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
         bites = math.ceil(outlook(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
         with progress_bar(title, bites, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What resummarizing some chats would take together."""
+
+    chats: int = 0
+    turns: int = 0
+    tokens: int = 0
+    calls: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    """None once the price of one is not known."""
+
+    def add(self, would: Outlook, estimate: Estimate) -> None:
+        self.chats += 1
+        self.turns += would.turns
+        self.tokens += would.tokens
+        self.calls += estimate.calls
+        cost = estimate.cost_usd
+        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
+
+    def told(self) -> str:
+        """One line."""
+        price = "price not known" if self.cost_usd is None else f"about ${self.cost_usd:.4f}"
+        what = f"{self.turns:,} turns, {self.tokens:,} tokens in {self.chats:,} chats"
+        return f"Total: {what}; about {self.calls:,} summarizer calls, {price}. Nothing was done."
+
+
+def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
+    """By which policy, and how."""
+    policy: str = options["policy"] or chat.policy
+    return policy, "rebuild" if options["rebuild"] or policy != chat.policy else "update"
 
 
 def _restored(options: dict[str, Any]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Price
 from conversations.models import Chat
+from memory.folding.request import foresee
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
@@ -59,18 +64,36 @@ def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     chat = chat_of(8)
     before = brief_of(chat)
     OrmQ.objects.all().delete()
-    (line,) = resummarize(str(chat.pk), dry_run=True)
+    line, total = resummarize(str(chat.pk), dry_run=True)
     assert line.startswith(f"{chat.pk}: would fold 5 turns, ")
-    assert int(line.split(", ")[1].split()[0]) < before.unfolded_tokens
-    assert resummarize(str(chat.pk), "--dry-run", "--sync", "--rebuild") == [
-        line.replace("update", "rebuild")
-    ]
+    tokens = int(line.split(", ")[1].split()[0])
+    assert tokens < before.unfolded_tokens
+    assert total.startswith(f"Total: 5 turns, {tokens:,} tokens in 1 chats; about ")
+    again, total_again = resummarize(str(chat.pk), "--dry-run", "--sync", "--rebuild")
+    assert (again, total_again) == (line.replace("update", "rebuild"), total)
     assert (brief_of(chat).requested, OrmQ.objects.count(), model.prompts) == ("", 0, [])
+
+
+def test_a_dry_run_tells_what_all_of_it_costs(
+    model: KeepingModel, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "is_offline", lambda: False)
+    for _ in range(2):
+        chat_of(8)
+    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=Price(Decimal(100), Decimal(10), Decimal(200)))
+    each = [foresee(chat, "rebuild").cost_usd for chat in Chat.objects.all()]
+    assert None not in each
+    total = resummarize("--all", "--rebuild", "--dry-run")[-1]
+    assert "in 2 chats; about 4 summarizer calls" in total
+    assert f"about ${sum(filter(None, each)):.4f}. Nothing was done." in total
+    settings.SUMMARIZER = replace(settings.SUMMARIZER, price=None)
+    assert "price not known" in resummarize("--all", "--rebuild", "--dry-run")[-1]
 
 
 def test_all_and_due(model: KeepingModel) -> None:
     due, short = chat_of(12), chat_of(2)
-    assert [line.split(":")[0] for line in resummarize("--all", "--due", dry_run=True)] == [str(due.pk)]
+    told = resummarize("--all", "--due", dry_run=True)
+    assert [line.split(":")[0] for line in told] == [str(due.pk), "Total"]
     lines = resummarize("--all", sync=True)
     assert [line.split(":")[0] for line in lines] == [str(due.pk), str(short.pk)]
     assert lines[1].endswith("nothing to fold")

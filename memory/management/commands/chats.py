@@ -1,0 +1,98 @@
+"""`manage.py chats`: the chats of a database, newest first, with their sizes and how their memory is doing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from chatmemory.runtime.escape import plain
+from conversations.management.prompts import user_named
+from conversations.models import Chat
+from memory.counters import said_tokens
+from memory.models import ConversationBrief, Requested
+from memory.policies import POLICIES
+
+USUAL = 50
+TITLE_CHARS = 40
+HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
+STATES = {
+    "due": Q(brief__due=True),
+    "failing": Q(brief__attempts__gt=0),
+    "degraded": Q(brief__degraded=True),
+    "requested": ~Q(brief__requested=Requested.NOTHING),
+}
+
+
+class Command(BaseCommand):
+    help = (
+        "List chats, newest first: owner, messages, tokens, summary, what is not summarized yet, and status."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--owner", metavar="U", help="only the chats of this user")
+        parser.add_argument("--policy", choices=sorted(POLICIES), help="only chats remembered by this policy")
+        parser.add_argument("--state", choices=STATES, help="only chats whose memory is in this state")
+        parser.add_argument("--search", metavar="TEXT", help="only chats with this in their title")
+        parser.add_argument("--days", type=int, metavar="N", help="only chats used in the last N days")
+        parser.add_argument(
+            "--limit", type=int, default=USUAL, metavar="N", help=f"at most so many (default: {USUAL})"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        limit: int = options["limit"]
+        if limit < 1:
+            raise CommandError("--limit takes a number from 1 on.")
+        found = list(_chosen(options)[: limit + 1])
+        rows = [HEADINGS, *(_row(chat) for chat in found[:limit])]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            self.stdout.write("  ".join(cells).rstrip())
+        more = f"; there are more: see --limit {limit * 2}" if len(found) > limit else ""
+        self.stderr.write(f"{min(len(found), limit)} chats{more}")
+
+
+def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
+    chats = Chat.objects.select_related("owner", "brief").order_by("-pk")
+    chats = chats.defer("instructions", "metadata", "brief__global_summary", "brief__state", "brief__rebuild")
+    if options["owner"]:
+        chats = chats.filter(owner=user_named(options["owner"]))
+    if options["policy"]:
+        chats = chats.filter(policy=options["policy"])
+    if options["state"]:
+        chats = chats.filter(STATES[options["state"]])
+    if options["search"]:
+        chats = chats.filter(title__icontains=options["search"])
+    if options["days"] is not None:
+        chats = chats.filter(updated_at__gte=timezone.now() - timedelta(days=options["days"]))
+    return chats
+
+
+def _row(chat: Chat) -> tuple[str, ...]:
+    brief: ConversationBrief | None = getattr(chat, "brief", None)
+    said = said_tokens(brief) if brief else 0
+    return (
+        str(chat.pk),
+        plain(chat.owner.username),
+        f"{chat.last_seq:,}",
+        "–" if said is None else f"{said:,}",
+        f"version {brief.head}, {brief.token_count:,}" if brief and brief.head else "none",
+        f"{brief.unfolded_tokens:,}" if brief else "0",
+        status_of(brief),
+        plain(chat.title)[:TITLE_CHARS],
+    )
+
+
+def status_of(brief: ConversationBrief | None) -> str:
+    """What matters most of a chat's memory, in a word or two."""
+    if brief is None:
+        return "up to date"
+    if brief.attempts:
+        return f"failing, {brief.attempts}"
+    if brief.degraded:
+        return "degraded"
+    return brief.requested or ("due" if brief.due else "up to date")

@@ -1,0 +1,86 @@
+"""`manage.py memory CHAT`: what the memory of one chat holds, and how it is doing."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from chatmemory.runtime.escape import plain, plain_lines
+from conversations.models import Chat
+from memory import services
+from memory.counters import said_tokens
+from memory.explain.reasons import name_of
+from memory.management.commands.chats import status_of
+from memory.models import ConversationBrief, Pin, SummaryRevision
+from memory.revisions.diff import remembered
+
+
+class Command(BaseCommand):
+    help = (
+        "Show what the memory of a chat holds: its sizes, its summary, its pins, and what a prompt shows now."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("chat", metavar="CHAT", help="id of the chat")
+        parser.add_argument(
+            "--version", type=int, metavar="V", dest="of", help="the text of this version instead"
+        )
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        # Django has a --version of its own, which nobody asks of one command.
+        return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        chat = _known(options["chat"])
+        brief = ConversationBrief.objects.filter(chat=chat).first()
+        if options["of"] is not None:
+            self._text(_version(chat, options["of"]))
+            return
+        self._numbers(chat, brief)
+        if brief is not None:
+            self._text(brief)
+        for text in Pin.objects.filter(chat=chat, ended_at__isnull=True).values_list("text", flat=True):
+            self.stdout.write(f"\nPinned: {plain(text)}")
+
+    def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
+        shown = services.preview_last(chat)
+        said = said_tokens(brief) if brief else 0
+        self.stdout.write(
+            f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"
+        )
+        self.stdout.write(
+            f"Messages    {chat.last_seq:,}, {'–' if said is None else f'{said:,}'} tokens said"
+        )
+        self.stdout.write(f"Policy      {chat.policy}")
+        self.stdout.write(f"Status      {status_of(brief)}")
+        if brief is not None and brief.head:
+            covers = f"covers messages 1–{brief.folded_through_seq:,}"
+            self.stdout.write(f"Summary     version {brief.head}, {brief.token_count:,} tokens, {covers}")
+        if brief is not None:
+            left = f"{brief.unfolded_turns:,} turns, {brief.unfolded_tokens:,} tokens"
+            self.stdout.write(f"Not yet in  {left}")
+        parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in shown.sections if one.tokens)
+        self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
+
+    def _text(self, row: ConversationBrief | SummaryRevision) -> None:
+        for section in remembered(row):
+            self.stdout.write(f"\n{name_of(section.kind)}\n{plain_lines(section.text)}")
+
+
+def _known(text: str) -> Chat:
+    try:
+        found = Chat.objects.select_related("owner").filter(pk=UUID(text)).first()
+    except ValueError:
+        found = None
+    if found is None:
+        raise CommandError(f"There is no chat {plain(text)}.")
+    return found
+
+
+def _version(chat: Chat, version: int) -> SummaryRevision:
+    found = SummaryRevision.objects.filter(chat=chat, version=version).first()
+    if found is None:
+        raise CommandError(f"The memory of this chat has no version {version}.")
+    return found

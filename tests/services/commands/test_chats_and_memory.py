@@ -1,0 +1,131 @@
+"""`chats` and `memory`: what operators see of chats and of what is remembered, without a browser."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.core.management.base import OutputWrapper
+from django.utils import timezone
+
+from conversations.management import prompts
+from conversations.models import Chat
+from memory.models import ConversationBrief
+from tests.admin.rows import add_revision
+from tests.support.factories import add_turns, make_chat, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*args: Any) -> list[str]:
+    out = io.StringIO()
+    call_command(*args, stdout=out, stderr=io.StringIO())
+    return out.getvalue().splitlines()
+
+
+def listed(*args: Any) -> list[str]:
+    """The ids of the chats that are listed, in order."""
+    return [line.split()[0] for line in run("chats", *args)[1:]]
+
+
+@pytest.fixture
+def house() -> tuple[Chat, Chat]:
+    """Alice's chat of two turns with a summary, and one of bob's in which nothing was said."""
+    first = make_chat(make_user("alice"), title="My order\x1b[31m AB-1234")
+    add_turns(first, [("Where is it?", "On its way."), ("Thanks", "Gladly.")])
+    add_revision(first, 1, "An order is on its way.", through=2)
+    second = make_chat(make_user("bob"), policy="interval")
+    return first, second
+
+
+def test_chats_are_listed_with_their_sizes(house: tuple[Chat, Chat]) -> None:
+    first, second = house
+    headings, newest, oldest = run("chats")
+    assert headings.split() == ("chat owner messages tokens summary unsummarized status title".split())
+    assert newest.split()[:5] == [str(second.pk), "bob", "0", "0", "none"]
+    assert oldest.startswith(f"{first.pk}  alice  4 ")
+    assert "version 1, 40" in oldest
+    assert oldest.endswith("My order\\x1b[31m AB-1234")
+
+
+def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
+    first, second = (str(chat.pk) for chat in house)
+    assert listed() == [second, first]
+    assert listed("--owner", "alice") == [first]
+    assert listed("--policy", "interval") == [second]
+    assert listed("--search", "order") == [first]
+    assert listed("--limit", "1") == [second]
+    assert listed("--state", "due") == []
+    ConversationBrief.objects.filter(pk=first).update(due=True, attempts=2)
+    assert listed("--state", "due") == listed("--state", "failing") == [first]
+    assert "failing, 2" in run("chats", "--state", "due")[1]
+    Chat.objects.filter(pk=first).update(updated_at=timezone.now() - timedelta(days=9))
+    assert listed("--days", "7") == [second]
+
+
+@pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
+def test_what_cannot_be_listed_is_said(arguments: list[str]) -> None:
+    with pytest.raises(CommandError):
+        run("chats", *arguments)
+
+
+def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:
+    first, second = house
+    add_revision(first, 2, "It has arrived.", through=4)
+    told = "\n".join(run("memory", str(first.pk)))
+    for words in (
+        "of alice",
+        "Messages    4, ",
+        "Summary     version 2, 40 tokens, covers messages 1–4",
+        "Next prompt ",
+    ):
+        assert words in told
+    assert told.endswith("Summary\nIt has arrived.")
+    assert run("memory", str(first.pk), "--version", "1")[-1] == "An order is on its way."
+    assert "without title, of bob" in run("memory", str(second.pk))[0]
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["019a0000-0000-7000-8000-000000000000"]])
+def test_an_unknown_chat_is_named(arguments: list[str]) -> None:
+    with pytest.raises(CommandError, match=f"There is no chat {arguments[0]}."):
+        run("memory", *arguments)
+
+
+def test_an_unknown_version_is_named(house: tuple[Chat, Chat]) -> None:
+    with pytest.raises(CommandError, match="no version 7"):
+        run("memory", str(house[0].pk), "--version", "7")
+
+
+class Terminal(io.StringIO):
+    """What somebody looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_logs_go_above_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is logged is a line of its own, and handlers write where they wrote before."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    handler = logging.StreamHandler(terminal)
+    logging.getLogger().addHandler(handler)
+    try:
+        with prompts.progress_bar("Working", 2, OutputWrapper(terminal)) as advance:
+            assert handler.stream is not terminal
+            advance(1)
+            logging.getLogger("tests").warning("something happened")
+            advance(1)
+        assert handler.stream is terminal
+    finally:
+        logging.getLogger().removeHandler(handler)
+    shown = terminal.getvalue()
+    assert "Working" in shown
+    (line,) = [one for one in shown.split("\n") if "something happened" in one]
+    assert line.rpartition("\r")[2].replace("\x1b[2K", "") == "something happened"
