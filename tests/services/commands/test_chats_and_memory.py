@@ -54,6 +54,7 @@ def test_chats_are_listed_with_their_sizes(house: tuple[Chat, Chat]) -> None:
 
 
 def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
+    oldest = house[0]
     first, second = (str(chat.pk) for chat in house)
     assert listed() == [second, first]
     assert listed("--owner", "alice") == [first]
@@ -61,10 +62,10 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
     assert listed("--search", "order") == [first]
     assert listed("--limit", "1") == [second]
     assert listed("--state", "due") == []
-    ConversationBrief.objects.filter(pk=first).update(due=True, attempts=2)
+    ConversationBrief.objects.filter(pk=oldest).update(due=True, attempts=2)
     assert listed("--state", "due") == listed("--state", "failing") == [first]
     assert "failing, 2" in run("chats", "--state", "due")[1]
-    Chat.objects.filter(pk=first).update(updated_at=timezone.now() - timedelta(days=9))
+    Chat.objects.filter(pk=oldest.pk).update(updated_at=timezone.now() - timedelta(days=9))
     assert listed("--days", "7") == [second]
 
 
