@@ -10,13 +10,13 @@ from django.db.models import Count, Sum
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.models import SPOKEN, Message
-from memory.briefs import limits_beside_pins, stored_state
+from memory.briefs import limits_beside_pins, limits_of, stored_state
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.policies import get_policy, is_due, with_window
-from memory.policies.protocol import Counts
+from memory.policies.protocol import Counts, FoldProgress
 from memory.policies.window import totals_of
 
 COUNTERS = ("unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due")
@@ -136,3 +136,18 @@ def _totals(brief: ConversationBrief, pieces: Iterable[TallyPiece]) -> Counts:
 
 def _piece(turns: Sequence[Turn]) -> TallyPiece:
     return TallyPiece(turns[0].from_seq - 1, turns[-1].through_seq, totals_of(turns))
+
+
+def fold_progress(brief: ConversationBrief) -> FoldProgress | None:
+    """How far the chat is from its next fold. None where no number starts one."""
+    policy, limits = get_policy(brief.policy), limits_of(brief)
+    if not limits.enabled:
+        return None
+    counts = Counts(
+        brief.unfolded_turns,
+        brief.unfolded_tokens,
+        brief.unfolded_line_tokens,
+        window_turns=0,
+        window_tokens=0,
+    )
+    return policy.measure(stored_state(brief), counts, limits)

@@ -19,6 +19,7 @@ from conversations.api.serializers import (
 )
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
+from memory import counters
 from memory.context.fit import Context, prompt_messages
 from memory.folding.rebuild import told
 from memory.folding.stateless import Summarized
@@ -29,7 +30,8 @@ from memory.recall.relevance import REASONS, Recall, Sought
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     """The brief as the API shows it; `brief` inside is the seeds' version 2 shape."""
-    last = brief.last_summarized_message_id
+    last, rebuild = brief.last_summarized_message_id, told(brief)
+    progress = None if rebuild else counters.fold_progress(brief)
     return {
         "chat_id": str(brief.chat_id),
         "policy": brief.policy,
@@ -40,12 +42,13 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         },
         "token_count": brief.token_count,
         "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
+        "next_update": progress and asdict(progress),
         "state": brief.state,
         "updated_at": iso(brief.updated_at),
         "due": brief.due,
         "degraded": brief.degraded,
         "last_error": brief.last_error,
-        "rebuild": None if (rebuild := told(brief)) is None else rebuild._asdict(),
+        "rebuild": rebuild and rebuild._asdict(),
     }
 
 
@@ -102,6 +105,12 @@ class UnfoldedOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField()
 
 
+class NextUpdateOut(serializers.Serializer[Any]):
+    unit = serializers.ChoiceField(["turns", "tokens"])
+    has = serializers.IntegerField(help_text="By the measure of the chat's policy.")
+    threshold = serializers.IntegerField(help_text="So many turns start an update; of tokens it takes more.")
+
+
 class RebuildOut(serializers.Serializer[Any]):
     through_seq = serializers.IntegerField()
     of_seq = serializers.IntegerField(allow_null=True)
@@ -115,6 +124,11 @@ class BriefOut(serializers.Serializer[Any]):
     brief = BriefTextOut()
     token_count = serializers.IntegerField()
     unfolded = UnfoldedOut()
+    next_update = NextUpdateOut(
+        allow_null=True,
+        help_text="How far the chat is from its next update. Null where no number starts one, and while memory is "
+        "rebuilt.",
+    )
     state = ObjectField()
     updated_at = serializers.DateTimeField(allow_null=True)
     due = serializers.BooleanField()

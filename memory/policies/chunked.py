@@ -10,7 +10,17 @@ from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import said
-from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, state_tokens
+from memory.policies.protocol import (
+    Answers,
+    Ask,
+    Counts,
+    FoldProgress,
+    Policy,
+    Refusal,
+    State,
+    StateSection,
+    state_tokens,
+)
 from memory.policies.summarizer_input import summarizer_input
 
 OUTPUT_ROOM = 4
@@ -49,11 +59,9 @@ class Chunked(Policy):
     section_titles = {"summary": "Summary"}
     goes_by = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
 
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """Summary and unfolded turns over the threshold, and more than k turns (seed 000, 5.2)."""
-        if counts.turns <= limits.k_raw_turns:
-            return False
-        return counts.tokens + state_tokens(self, state) > limits.threshold
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
+        """Tokens of summary and unfolded turns (seed 000, 5.2)."""
+        return FoldProgress("tokens", counts.tokens + state_tokens(self, state), limits.threshold)
 
     def size(self, state: State) -> int:
         """Tokens of the summary alone."""

@@ -17,7 +17,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.answers import said
 from memory.policies.numbers import Numbers, numbers_in, whole
-from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection
+from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, Policy, Refusal, State, StateSection
 from memory.policies.summarizer_input import summarizer_input
 
 OPENING = "I've summarized our previous exchanges for context:"
@@ -77,12 +77,13 @@ class Interval(Policy):
     numbers = IntervalNumbers
     goes_by = ("window_share",)
 
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """As many turns beyond the window as make an interval.
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
+        """Turns: as many as make an interval, beyond the window.
 
         Counters do not tell who spoke: a greeting before the first user message counts as a turn.
         """
-        return counts.turns - counts.window_turns >= _numbers(limits).every_turns
+        numbers = _numbers(limits)
+        return FoldProgress("turns", counts.turns, numbers.window_turns + numbers.every_turns)
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The seed's buffer of recent messages, in turns."""

@@ -89,6 +89,20 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldProgress:
+    """How far a chat is on its way to the next fold, by the measure of its policy."""
+
+    unit: Literal["turns", "tokens"]
+    has: int
+    threshold: int
+    """So many turns are enough; of tokens it takes more."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.has >= self.threshold + (self.unit == "tokens")
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A request to the summarizer. `instructions` are ours, `input` is what people said."""
 
@@ -143,8 +157,8 @@ class Policy(ABC):
     """Replies carry what is remembered of their turn (`memory.policies.card.policy`)."""
 
     @abstractmethod
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """True if the policy's own measure says that turns are to be folded."""
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress | None:
+        """How far the unfolded turns are on their way to the next fold. None: by no number of the policy's own."""
 
     @abstractmethod
     def ask(
@@ -159,6 +173,13 @@ class Policy(ABC):
     @abstractmethod
     def render(self, state: State) -> list[StateSection]:
         """The state as sections of memory; none before the first fold. Any stored state at all renders."""
+
+    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+        """True if the policy's own measure says that turns are to be folded, and some lie beyond the window."""
+        if counts.turns <= counts.window_turns:
+            return False
+        progress = self.measure(state, counts, limits)
+        return progress is not None and progress.is_over
 
     def size(self, state: State) -> int:
         """Tokens of what is remembered, as briefs and revisions tell it."""

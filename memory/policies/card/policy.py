@@ -116,9 +116,8 @@ class CardPolicy(Policy):
     shows_outline = True
     asks_for_card = True
 
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """Never."""
-        return False
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> None:
+        """Replies fold; no number starts one."""
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The last turn."""

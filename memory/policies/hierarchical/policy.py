@@ -31,7 +31,17 @@ from memory.policies.hierarchical.facts import (
 )
 from memory.policies.hierarchical.narrative import NarrativePiece, newest, state_of, stored_pieces
 from memory.policies.numbers import Numbers, numbers_in, switch, whole
-from memory.policies.protocol import Answers, Ask, Counts, Policy, Refusal, State, StateSection, text_in
+from memory.policies.protocol import (
+    Answers,
+    Ask,
+    Counts,
+    FoldProgress,
+    Policy,
+    Refusal,
+    State,
+    StateSection,
+    text_in,
+)
 
 MESSAGES_A_TURN = 2
 ANSWER_TOKENS = 800
@@ -136,10 +146,10 @@ class Hierarchical(Policy):
     numbers = HierarchicalNumbers
     goes_by = ()
 
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """More messages than the trigger, and some of them beyond the window (seed 003, "When It Activates")."""
-        many = counts.turns * MESSAGES_A_TURN > _numbers(limits).trigger_messages
-        return many and counts.turns > self.window_reach(limits)
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
+        """Turns: of more messages than the trigger, some of them beyond the window (seed 003, "When It Activates")."""
+        trigger = _numbers(limits).trigger_messages // MESSAGES_A_TURN
+        return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
 
     def window_reach(self, limits: MemoryLimits) -> int:
         """The turns that hold the newest messages."""

@@ -33,6 +33,7 @@ from memory.policies.protocol import (
     Answers,
     Ask,
     Counts,
+    FoldProgress,
     Policy,
     Refusal,
     State,
@@ -91,11 +92,9 @@ class Progressive(Policy):
     goes_by = ()
     counts_instructions = True
 
-    def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """Instructions, data, summary and unfolded turns over the threshold, and turns beyond the window."""
-        if counts.turns <= counts.window_turns:
-            return False
-        return self._fixed(state, limits) + counts.tokens > _numbers(limits).threshold
+    def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
+        """Tokens of instructions, data, summary and unfolded turns."""
+        return FoldProgress("tokens", self._fixed(state, limits) + counts.tokens, _numbers(limits).threshold)
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
         """The newest turns that, beside all the rest, leave a third of the threshold to what comes; at least one.
