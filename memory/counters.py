@@ -15,7 +15,7 @@ from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
-from memory.policies import get_policy, is_due, with_window
+from memory.policies import POLICIES, get_policy, is_due, with_window
 from memory.policies.protocol import Counts, FoldProgress
 from memory.policies.window import totals_of
 
@@ -140,8 +140,7 @@ def _piece(turns: Sequence[Turn]) -> TallyPiece:
 
 def fold_progress(brief: ConversationBrief) -> FoldProgress | None:
     """How far the chat is from its next fold. None where no number starts one."""
-    policy, limits = get_policy(brief.policy), limits_of(brief)
-    if not limits.enabled:
+    if brief.policy not in POLICIES or not (limits := limits_of(brief)).enabled:
         return None
     counts = Counts(
         brief.unfolded_turns,
@@ -150,4 +149,4 @@ def fold_progress(brief: ConversationBrief) -> FoldProgress | None:
         window_turns=0,
         window_tokens=0,
     )
-    return policy.measure(stored_state(brief), counts, limits)
+    return get_policy(brief.policy).measure(stored_state(brief), counts, limits)

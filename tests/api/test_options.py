@@ -373,3 +373,45 @@ def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> N
     assert not stored(chat)["due"]
     choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="prompt")
     assert stored(chat)["due"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "unit", "threshold"),
+    [
+        ("chunked", {}, "tokens", 6000),
+        ("chunked", {"threshold": 1700}, "tokens", 1700),
+        ("progressive", {"threshold": 1701}, "tokens", 1701),
+        ("interval", {"every_turns": 6, "window_turns": 5}, "turns", 11),
+        ("hierarchical", {"trigger_messages": 23}, "turns", 12),
+        (
+            "hierarchical",
+            {"trigger_messages": 4, "recent_messages": 19},
+            "turns",
+            11,
+        ),  # the window is the larger one
+    ],
+)
+def test_the_brief_tells_how_far_the_next_update_is(
+    alice: Client, policy: str, options: dict[str, int], unit: str, threshold: int
+) -> None:
+    """What it says starts one does, by the engine itself; one turn less does not."""
+    chat = chat_of(policy, 1)
+    choose(alice, chat, **options)
+    told: list[dict[str, Any]] = []
+    while not (brief := alice.get(f"chats/{chat.pk}/brief").json())["due"]:
+        told.append(brief["next_update"])
+        assert not is_over(brief["next_update"])
+        assert len(told) < 60
+        add_turns(chat, [said(len(told) + 1)])
+    assert is_over(brief["next_update"])
+    assert {(one["unit"], one["threshold"]) for one in [*told, brief["next_update"]]} == {(unit, threshold)}
+    has = [one["has"] for one in told]
+    assert has == sorted(set(has))
+
+
+def is_over(progress: dict[str, Any]) -> bool:
+    return bool(progress["has"] >= progress["threshold"] + (progress["unit"] == "tokens"))
+
+
+def test_no_number_starts_an_update_of_cards(alice: Client) -> None:
+    assert alice.get(f"chats/{chat_of('card', 3).pk}/brief").json()["next_update"] is None
