@@ -9,6 +9,11 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+TOO_OLD = (
+    "The database has some of the migrations that are one now, not all. Migrate it with the last version that has them "
+    "one by one (docs/deploy.md, Backups and upgrades), then with this one."
+)
+
 
 def problem() -> str | None:
     """The sentence, None where nothing is missing. One query as a rule. Raises what the database raises."""
@@ -17,7 +22,7 @@ def problem() -> str | None:
     executor = MigrationExecutor(connection)
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if not missing:
-        return None
+        return None if _wanted() <= executor.loader.graph.nodes.keys() else TOO_OLD
     are = "1 migration is" if missing == 1 else f"{missing} migrations are"
     return f"The database is not migrated ({are} missing): run `manage.py migrate`."
 

@@ -1,57 +1,45 @@
-"""Migrations take what stands in a database along: rows written by an earlier version, then migrated."""
+"""A database of the time when migrations were not one an app is carried over as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 import pytest
-from django.apps.registry import Apps
+from django.core.management import call_command
 from django.db import connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
-Migrate = Callable[[str, str], Apps]
+from chatmemory.database import migration_state
+
+pytestmark = pytest.mark.django_db
+
+OURS = ("conversations", "memory")
 
 
 @pytest.fixture
-def migrate(transactional_db: None) -> Iterator[Migrate]:
-    """Take an app to one of its migrations; at the end, all of them to their last."""
-
-    def to(app: str, name: str) -> Apps:
-        executor = MigrationExecutor(connection)
-        executor.migrate([(app, name)])
-        return MigrationExecutor(connection).loader.project_state([(app, name)]).apps
-
-    yield to
-    executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes())
-
-
-def test_what_was_folded_was_seen_and_options_hold(migrate: Migrate) -> None:
-    old = migrate("memory", "0001_initial")
-    chat = _chat(old, {"every_turns": 8})
-    old.get_model("memory", "ConversationBrief").objects.create(
-        chat=chat, policy="chunked", folded_through_seq=6, version=1, head=1
-    )
-    old.get_model("memory", "SummaryRevision").objects.create(
-        chat=chat,
-        version=1,
-        kind="fold",
-        policy="chunked",
-        from_seq=1,
-        through_seq=6,
-        turns=3,
-        tokens_before=90,
-        tokens_after=30,
-    )
-    new = migrate("memory", "0002_policies")
-    brief = new.get_model("memory", "ConversationBrief").objects.get(pk=chat.pk)
-    assert (brief.seen_seq, brief.options) == (6, {"every_turns": 8})
-    assert new.get_model("memory", "SummaryRevision").objects.get(chat=chat.pk).seen_seq == 6
+def before() -> list[tuple[str, str]]:
+    """The database as the last commit before left it: the tables are the same, the rows name 22 migrations."""
+    recorder = MigrationRecorder(connection)
+    recorder.migration_qs.filter(app__in=OURS).delete()
+    replaced = [
+        one
+        for migration in MigrationLoader(None).disk_migrations.values()
+        if migration.app_label in OURS
+        for one in migration.replaces
+    ]
+    for app, name in replaced:
+        recorder.record_applied(app, name)
+    return replaced
 
 
-def _chat(apps: Apps, options: dict[str, Any]) -> Any:
-    owner = apps.get_model("auth", "User").objects.create(username="alice")
-    return apps.get_model("conversations", "Chat").objects.create(
-        owner=owner, policy="chunked", options=options
-    )
+def test_it_needs_nothing(before: list[tuple[str, str]]) -> None:
+    assert len(before) == 22
+    assert migration_state.problem() is None
+    call_command("migrate", verbosity=0)
+    applied = MigrationRecorder(connection).applied_migrations().keys()
+    assert {(app, "0001_squashed") for app in OURS} <= applied
+    assert migration_state.problem() is None
+
+
+def test_one_that_lacks_some_is_told_so(before: list[tuple[str, str]]) -> None:
+    MigrationRecorder(connection).record_unapplied(*before[-1])
+    assert migration_state.problem() == migration_state.TOO_OLD
