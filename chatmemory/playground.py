@@ -20,9 +20,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from memory.explain.reasons import SECTION_NAMES
-from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Policy
-from memory.policies.options import usual
+from memory.policies.options import bounds_for
 
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
 MODULES = [
@@ -53,13 +52,13 @@ SECTIONS = {
 
 
 class Way(NamedTuple):
-    """A way to remember, as people choose it. `numbers` are what a chat's options change, as JSON, each as it is on
-    this server; null where nothing is folded."""
+    """A way to remember, as people choose it."""
 
     name: str
     label: str
     told: str
-    numbers: str
+    has_threshold: bool
+    """A chat can choose from how many tokens on its memory is updated."""
 
 
 @require_safe
@@ -95,11 +94,5 @@ def ways() -> list[Way]:
 
 
 def _way(policy: Policy) -> Way:
-    return Way(
-        policy.name, policy.label or policy.name.capitalize(), policy.description, _numbers(policy.name)
-    )
-
-
-def _numbers(policy: str) -> str:
-    limits: MemoryLimits = settings.MEMORY_LIMITS
-    return json.dumps(usual(POLICIES[policy], limits) if limits.enabled else None)
+    can_choose = settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
+    return Way(policy.name, policy.label or policy.name.capitalize(), policy.description, can_choose)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from chatmemory.playground import ways
-from memory.briefs import limits_for
-from memory.policies import POLICIES, Counts, State
 from tests.browser.support.first_look import Person
 
 pytestmark = pytest.mark.browser
@@ -129,57 +126,3 @@ def test_a_reply_is_followed_through_lost_connections(visitor: Person) -> None:
     ]
     assert found["texts"] == ["😀 one", "😀 one two"]
     assert (found["final"], found["waits"]) == ("😀 one two", 3)
-
-
-NEXT = """
-async ([base, policy, numbers, options]) => {
-  const { nextFold } = await import(base + "/thresholds.js");
-  const next = nextFold(policy, JSON.parse(numbers), options);
-  if (!next) return null;
-  const standing = (turns, tokens) => next.has({ turns, tokens, state: 0, instructions: 0 });
-  return [next.measure, next.threshold, standing(7, 90)];
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("policy", "options"),
-    [
-        ("chunked", {}),
-        ("chunked", {"threshold": 700, "every_turns": 2}),  # the latter is another policy's
-        ("progressive", {}),
-        ("progressive", {"threshold": 701, "window_turns": 1}),
-        ("interval", {}),
-        ("interval", {"every_turns": 2, "window_turns": 5}),
-        ("hierarchical", {}),
-        ("hierarchical", {"trigger_messages": 9}),
-        ("hierarchical", {"trigger_messages": 4, "recent_messages": 7}),  # the window is the larger one
-    ],
-)
-def test_the_next_fold_is_told_by_the_chats_own_numbers(
-    visitor: Person, policy: str, options: dict[str, int]
-) -> None:
-    """What the page says starts a fold does, by the policy itself, and one less does not."""
-    visitor.go("/playground/")
-    numbers = next(way.numbers for way in ways() if way.name == policy)
-    measure, threshold, standing = visitor.page.evaluate(NEXT, [MODULES, policy, numbers, options])
-    limits = limits_for(POLICIES[policy], options, "")
-
-    def is_over(turns: int, tokens: int) -> bool:
-        window = min(turns, POLICIES[policy].window_reach(limits))
-        counts = Counts(turns, tokens, line_tokens=0, window_turns=window, window_tokens=0)
-        return POLICIES[policy].over_threshold(State(), counts, limits)
-
-    if measure == "turns":
-        assert standing == 7
-        assert (is_over(threshold - 1, 9), is_over(threshold, 9)) == (False, True)
-    else:
-        assert standing == 90
-        assert (is_over(99, threshold), is_over(99, threshold + 1)) == (False, True)
-
-
-def test_without_a_number_no_next_fold_is_told(visitor: Person) -> None:
-    visitor.go("/playground/")
-    card = next(way.numbers for way in ways() if way.name == "card")
-    assert visitor.page.evaluate(NEXT, [MODULES, "card", card, {}]) is None
-    assert visitor.page.evaluate(NEXT, [MODULES, "chunked", "null", {}]) is None

@@ -5,7 +5,6 @@ import { announce, counted, el, id, number, time } from "./dom.js";
 import { ask } from "./dialogs.js";
 import { showDifference, showHistory, told } from "./history.js";
 import { showContext } from "./sections.js";
-import { nextFold } from "./thresholds.js";
 
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;
@@ -194,27 +193,23 @@ export class Memory {
       last_error ? `The last attempt failed: ${last_error.message ?? last_error.code ?? "no reason was given"}` : "",
     ].filter(Boolean);
     id("summary-told").replaceChildren(...said.map((one) => el("p", { class: "cm-hint" }, one)));
-    this.#drawPending(unfolded, token_count);
+    this.#drawPending(unfolded);
   }
 
-  #drawPending({ turns, tokens }, state) {
-    const { policy, rebuild } = this.#brief;
+  #drawPending({ turns, tokens }) {
+    const { policy, next_update: next } = this.#brief;
     const option = [...id("policy").options].find((one) => one.value === policy);
-    // While memory is rebuilt, the numbers in use may be those before a change.
-    const numbers = option ? JSON.parse(option.dataset.numbers) : null;
-    const next = rebuild ? null : nextFold(policy, numbers, policy === this.#chat.policy ? this.#chat.options : {});
-    id("sooner-box").hidden = !numbers?.threshold || policy !== this.#chat.policy;
+    id("sooner-box").hidden = !option?.dataset.threshold || policy !== this.#chat.policy;
     id("sooner").value = this.#chat.options.threshold ?? 0;
     const words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
     const meter = id("pending");
     meter.hidden = !next;
     id("pending-told").textContent = words;
     if (!next) return;
-    const instructions = this.#now?.sections.find((one) => one.kind === "instructions")?.tokens ?? 0;
-    const has = next.has({ turns, tokens, state, instructions });
-    id("pending-told").textContent = next.measure === "tokens" ? `${number(has)} of ${counted(next.threshold, "token")} (${words})` : `${number(has)} of ${counted(next.threshold, "turn")} (${words})`;
-    Object.assign(meter, { max: next.threshold, value: Math.min(has, next.threshold) });
-    meter.textContent = `${number(has)} of ${number(next.threshold)}`;
+    const { unit, has, threshold } = next;
+    id("pending-told").textContent = `${number(has)} of ${counted(threshold, unit === "tokens" ? "token" : "turn")} (${words})`;
+    Object.assign(meter, { max: threshold, value: Math.min(has, threshold) });
+    meter.textContent = `${number(has)} of ${number(threshold)}`;
   }
 
   async #try(work) {
