@@ -1,16 +1,17 @@
 """Which excerpts of earlier messages a plan shows: the best that fit, none of a turn that is there word for word.
 
-Excerpts of messages that follow each other become one, under one day: so the second costs less than it would alone.
-Pure, from costs and seqs. How much room there is for them is decided in `memory.context.planner`.
+Excerpts of one day that follow each other stand under one line with the day: so the second costs less than it would
+alone. Pure, from costs and seqs. How much room there is for them is decided in `memory.context.planner`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from itertools import chain
 
 from memory.history.turns import Turn
-from memory.recall.excerpts import DAY, Excerpt, Quote, excerpts_head_cost
+from memory.recall.excerpts import DAY, Excerpt, Quote, alone_cost, excerpts_head_cost
 
 
 class Picking:
@@ -19,18 +20,20 @@ class Picking:
     def __init__(self, found: Sequence[Excerpt]) -> None:
         self._found = found
         self.taken: list[Excerpt] = []
+        self._seqs: list[int] = []
+        """Of the messages that are quoted, in order."""
         self._days: dict[int, str] = {}
         self.cost = 0
         """Tokens of the message that carries them; 0 without any."""
 
     @property
     def quotes(self) -> tuple[tuple[Quote, ...], ...]:
-        """What is quoted, in order: a tuple for the messages of one day that follow each other."""
+        """What is quoted, in order: a tuple for those of one day that no other day comes between."""
         runs: list[list[Quote]] = []
         found = chain.from_iterable(excerpt.quotes for excerpt in self.taken)
         for quote in sorted(found, key=lambda quote: (quote.seq, quote.start)):
             last = runs[-1][-1] if runs else None
-            if last is None or not self._is_beside(last.seq, quote.seq):
+            if last is None or self._days[last.seq] != self._days[quote.seq]:
                 runs.append([quote])
             elif quote.seq == last.seq and quote.start == last.end:
                 runs[-1][-1] = last._replace(end=quote.end, updated_in=last.updated_in or quote.updated_in)
@@ -47,18 +50,21 @@ class Picking:
     def _take(self, excerpt: Excerpt) -> None:
         self.cost += self._more(excerpt)
         self.taken.append(excerpt)
-        self._days[excerpt.seq] = excerpt.on
+        if excerpt.seq not in self._days:
+            insort(self._seqs, excerpt.seq)
+            self._days[excerpt.seq] = excerpt.on
 
     def _more(self, excerpt: Excerpt) -> int:
-        """What it adds: its day is that of the messages beside it, and where it lies between two, so is theirs."""
-        days, seq, on = self._days, excerpt.seq, excerpt.on
-        head = 0 if days else excerpts_head_cost()
-        beside = 1 if seq in days else (days.get(seq - 1) == on) + (days.get(seq + 1) == on)
-        return head + excerpt.tokens - DAY * beside
-
-    def _is_beside(self, seq: int, other: int) -> bool:
-        """Whether a message goes under the day of the one before."""
-        return other <= seq + 1 and self._days[seq] == self._days[other]
+        """What it adds: its day is that of what stands before or after it; between two of another day, these part."""
+        if excerpt.seq in self._days:
+            return excerpt.tokens - alone_cost(excerpt.seq)
+        head = 0 if self._seqs else excerpts_head_cost()
+        at = bisect_left(self._seqs, excerpt.seq)
+        around = [self._days[seq] for seq in self._seqs[max(0, at - 1) : at + 1]]
+        if excerpt.on in around:
+            return head + excerpt.tokens - DAY
+        parted = DAY if len(around) == 2 and around[0] == around[1] else 0
+        return head + excerpt.tokens + parted
 
 
 def _is_in(excerpt: Excerpt, turns: Sequence[Turn]) -> bool:

@@ -62,7 +62,7 @@ class Plan:
     lines: tuple[TurnSpan, ...] = ()
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
-    """Excerpts of earlier messages, one for those that follow each other. Their turns' lines may be shown, too."""
+    """Excerpts of earlier messages, in order, those of one day together. Their turns' lines may be shown, too."""
     recall: Recall | None = None
     """Why these, or none; None: not known, as of a prompt that an older version made."""
     sources: Clips = ()

@@ -23,6 +23,7 @@ from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import Excerpt
+from memory.recall.relevance import some_room
 
 MIN_SECTION = 32
 """Tokens below which a clipped section of state would be little more than its heading."""
@@ -273,8 +274,9 @@ class _PlanChoice:
         """Index from which turns before the window are verbatim, too, each taking the place of its line."""
         if self._everything_fits():
             return 0
+        left = self.left + self._lent()
         lines = self._all_lines()
-        if lines > self.left:
+        if lines > left:
             return self.window_at
         lowest = self._lowest()
         before = range(lowest, self.window_at)
@@ -283,7 +285,7 @@ class _PlanChoice:
         return lowest + first_verbatim(
             self.costs[lowest : self.window_at],
             [self.lines.of(index) if self.m.limits.enabled else 0 for index in before],
-            Room(self.left, window, lines),
+            Room(left, window, lines),
             None if anchor is None else anchor - lowest,
         )
 
@@ -291,7 +293,7 @@ class _PlanChoice:
         """True if no turn needs a line: all before the window fit verbatim, and all of the window are."""
         whole = self._lowest() == 0 and len(self.verbatim) == len(self.turns) - self.window_at
         merged = self.lines.all_of([], at_most=0) if self.m.limits.enabled else 0
-        return whole and sum(self.costs[: self.window_at]) + merged <= self.left
+        return whole and sum(self.costs[: self.window_at]) + merged <= self.left + self._lent()
 
     def _lowest(self) -> int:
         """The oldest index from which on all turns before the window may be verbatim."""
@@ -302,8 +304,19 @@ class _PlanChoice:
         return start
 
     def _all_lines(self) -> int:
-        """Tokens of a line for every turn not verbatim so far; any number over `left` if it is more."""
-        return self.lines.all_of(self._unshown(), at_most=self.left) if self.m.limits.enabled else 0
+        """Tokens of a line for every turn not verbatim so far; any number over what is left if it is more."""
+        at_most = self.left + self._lent()
+        return self.lines.all_of(self._unshown(), at_most=at_most) if self.m.limits.enabled else 0
+
+    def _lent(self) -> int:
+        """What older turns verbatim may have of the excerpts' part: what these do not need unless the prompt is lean.
+
+        The same for a lean prompt, of which only where the next one begins depends on it.
+        """
+        limits = self.m.limits
+        if limits.recall == "always":
+            return 0
+        return max(0, min(limits.prompt_budget, self.budget) - self.part - some_room(limits))
 
     def _unshown(self) -> list[int]:
         return [index for index in range(len(self.turns)) if index not in self.verbatim]
@@ -330,7 +343,8 @@ class _PlanChoice:
 
     def _lined(self, unshown: Sequence[int]) -> list[int]:
         """Which of `unshown` get a line: all, or the newest that fit beside the merged line."""
-        room = self.left + self._borrowed()
+        older = any(index < self.window_at for index in self.verbatim)
+        room = self.left + max(self._borrowed(), self._lent() if older else 0)
         if self.lines.all_of(unshown, at_most=room) <= room:
             return list(unshown)
         room -= lines_head_cost() + MERGED_TOKENS

@@ -18,14 +18,14 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 
 LEFT_OUT = "[…]"
 """Stands where a message goes on."""
-DAY = 9
-"""At least what the line with the day costs, which messages of one day that follow each other share."""
-AROUND = DAY + 9
-"""At least what the day of one message costs, its number, who says it, and the lines between."""
-MORE = 8
-"""The same of the signs around a piece of a message."""
+DAY = 8
+"""What the line with the day costs, which excerpts of one day share."""
+MARK = 5
+"""What the number of a message costs, if it has up to three digits, and who says it."""
+MORE = 2
+"""What the signs around a piece of a message cost."""
 UPDATED = 8
-"""The same of the mark of what a later message updates."""
+"""At least what the mark of what a later message updates costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RecalledMessage:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What would be shown of one message, and what it costs by itself: rather too much than too little."""
+    """What would be shown of one message, and about what it costs by itself."""
 
     quotes: tuple[Quote, ...]
     tokens: int
@@ -60,13 +60,23 @@ def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> 
     """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
-    around = AROUND + UPDATED if any(quote.updated_in for quote in quotes) else AROUND
+    around = alone_cost(quotes[0].seq) + (UPDATED if any(quote.updated_in for quote in quotes) else 0)
     return Excerpt(tuple(quotes), tokens + around if tokens else 0, there.on if there else "")
+
+
+def mark_cost(seq: int) -> int:
+    """Tokens of the number of a message and of who says it."""
+    return MARK + (len(str(seq)) - 1) // 3
+
+
+def alone_cost(seq: int) -> int:
+    """What stands around an excerpt that has a day of its own."""
+    return DAY + mark_cost(seq)
 
 
 def _cost(quote: Quote, said: RecalledMessage) -> int:
     if quote.end is None:
-        return said.tokens
+        return said.tokens + said.text[-1:].isalnum()  # else its last sign takes the end of the line with it
     return count_tokens(said.text[quote.start : quote.end]) + MORE
 
 
@@ -77,7 +87,7 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Reca
 
 
 def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> str:
-    """Messages that follow each other as they are shown: when they were said, then each with its number and speaker.
+    """Messages of one day as they are shown: when they were said, then each with its number and speaker.
 
     "" where nothing of them is left.
     """

@@ -30,6 +30,12 @@ _LAST = re.compile(
 )
 
 
+CODE_CHARS = 5
+"""From which on a word is somebody's or something's id, if it has letters and digits or is in capitals: 5 pm is none,
+nor is NASA."""
+_CAPITALS = re.compile(rf"(?<!\w)[A-Z]{{{CODE_CHARS},}}(?!\w)")
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A term of a question, as it is stored and as it is. `weight` is what it counts beside its rarity."""
@@ -37,6 +43,8 @@ class Word:
     token: str
     weight: float
     term: str = ""
+    is_code: bool = False
+    """It is an id or the like: who names one speaks of what was said about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,10 @@ def read_question(text: str, owner_id: int) -> Question:
     said = terms(text)
     kept = _most_specific(list(dict.fromkeys(said)))
     places = {term: place for place, term in enumerate(kept)}
+    codes = _codes(kept, text)
     words = tuple(
-        Word(token, _weight(term), term) for token, term in zip(hashed(kept, owner_id), kept, strict=True)
+        Word(token, _weight(term), term, term in codes)
+        for token, term in zip(hashed(kept, owner_id), kept, strict=True)
     )
     beside = {(a, b) for a, b in pairwise(said) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
@@ -78,6 +88,17 @@ def _weight(term: str) -> float:
     if term.isalpha():
         return 1.0
     return 0.7 if len(term) == 1 else 1.5
+
+
+def _codes(found: Sequence[str], text: str) -> set[str]:
+    """The terms of a question that are ids. Capitals tell nothing where most of it is written in them."""
+    is_shouted = 2 * sum(map(str.isupper, text)) > sum(map(str.isalpha, text))
+    in_capitals = set() if is_shouted else {term for word in _CAPITALS.findall(text) for term in terms(word)}
+    return {term for term in found if term in in_capitals or _has_letters_and_digits(term)}
+
+
+def _has_letters_and_digits(term: str) -> bool:
+    return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
 
 
 def _lean(text: str) -> int:

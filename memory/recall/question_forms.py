@@ -53,6 +53,13 @@ _ASKS_OF_SOMEBODY = _compiled(
     r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w+.*\?$"
 )
 """Answered by yes or no, and about people: not what somebody is asked to do, and not what is the case now."""
+_FORGOT = _compiled(
+    r"\bi (?:do not|don't|cannot|can't|could not|couldn't) (?:\w+ )?(?:remember|recall)\b"
+    r"|\b(?:erinnere mich nicht|mich nicht (?:mehr )?erinnern|weiß nicht mehr|weiß ich nicht mehr"
+    r"|ne (?:me souviens|me rappelle) (?:pas|plus)|no (?:me acuerdo|recuerdo)|non (?:mi )?ricordo|não (?:me )?lembro"
+    r"|(?:weet|herinner) (?:ik )?(?:\w+ )?niet meer|nie pamiętam|не помню)\b"
+    r"|不记得|記得不|忘了|覚えてい?な|기억이 안|기억나지 않|لا أتذكر"
+)
 _REQUESTS = _compiled(
     r"^[^\w]*(?:(?:ok|okay|hi|hello|hey|so|and|then|now|thanks|great|sure|yes|well)[\s,]+)*"
     r"(?:please|(?:can|could|would|will) you|(?:can|could|may) i|is there|are there|(?:i'd|i would) like|i want|i need"
@@ -104,6 +111,8 @@ class Form:
     """It wants something done."""
     refers_back: bool = False
     """It speaks of what was said before."""
+    forgot: bool = False
+    """It says that something slipped somebody's mind."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
 
@@ -121,6 +130,7 @@ def form_of(text: str) -> Form:
         asks=any(map(_asks, sentences)),
         requests=any(_REQUESTS.search(one) is not None for one in sentences),
         refers_back=_REFERS_BACK.search(folded) is not None,
+        forgot=_FORGOT.search(folded) is not None,
         asks_for_reply=_REPLY.search(folded) is not None,
     )
 

@@ -2,7 +2,8 @@
 
 A short message is one passage, a long one several: long replies mention much and say it in one place. A passage counts
 by its own terms, by those of the rest of its message, and by those of the messages around it
-(`memory.recall.candidates`), so that an answer is found by its question and the other way round. What is long counts
+(`memory.recall.candidates`), so that an answer is found by its question and the other way round; a short message also
+by how well those beside it answer. What is long counts
 less, and so does the side of a chat that talks more: replies of pages repeat what the user said in a line. There is no
 switch by kind of chat. The numbers were chosen on the odd chats of several sets at once (`docs/recall.md`).
 
@@ -24,7 +25,7 @@ from typing import NamedTuple
 from memory.recall.analysis import updates
 from memory.recall.analysis.terms import passages
 from memory.recall.candidates import AGAIN, NEAR, Finds
-from memory.recall.excerpts import AROUND, Excerpt, Quote, RecalledMessage, excerpt_of
+from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, mark_cost
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25
@@ -33,6 +34,9 @@ PAIR = 0.4
 """What two terms of the question that stand side by side here, too, add of their weights."""
 FURTHER = 0.8
 """How much each further passage of a message counts, beside the one before it."""
+BESIDE = ((1, 0.15), (2, 0.1))
+"""What a short message gains of the better score so many messages before or after it: what people say in short messages
+they say in several. A long one speaks for itself."""
 LENGTH = 0.4
 """How far a passage of twice the usual length counts less, as BM25's b."""
 SIDE, LEAST = 0.4, 0.3
@@ -152,20 +156,37 @@ def rank(
 ) -> list[Ranked]:
     """The passages of `messages` that answer at all, best first; of two alike, the newer."""
     words = _Words.of(question)
-    return best_first(
+    found = [
         one
         for message in messages
         for one in _further(
             _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq), lengths)
         )
-    )
+    ]
+    return best_first(_beside_good_ones(found, finds))
+
+
+def _beside_good_ones(found: Sequence[Ranked], finds: Finds) -> Iterator[Ranked]:
+    """`found`, where short messages gain by short ones beside them that have words of the question."""
+    score = {
+        one.message.seq: one.score for one in found if one.passage is None and finds.at.get(one.message.seq)
+    }
+
+    def gained(seq: int) -> float:
+        return sum(
+            share * max(score.get(seq - step, 0.0), score.get(seq + step, 0.0)) for step, share in BESIDE
+        )
+
+    for one in found:
+        more = gained(one.message.seq) if one.passage is None else 0.0
+        yield replace(one, score=one.score + more) if more else one
 
 
 def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
     """Those of one message that answer at all; the best as it is, each further one for less."""
     share = 1.0
     for one in best_first(one for one in passages if one.score > 0):
-        yield replace(one, score=one.score * share)
+        yield one if share == 1.0 else replace(one, score=one.score * share)
         share *= FURTHER
 
 
@@ -294,7 +315,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
         if room <= 0 or one.score < WORTH * ranked[0].score:
             break
         if shown.setdefault(one.says, one) is one:
-            room -= one.tokens + AROUND // 2
+            room -= one.tokens + mark_cost(one.message.seq)
     return list(shown.values())
 
 

@@ -19,8 +19,6 @@ NEW_SHARE = 0.7
 SPECIFIC = 12.0
 """What the words of a statement must be worth that the prompt does not show: two or three rare ones. Of a request,
 half of that."""
-CODE_CHARS = 5
-"""Of letters and digits together, from which on a word is somebody's or something's id: 5 pm is none."""
 SOME_SHARE = 0.1
 """Of the budget, what excerpts may have where they are rather context than an answer."""
 
@@ -53,16 +51,14 @@ def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Re
     is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
     if is_specific or there & _codes(question) & ~known:
         return Recall("some", "new_words")
+    if form.forgot and there:  # whatever the prompt shows: what they ask for, they cannot name
+        return Recall("some", "refers_back")
     return Recall("none", "nothing_new")
 
 
 def _codes(question: Question) -> int:
-    """Its words that are ids and the like, as bits: who names one speaks of what was said about it."""
-    return sum(1 << at for at, word in enumerate(question.words) if _is_code(word.term))
-
-
-def _is_code(term: str) -> bool:
-    return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
+    """Its words that are ids, as bits."""
+    return sum(1 << at for at, word in enumerate(question.words) if word.is_code)
 
 
 def is_lean(recall: Recall) -> bool:
@@ -70,13 +66,18 @@ def is_lean(recall: Recall) -> bool:
 
     For an answer that lies far back it is worth that the provider's cache misses them once; for context it is not.
     """
-    return recall.reason in ("question", "refers_back")
+    return recall.sought == "all" and recall.reason != "chosen"
+
+
+def some_room(limits: MemoryLimits) -> int:
+    """Tokens that excerpts may have where they are rather context than an answer."""
+    return int(limits.prompt_budget * SOME_SHARE)
 
 
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
     """Tokens that excerpts may have of the `free` ones."""
     if recall.sought == "some":
-        return min(free, int(limits.prompt_budget * SOME_SHARE))
+        return min(free, some_room(limits))
     return free if recall.sought == "all" else 0
 
 

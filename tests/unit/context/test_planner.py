@@ -16,7 +16,7 @@ from memory.context.planner import MIN_NEWEST
 from memory.history import costs
 from memory.history.costs import MERGED_TOKENS, line_cost, lines_head_cost, turn_cost
 from memory.history.turns import Turn
-from memory.limits import MAX_TURNS, MemoryLimits
+from memory.limits import MAX_TURNS, RECALL_MODES, MemoryLimits
 from memory.policies.protocol import StateSection
 from memory.recall.excerpts import Quote, excerpt_of
 from tests.unit.context.makers import all_limits, chats, line_of, make_turn, plan_of, states, turn_of, words
@@ -155,6 +155,17 @@ def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
     assert lean.anchor_seq == plain.anchor_seq
     assert lean.free > plain.free
     assert lean.unrepresented == 0
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(lean: bool) -> None:
+    turns = chat(*[200] * 20)
+    plans = [plan_of(turns, MemoryLimits(recall=mode), [SUMMARY], lean=lean) for mode in RECALL_MODES]
+    auto, always, off = plans
+    assert always.anchor_seq > auto.anchor_seq > off.anchor_seq
+    if not lean:
+        assert always.free > auto.free >= 300
+        assert auto.unrepresented == 0
 
 
 def test_lines_borrow_half_of_what_excerpts_have_when_a_fold_is_late() -> None:

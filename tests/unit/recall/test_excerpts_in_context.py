@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Context, PromptRequest, assemble, rebuild
+from memory.context.fit_excerpts import Picking
 from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.history.turns import Turn
@@ -62,9 +65,12 @@ def section(context: Context) -> str:
     return next((one.text for one in context.sections if one.kind == "recall"), "")
 
 
-def test_excerpts_come_after_the_verbatim_turns_oldest_first_and_what_follows_each_other_under_one_mark() -> (
-    None
-):
+def quoted(context: Context) -> list[int]:
+    """The seqs of the messages that are quoted, as they come."""
+    return [quote.seq for quotes in context.plan.recalled for quote in quotes]
+
+
+def test_excerpts_come_after_the_verbatim_turns_oldest_first_those_of_a_day_under_one_line() -> None:
     said = said_of(["What is my code?", "It is XY-12.", "And my seat?", "14C", "Fine", "Yes", "My name?"])
     said |= {seq: replace(said[seq], on="2026-05-04") for seq in (4, 5, 7)}
     best_first = [excerpt_of([Quote(seq)], said) for seq in (3, 1, 7, 5, 2, 4)]
@@ -74,11 +80,43 @@ def test_excerpts_come_after_the_verbatim_turns_oldest_first_and_what_follows_ea
     assert section(context) == (
         f"{RECALL_HEADING}\n\n"
         "[2026-05-03]\n[1] User: What is my code?\n[2] Assistant: It is XY-12.\n[3] User: And my seat?\n\n"
-        "[2026-05-04]\n[4] Assistant: 14C\n[5] User: Fine\n\n"
-        "[2026-05-04]\n[7] User: My name?"
+        "[2026-05-04]\n[4] Assistant: 14C\n[5] User: Fine\n[7] User: My name?"
     )
     assert context.prompt.messages[-2].role == "user"
     assert context.sections[-2].message_ids == tuple(one.id for one in said.values() if one.seq != 6)
+
+
+def test_a_day_that_comes_between_parts_another() -> None:
+    said = said_of(["Breakfast is at seven.", "Noted.", "Lunch is at one.", "Fine.", "Dinner is at nine."])
+    said[3] = replace(said[3], on="2026-05-04")
+    picking = Picking([excerpt_of([Quote(seq)], said) for seq in (1, 5, 3)])
+    picking.fill(1000, [])
+    text = render_excerpts(picking.quotes, said)
+    assert [line for line in text.splitlines() if line.startswith("[2026")] == [
+        "[2026-05-03]",
+        "[2026-05-04]",
+        "[2026-05-03]",
+    ]
+    assert count_tokens(text) <= picking.cost <= count_tokens(text) + 10
+
+
+@pytest.mark.parametrize("end", [".", "", " then?"])
+@pytest.mark.parametrize("seqs", [(1, 2, 3, 4, 5), (1, 3, 5, 7, 30), (30, 1, 7)])
+def test_excerpts_cost_about_what_they_take(seqs: tuple[int, ...], end: str) -> None:
+    said = said_of([f"The ferry number {number} leaves from the pier at noon{end}" for number in range(30)])
+    picking = Picking([excerpt_of([Quote(seq)], said) for seq in seqs])
+    picking.fill(1000, [])
+    taken = count_tokens(render_excerpts(picking.quotes, said)) + MESSAGE_OVERHEAD
+    assert taken <= picking.cost <= taken + 5
+
+
+def test_pieces_of_one_message_share_its_mark() -> None:
+    said = said_of(["One goes first. Two comes next. Three waits. Four is the last."])
+    picking = Picking([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))])
+    picking.fill(1000, [])
+    text = render_excerpts(picking.quotes, said)
+    assert text.endswith("[1] User: One goes first. […] Three waits. […]")
+    assert count_tokens(text) + MESSAGE_OVERHEAD <= picking.cost
 
 
 def test_a_piece_says_that_there_is_more() -> None:
@@ -99,10 +137,10 @@ def test_the_share_is_kept_and_better_excerpts_come_first() -> None:
     said = said_of([words(200) for _ in range(20)])
     excerpts = [excerpt_of([Quote(seq)], said) for seq in (9, 3, 17, 5, 1, 7)]
     turns = moved([turn_of(number, 100) for number in range(40)], 1000)
-    context = context_with(excerpts, said, turns)
+    context = context_with(excerpts, said, turns, replace(LIMITS, recall="always"))
     tokens = next(one.tokens for one in context.sections if one.kind == "recall")
     assert 400 < tokens <= context.plan.free
-    assert [quotes[0].seq for quotes in context.plan.recalled] == [3, 9]
+    assert quoted(context) == [3, 9]
     none = context_with(excerpts, said, turns, replace(LIMITS, recall_share=0.0))
     assert (section(none), none.plan.recalled) == ("", ())
 
@@ -113,7 +151,7 @@ def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is
     excerpts = [excerpt_of([Quote(seq)], said) for seq in (51, 45, 43, 1, 3)]
     context = context_with(excerpts, said, turns, replace(LIMITS, recall_share=0.11))
     assert {43, 45, 51} <= {shown.from_seq for shown in context.plan.verbatim}
-    assert [quotes[0].seq for quotes in context.plan.recalled] == [1, 3]
+    assert quoted(context) == [1, 3]
 
 
 @settings(deadline=None, max_examples=150)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from chatmemory.text.tokens import count_tokens
+from memory.recall import ranking
 from memory.recall.analysis.terms import stored_terms
 from memory.recall.candidates import places, said_together, weigh, with_places
 from memory.recall.excerpts import RecalledMessage
@@ -104,7 +107,24 @@ def test_what_says_the_same_comes_once() -> None:
     ranked = told.ranked("zeppelin hangar")
     asking = {1, 5, 9, 13, 17}
     assert asking <= {one.message.seq for one in ranked}
-    assert [one.message.seq for one in worth_showing(ranked, 1000) if one.message.seq in asking] == [17]
+    assert len([one for one in worth_showing(ranked, 1000) if one.message.seq in asking]) == 1
+
+
+@pytest.mark.parametrize(
+    ("beside", "gains"),
+    [("near a zeppelin", True), ("near Zanzibar", False), (f"near a zeppelin. {WORDS * 20}", False)],
+)
+def test_short_messages_gain_by_short_ones_beside_them_that_answer(
+    monkeypatch: pytest.MonkeyPatch, beside: str, gains: bool
+) -> None:
+    told = Told("The zeppelin lands", beside, *small_talk(20))
+
+    def score() -> float:
+        return next(one.score for one in told.ranked("zeppelin") if one.message.seq == 1)
+
+    after = score()
+    monkeypatch.setattr(ranking, "BESIDE", ())
+    assert (after > score()) is gains
 
 
 def test_what_is_said_in_a_line_comes_before_a_long_reply_that_repeats_it() -> None:

@@ -81,6 +81,32 @@ def test_an_id_calls_for_some_unless_the_prompt_has_it(text: str) -> None:
     assert decision(text, found=()) == Recall("none", "nothing_new")
 
 
+def test_capitals_are_an_id_unless_all_is_in_capitals() -> None:
+    text = "My booking is HXDUBJ, thanks."
+    assert decision(text, found=COMMON) == Recall("some", "new_words")
+    for other in (text.lower(), text.upper(), "My booking is with NASA, thanks."):
+        assert decision(other, found=COMMON) == Recall("none", "nothing_new")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't remember my booking number.",
+        "I cannot quite recall the date.",
+        "Ich kann mich nicht an den Namen erinnern. Ich weiß nicht mehr, es war im Mai.",
+        "Je ne me souviens plus du nom.",
+        "No recuerdo el nombre.",
+        "Я не помню номер.",
+        "我不记得那个号码。",
+    ],
+)
+def test_who_forgot_something_is_helped_whatever_the_prompt_shows(text: str) -> None:
+    helped = Recall("some", "refers_back")
+    assert decision(text, found=COMMON, known=True) == helped
+    assert decision(text, found=()) == Recall("none", "nothing_new")
+    assert not is_lean(helped)
+
+
 @pytest.mark.parametrize(
     "text", ["Let us meet at 5pm.", "It is on 2026-05-24.", "The card ends in 73340.", "Version 3.11"]
 )
