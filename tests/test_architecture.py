@@ -56,6 +56,7 @@ memory.pins.contradictions memory.pins.detect memory.pins.screen memory.pins.sec
 memory.folding.answer_checks memory.folding.grounding memory.folding.provenance
 memory.folding.schedule
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.trace
+memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
 memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome memory.lab.plots memory.lab.quality
 memory.lab.retention memory.lab.tables

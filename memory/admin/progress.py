@@ -5,6 +5,7 @@ Only values: what a brief holds, and the time. No text of the chat is in it, nor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -19,6 +20,7 @@ from django.utils import timezone
 
 from memory.folding.rebuild import RebuildProgress, told
 from memory.models import ConversationBrief, Requested
+from memory.worker import watches
 
 
 class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -37,11 +39,14 @@ class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscript
             raise PermissionDenied
         briefs = ConversationBrief.objects.defer("global_summary", "state", "options", "last_error")
         brief = get_object_or_404(briefs, pk=chat_id)
-        return JsonResponse(under_way(brief, timezone.now()).to_json())  # the admin lets nobody keep it
+        return JsonResponse(
+            under_way(brief, timezone.now(), has_worker).to_json()
+        )  # the admin lets nobody keep it
 
 
 Doing = Literal["waiting", "folding", "rebuilding", "failed", "done"]
 
+NO_WORKER = "No worker is running: start `manage.py worker`."
 SIGNS: dict[Doing, str] = {"waiting": "…", "folding": "↧", "rebuilding": "⟳", "failed": "⚠", "done": "✓"}
 
 
@@ -79,8 +84,8 @@ class WorkProgress:
         }
 
 
-def under_way(brief: ConversationBrief, now: datetime) -> WorkProgress:
-    """What is going on with the memory that `brief` holds."""
+def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], bool]) -> WorkProgress:
+    """What is going on with the memory that `brief` holds. `has_worker` is asked only where one is waited for."""
     rebuild = told(brief)
     is_wanted = brief.due or brief.requested != Requested.NOTHING
     if brief.lease_owner and brief.lease_expires_at is not None and brief.lease_expires_at > now:
@@ -92,7 +97,7 @@ def under_way(brief: ConversationBrief, now: datetime) -> WorkProgress:
         wait = round((brief.next_attempt_at - now).total_seconds()) + 1
         doing, sentence = "failed", f"The last attempt failed. The next one comes in {_seconds(wait)}."
     elif is_wanted:
-        doing, sentence = "waiting", _waits(rebuild)
+        doing, sentence = "waiting", _waits(rebuild) if has_worker() else NO_WORKER
     else:
         doing, sentence = "done", _rests(brief)
     has_begun = rebuild is not None and rebuild.of_seq is not None and doing != "done"
@@ -103,6 +108,11 @@ def under_way(brief: ConversationBrief, now: datetime) -> WorkProgress:
         of=rebuild.of_seq if rebuild is not None and has_begun else None,
         head=brief.head,
     )
+
+
+def has_worker() -> bool:
+    """Whether any worker has answered lately."""
+    return watches.problem() is None
 
 
 def _at_work(rebuild: RebuildProgress | None) -> tuple[Doing, str]:

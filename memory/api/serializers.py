@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, get_args
 
+from django.conf import settings
+from django.utils import timezone
 from rest_framework import serializers
 
 from chatmemory.api.fields import Text, Whole
@@ -21,11 +24,13 @@ from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory import counters
 from memory.context.fit import Context, prompt_messages
-from memory.folding.rebuild import told
+from memory.explain.work import BriefWork, WorkPhase, work_of
+from memory.folding.rebuild import told as rebuild_told
 from memory.folding.stateless import Summarized
-from memory.models import CardOutcome, ConversationBrief
+from memory.models import CardOutcome, ConversationBrief, Requested
 from memory.policies.interval import Interval
 from memory.recall.relevance import REASONS, Recall, Sought
+from memory.worker import watches
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
@@ -48,8 +53,28 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "due": brief.due,
         "degraded": brief.degraded,
         "last_error": brief.last_error,
+        "work": work_json(brief),
         "rebuild": rebuild and rebuild._asdict(),
     }
+
+
+def work_json(brief: ConversationBrief) -> dict[str, Any]:
+    """What is going on with the memory now. Asks for a worker only where one is waited for."""
+    is_wanted = brief.due or brief.requested != Requested.NOTHING
+    told = BriefWork(
+        is_wanted=is_wanted,
+        is_rebuild=brief.requested == Requested.REBUILD,
+        is_leased=bool(brief.lease_owner),
+        lease_expires_at=brief.lease_expires_at,
+        queued_at=brief.queued_at,
+        later=max(filter(None, (brief.next_attempt_at, brief.delayed_until)), default=None),
+        attempts=brief.attempts,
+        error=(brief.last_error or {}).get("code", ""),
+    )
+    lease = timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS)
+    has_worker = not is_wanted or watches.problem() is None
+    work = work_of(told, timezone.now(), lease, has_worker=has_worker)
+    return {"state": work.state, "since": iso(work.since), "attempt": work.attempt, "error": work.error}
 
 
 def context_json(context: Context, said: int | None, recorded_hash: str | None = None) -> dict[str, Any]:
@@ -117,6 +142,22 @@ class RebuildOut(serializers.Serializer[Any]):
     turns = serializers.IntegerField()
 
 
+class WorkOut(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(
+        get_args(WorkPhase),
+        help_text="`idle`: nothing is to be done. `queued`: it waits for the worker. `folding` and `rebuilding`: a "
+        "worker is at it. `waiting`: an attempt failed, or memory was changed too often; it is tried later. "
+        "`no_worker`: it is to be done, and no worker answers.",
+    )
+    since = serializers.DateTimeField(
+        allow_null=True, help_text="Since when it is queued, or being worked on; null where nobody knows."
+    )
+    attempt = serializers.IntegerField(help_text="How many attempts have failed in a row.")
+    error = serializers.CharField(
+        allow_null=True, help_text="The code of the last attempt's error; null if it did not fail."
+    )
+
+
 class BriefOut(serializers.Serializer[Any]):
     chat_id = serializers.UUIDField()
     policy = serializers.CharField()
@@ -134,6 +175,7 @@ class BriefOut(serializers.Serializer[Any]):
     due = serializers.BooleanField()
     degraded = serializers.BooleanField()
     last_error = ObjectField(allow_null=True)
+    work = WorkOut(help_text="What is going on with the memory now.")
     rebuild = RebuildOut(allow_null=True)
 
 

@@ -14,7 +14,7 @@ register = template.Library()
 @register.filter
 def under_way(brief: ConversationBrief) -> progress.WorkProgress:
     """What is going on with this memory now."""
-    return progress.under_way(brief, timezone.now())
+    return progress.under_way(brief, timezone.now(), progress.has_worker)
 
 
 @register.filter

@@ -281,7 +281,7 @@ def test_afterwards_the_page_shows_how_far_it_is(staff: Client, owner: User) -> 
     assert answer.redirect_chain == [(reverse(f"admin:{BRIEF}", args=[chat.pk]), 302)]
     page = answer.content.decode()
     assert "1 chat is being summarized in the background" in page
-    assert "Waiting for a worker." in page
+    assert "No worker is running" in page
     entry = LogEntry.objects.get(object_id=str(chat.pk))
     assert entry.change_message == "Requested: rebuild of its memory."
 

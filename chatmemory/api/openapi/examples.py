@@ -119,6 +119,10 @@ VALUES: dict[str, Any] = {
     "SectionOut.tokens": 1057,
     "SnippetOut.matches": [[3, 16]],
     "TokenOut.token": "3f9c0b2f6a0d4c1e8b7a",
+    "WorkOut.attempt": 0,
+    "WorkOut.error": None,
+    "WorkOut.since": None,
+    "WorkOut.state": "idle",
     "UnfoldedOut.tokens": 512,
 }
 """By the name of a property, or by `Component.name` where it has another value there."""

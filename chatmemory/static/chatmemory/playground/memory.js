@@ -19,7 +19,7 @@ export class Memory {
   #until = 0;
   #timer = 0;
   #asked = 0;
-  #patience = 0;
+  #hasAsked = false;
 
   /** `verbatim` is told the id of the first message that is sent word for word, `failed` what went wrong. */
   constructor({ verbatim, failed }) {
@@ -36,7 +36,7 @@ export class Memory {
     this.#asked++;
     this.#brief = this.#now = this.#pinned = this.#version = null;
     clearTimeout(this.#timer);
-    this.#tell("");
+    this.#hasAsked = false;
     id("memory").classList.toggle("cm-blank", !chat);
     id("context-now").hidden = true;
     if (!chat) return;
@@ -80,7 +80,7 @@ export class Memory {
     });
   }
 
-  /** Looks again every two seconds, for `ms` and as long as a fold is due. A hidden page does not. */
+  /** Looks again every two seconds, for `ms` and until the work is settled. A hidden page does not. */
   watch(ms) {
     this.#until = Math.max(this.#until, Date.now() + ms);
     clearTimeout(this.#timer);
@@ -88,7 +88,7 @@ export class Memory {
   }
 
   async #look() {
-    if (!this.#chat || document.hidden || !(this.#brief?.due || this.#brief?.rebuild || Date.now() < this.#until)) return;
+    if (!this.#chat || document.hidden || !((this.#brief?.work.state ?? "idle") !== "idle" || Date.now() < this.#until)) return;
     await this.#try(() => this.#refresh(true));
     this.watch(0);
   }
@@ -104,6 +104,7 @@ export class Memory {
     const isNew = this.#version !== brief.version;
     this.#brief = brief;
     this.#version = brief.version;
+    if (landed) this.#hasAsked = false;
     this.#drawStanding();
     if (quietly && !isNew) return;
     const [context, revisions] = await Promise.all([call("GET", `${path}/context`), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
@@ -120,7 +121,6 @@ export class Memory {
 
   async #landed(revision) {
     this.#until = Date.now() + TICK_MS;
-    this.#tell("");
     this.#drawNow();
     const sentence = told(revision);
     announce(sentence);
@@ -147,11 +147,10 @@ export class Memory {
   }
 
   async #fold() {
-    this.#tell("Requesting an update…");
     await call("POST", `chats/${this.#chat.id}/resummarize`, { body: { mode: "update" } });
-    this.#tell("Updating in the background…");
-    this.watch(FOLD_MS);
-    this.#patience = setTimeout(() => this.#tell("Nothing to summarize yet. The most recent messages always stay in full."), FOLD_MS);
+    this.#hasAsked = true;
+    await this.#refresh(true);
+    this.watch(0);
   }
 
   /** Has this chat folded from so many tokens on; 0 for what is usual on this server. */
@@ -161,9 +160,14 @@ export class Memory {
     this.afterChange();
   }
 
-  #tell(sentence) {
-    clearTimeout(this.#patience);
-    id("fold-told").textContent = sentence;
+  #drawWork({ state, since }) {
+    const words = {
+      idle: this.#hasAsked ? "Nothing to summarize yet. The most recent messages always stay in full." : "",
+      queued: "Waiting for the worker…",
+      waiting: "It will be tried again.",
+      no_worker: "No worker is running: start manage.py worker.",
+    };
+    id("fold-told").textContent = words[state] ?? `Working on it (${Math.round((Date.now() - new Date(since)) / 1000)} s)…`;
   }
 
   #unpin() {
@@ -184,15 +188,16 @@ export class Memory {
   }
 
   #drawStanding() {
-    const { version, updated_at, token_count, due, degraded, last_error, unfolded, rebuild } = this.#brief;
+    const { version, updated_at, token_count, degraded, last_error, unfolded, rebuild } = this.#brief;
     const about = version ? ["Version ", String(version), " · ", counted(token_count, "token"), " · ", updated_at ? time(updated_at) : ""] : ["No version yet"];
     id("summary-about").replaceChildren(...about);
     const said = [
-      rebuild ? "Rebuilding from the original messages. The current summary is used until it's done." : due ? "An update is due and waits for the background worker." : "",
-      degraded ? "The summarizer failed, so the built-in one was used. It will be redone when the summarizer is back." : "",
-      last_error ? `The last attempt failed: ${last_error.message ?? last_error.code ?? "no reason was given"}` : "",
+      rebuild ? "Rebuilding from the original messages. The current summary is used until it's done." : "",
+      degraded ? "The summarizer failed; the built-in one was used until it is back." : "",
+      last_error ? `The last attempt failed: ${last_error.message ?? last_error.code}` : "",
     ].filter(Boolean);
     id("summary-told").replaceChildren(...said.map((one) => el("p", { class: "cm-hint" }, one)));
+    this.#drawWork(this.#brief.work);
     this.#drawPending(unfolded);
   }
 
