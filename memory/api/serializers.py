@@ -35,7 +35,7 @@ from memory.worker import watches
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     """The brief as the API shows it; `brief` inside is the seeds' version 2 shape."""
-    last, rebuild = brief.last_summarized_message_id, told(brief)
+    last, rebuild = brief.last_summarized_message_id, rebuild_told(brief)
     progress = None if rebuild else counters.fold_progress(brief)
     return {
         "chat_id": str(brief.chat_id),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.utils import timezone
@@ -39,12 +40,12 @@ def test_the_work_is_told_until_it_is_settled(alice: Client, chat: str) -> None:
     queued = work(alice, chat)
     assert queued["state"] == "queued"
     assert queued["since"] is not None
-    assert fold(ConversationBrief.objects.get(pk=chat).chat_id, until=time.monotonic() + 60).outcome == "done"
+    assert fold(UUID(chat), until=time.monotonic() + 60).outcome == "done"
     assert work(alice, chat) == idle
 
 
 def test_a_worker_at_it_and_a_failure_are_told(alice: Client, chat: str) -> None:
-    brief = ConversationBrief.objects.filter(pk=chat)
+    brief = ConversationBrief.objects.filter(chat_id=UUID(chat))
     soon = timezone.now() + timedelta(seconds=50)
     brief.update(requested="rebuild", lease_owner="w:1", lease_expires_at=soon)
     at_it = work(alice, chat)

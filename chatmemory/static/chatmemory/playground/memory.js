@@ -26,7 +26,10 @@ export class Memory {
     Object.assign(this, { verbatim, failed });
     id("fold").addEventListener("click", () => this.#try(() => this.#fold()));
     id("sooner").addEventListener("change", () => this.#try(() => this.#updateAfter(Number(id("sooner").value))));
-    id("context-now").addEventListener("click", () => this.#unpin());
+    id("context-now").addEventListener("click", () => {
+      this.#drawNow();
+      id("context-title").focus();
+    });
     document.addEventListener("visibilitychange", () => !document.hidden && this.watch(0));
   }
 
@@ -50,7 +53,6 @@ export class Memory {
     showContext(context, "Prompt of this reply");
   }
 
-  /** A reply is complete: what it was made from can be read now. */
   async afterReply(message) {
     if (!this.#chat) return;
     this.watch(AFTER_REPLY_MS);
@@ -63,7 +65,6 @@ export class Memory {
     this.watch(FOLD_MS);
   }
 
-  /** Shows what the model saw for one reply. */
   async saw(message) {
     await this.#saw(message);
     id("context-title").focus();
@@ -153,7 +154,7 @@ export class Memory {
     this.watch(0);
   }
 
-  /** Has this chat folded from so many tokens on; 0 for what is usual on this server. */
+  /** 0: as usual on this server. */
   async #updateAfter(tokens) {
     const { threshold: _, ...others } = this.#chat.options;
     await call("PATCH", `chats/${this.#chat.id}`, { body: { options: tokens ? { ...others, threshold: tokens } : others } });
@@ -168,11 +169,6 @@ export class Memory {
       no_worker: "No worker is running: start manage.py worker.",
     };
     id("fold-told").textContent = words[state] ?? `Working on it (${Math.round((Date.now() - new Date(since)) / 1000)} s)…`;
-  }
-
-  #unpin() {
-    this.#drawNow();
-    id("context-title").focus();
   }
 
   #drawNow() {
