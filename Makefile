@@ -16,7 +16,7 @@ WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
-.PHONY: run test test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots docs bench lab recall evidence lock clean
+.PHONY: run test test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/installed
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -54,6 +54,10 @@ test-embeddings: .venv/checks
 # Pictures of every page, desktop and phone, light and dark, into docs/screenshots/.
 screenshots: .venv/checks
 	$(BIN)/python -m tests.browser.support.screenshots
+
+# The first minute as a moving picture, docs/first-minute.gif.
+recording: .venv/checks
+	$(BIN)/python -m tests.browser.support.recording
 
 # Every check of schemathesis against a running server.
 schemathesis: .venv/checks
