@@ -242,7 +242,7 @@ def test_who_is_no_longer_known_signs_in_and_goes_on(visitor: Person) -> None:
     assert visitor.axe() == []
     sign_in(visitor)
     page.locator(".cm-user .cm-body", has_text="Hello.").wait_for()
-    assert page.input_value("#message") == "Are you there?"
+    visitor.wait_for(lambda: page.input_value("#message") == "Are you there?")
     page.press("#message", "Enter")
     page.locator(".cm-reply").nth(1).wait_for()
     page.wait_for_selector(COMPLETE)
