@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.salience import CUT_OFF
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import Context, PromptRequest, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
@@ -64,6 +65,11 @@ def test_the_order_of_the_prompt() -> None:
     assert context.sections[2].message_ids == (UUID(int=1), UUID(int=2))
     assert context.sections[3].message_ids == tuple(UUID(int=seq) for seq in (3, 4, 5, 6))
     assert (context.dropped, context.unrepresented, context.clipped) == (0, 0, 0)
+    beside = [(one.kind, one.tokens) for one in context.sections if one.kind in ("instructions", "question")]
+    assert beside == [
+        ("instructions", count_tokens("Be kind.") + MESSAGE_OVERHEAD),
+        ("question", count_tokens("And now?") + MESSAGE_OVERHEAD),
+    ]
 
 
 def test_turns_as_text() -> None:

@@ -132,3 +132,11 @@ def test_the_room_of_each() -> None:
     recalls = [Recall("all", "question"), Recall("some", "new_words"), Recall("none", "nothing_new")]
     assert [room_for(one, limits, 900) for one in recalls] == [900, 300, 0]
     assert [is_lean(one) for one in recalls] == [True, False, False]
+
+
+def test_a_request_of_which_the_prompt_shows_most_calls_for_nothing() -> None:
+    question = read_question("Please book the zeppelin hangar lighthouse tour to Zanzibar.", 1)
+    finds = weigh(question, [RARE] * len(question.words), 200, 200)
+    all_words = (1 << len(question.words)) - 1
+    assert decide("auto", question, finds, 0) == Recall("some", "new_words")
+    assert decide("auto", question, finds, all_words & ~1) == Recall("none", "nothing_new")

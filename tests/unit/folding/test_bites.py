@@ -1,0 +1,27 @@
+"""Up to where a fold may reach."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory.folding.bites import beyond_window
+from memory.limits import MemoryLimits
+from memory.policies import State, get_policy
+from tests.unit.context.makers import make_turn
+
+LIMITS = MemoryLimits(k_raw_turns=3)
+
+
+@pytest.mark.parametrize(
+    ("turns", "through"),
+    [
+        ([], 4),
+        ([3, 4, 5], 6),  # all are the window, which begins with message 7
+        ([2, 3, 4, 5], 6),
+        ([2, 3, 4, 5, 6, 7], 10),
+    ],
+    ids=["none", "window", "one", "three"],
+)
+def test_it_reaches_up_to_the_window(turns: list[int], through: int) -> None:
+    newest = [make_turn(number, f"question {number}", f"answer {number}") for number in turns]
+    assert beyond_window(get_policy("chunked"), State(), newest, 4, LIMITS) == through
