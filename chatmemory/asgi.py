@@ -103,7 +103,7 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass on to Django, but for what is over a limit: the URL, the headers, a body that says so, or is found so."""
     limit = settings.REQUEST_MAX_BYTES
     if status := _refused_by_its_head(scope, limit):
-        await _refuse(scope, send, status)
+        await _refuse(scope, receive, send, status)
         return
     received = 0
 
@@ -116,7 +116,7 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
 
     await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
     if received > limit:
-        await _refuse(scope, send, 413)
+        await _refuse(scope, receive, send, 413)
 
 
 def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
@@ -133,12 +133,35 @@ def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
     return 413 if declared.isdigit() and int(declared) > body_limit else None
 
 
-async def _refuse(scope: Scope, send: Send, status: int) -> None:
-    """Answer with the same headers and line in the log as all that Django answers."""
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 64 * 1024 * 1024
+"""For how long, and of how much, the rest of a refused body is read and thrown away."""
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
+    """Answer with the same headers and line in the log as all that Django answers.
+
+    The connection stays open while the rest of the body arrives, for a moment. Closed at once, it would be reset, and
+    who still sends may never read the answer: nginx makes 502 of it.
+    """
     given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
     headers, body = refusal(status, scope["method"], scope["path"], given)
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    if not any(name == b"expect" for name, _ in scope["headers"]):  # who asks first has sent nothing yet
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                await _throw_away(receive)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _throw_away(receive: Receive) -> None:
+    """Read what comes of a body, to its end or to `LINGER_BYTES`."""
+    read, comes_more = 0, True
+    while comes_more and read < LINGER_BYTES:
+        event = await receive()
+        read += len(event.get("body", b""))
+        comes_more = event.get("more_body", False)
 
 
 REFUSALS = {

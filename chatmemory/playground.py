@@ -51,6 +51,108 @@ SECTIONS = {
 """What the sections of a prompt are called beside a chat, and what each is."""
 
 
+WORDS: dict[str, str | dict[str, str]] = {
+    "edit": {
+        "title": "Edit this message",
+        "told": "Memory based on the old text is removed and rebuilt. Later replies are not changed.",
+        "label": "Text",
+        "yes": "Save",
+    },
+    "forget": {
+        "title": "Delete this message?",
+        "told": "This permanently deletes the text from the chat and from every summary built on it. Replies that "
+        "quote it are kept.",
+        "yes": "Delete",
+        "danger": "yes",
+    },
+    "rename": {"title": "Rename this chat", "label": "Title", "yes": "Rename"},
+    "remove": {
+        "title": "Delete this chat?",
+        "told": "The chat, its messages and its memory will be permanently deleted.",
+        "yes": "Delete",
+        "danger": "yes",
+    },
+    "restore": {
+        "told": "It becomes the current version. Nothing is deleted. While updates are paused, newer messages stay in "
+        "the prompt as far as they fit, and can be recalled. Updates resume when you say so, or when what is said "
+        "from now on no longer fits.",
+        "check": "Keep this version: pause updates",
+        "yes": "Restore",
+    },
+    "again": "If you go on updating, newer messages are summarized again when due",
+    "policy": {
+        "title": "Change the memory policy?",
+        "told": "The current memory is used until it's done. Manual edits are overwritten.",
+        "yes": "Rebuild",
+    },
+    "clear": {
+        "title": "Clear the summary?",
+        "told": "The summary begins anew with the messages that are not summarized yet. Nothing is removed from the "
+        "chat: older messages can still be recalled when a question matches them. To undo it, restore the version "
+        "before.",
+        "yes": "Clear",
+    },
+    "same": "The summary did not change: nothing in these messages was new enough to displace what it holds.",
+    "lost": "The original messages are kept, and recalled when you ask about them.",
+    "still_valid": "You are signed out here, but the server could not be reached"
+    ": the token that this page had stays valid until it expires, or until all your tokens are revoked.",
+    "not_ended": "Signing out did not work. Load this page again, and try once more.",
+    "gone": "This chat was deleted or is not yours. What you typed is kept.",
+    "offline": "You are offline. What you type is kept, and replies continue on the server.",
+    "empty": "No summary yet. The model still sees the whole conversation.",
+    "cleared": "The summary is empty.",
+    "rebuilding": "Rebuilding from the original messages. The current summary is used until it's done.",
+    "degraded": "The summarizer failed; the built-in one was used until it is back.",
+    "work": {
+        "idle": "Nothing to summarize yet. The most recent messages always stay in full.",
+        "queued": "Waiting for the worker…",
+        "waiting": "It will be tried again.",
+        "paused": "Updates are paused: the summary stays as it is.",
+        "no_worker": "No worker is running: start manage.py worker.",
+    },
+    "made": {
+        "rebuild": "Rebuilt from the original messages",
+        "restore": "Restored from an older version",
+        "retract": "Rolled back because a message was edited or deleted",
+    },
+    "ends": {
+        "incomplete": "The reply was cut off. The partial reply was saved.",
+        "failed": "No reply.",
+        "cancelled": "Stopped. The partial reply was saved.",
+    },
+    "deleted": "This message was deleted, from memory too.",
+    "divider": "The model sees messages below in full; above, only its memory of them.",
+    "pinned": {
+        "user": "pinned by you",
+        "staff": "pinned by staff",
+        "rule": "found in your message",
+        "summarizer": "found by the summarizer",
+    },
+    "no_pins": "Nothing is pinned. Pin a message, or say “always …” or “I prefer …”.",
+    "later": "Available when the reply is finished.",
+    "left_free": "are kept free for earlier messages that match your question, and to keep prompts cheap.",
+    "unfit": "did not fit and can only be recalled.",
+    "differs": "This differs from the prompt that was sent:",
+    "switching": "Rebuilding memory with the new policy.",
+    "again_now": "You can send again.",
+    "away": "The server cannot be reached.",
+    "odd": "The server sent an unexpected response.",
+    "errors": {
+        "too_large": "This message is too long. Shorten it, or send it in parts.",
+        "permission_denied": "You signed in again in another window. Reload this page; what you typed is kept.",
+    },
+    "slow": "The reply is taking too long. Open the chat again later.",
+    "lost_line": "Connection lost. The reply continues on the server; reconnecting…",
+    "unheard": "The server is not responding. Your message is kept and will be sent again…",
+    "unknown": "This token is invalid or has expired.",
+    "stale_link": "The token in this link is invalid or has expired.",
+    "link_again": "Open the link again in a moment.",
+    "signed_out": "Your session has ended. Sign in again to continue.",
+    "aside": "The link that you opened has another token, which was not used: sign out first.",
+}
+"""Sentences that its scripts say, by what they are about: what people read need not be in a script."""
+
+
 class Way(NamedTuple):
     """A way to remember, as people choose it."""
 
@@ -81,6 +183,7 @@ def playground(request: HttpRequest) -> HttpResponse:
         "ways": ways(),
         "default_policy": settings.MEMORY_POLICY,
         "section_names": json.dumps(SECTIONS),
+        "words": json.dumps(WORDS),
     }
     answer = render(request, "playground.html", context)
     answer["Cache-Control"] = "no-store"

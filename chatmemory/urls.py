@@ -1,16 +1,18 @@
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 import chatmemory.api.openapi.hooks  # noqa: F401  # registers how tokens are described
 from chatmemory.api.error_handler import page_error
 from chatmemory.health import HealthView, ReadyView
 from chatmemory.playground import landing, playground
-from memory.admin.overview.page import overview
+from memory.admin.overview.page import start
 
 urlpatterns = [
     path("", landing, name="landing"),
-    path("admin/overview/", admin.site.admin_view(overview), name="admin-overview"),
+    path("admin/", admin.site.admin_view(start), name="admin-overview"),
+    path("admin/overview/", RedirectView.as_view(pattern_name="admin-overview", query_string=True)),
     path("admin/", admin.site.urls),
     path("playground/", playground, name="playground"),
     path("healthz", HealthView.as_view()),

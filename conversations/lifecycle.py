@@ -23,7 +23,7 @@ def create_chat(owner: User, **fields: Any) -> Chat:
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change what a client may change. A new policy rebuilds the memory; new options do where they must.
+    """Change what a client may change. A policy that is not the memory's rebuilds it; new options do where they must.
 
     Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
     """
@@ -38,7 +38,7 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
         for name, value in changes.items():
             setattr(chat, name, value)
         chat.save(update_fields=[*changes, "updated_at"])
-        if "policy" in new:
+        if "policy" in new or ("policy" in changes and memory.is_by_another_policy(chat)):
             if chat.last_seq:
                 quotas.take_rebuild(chat.owner_id)
             memory.policy_changed(chat)

@@ -36,7 +36,10 @@ class Chat(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        indexes = [models.Index(fields=["owner", "-id"], name="chat_owner_newest")]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="chat_owner_newest"),
+            models.Index(fields=["-updated_at", "-id"], name="chat_last_active"),
+        ]
         permissions = [("view_content", "Can read what people said, and what is remembered of it")]
 
     def __str__(self) -> str:
@@ -108,6 +111,7 @@ class Message(models.Model):
                 condition=Q(superseded_by__isnull=False),
             ),
             models.Index(fields=["id"], name="message_not_analysed", condition=Q(terms__isnull=True)),
+            models.Index(fields=["-id", "chat"], name="message_failed", condition=Q(status="failed")),
         ]
         constraints = [
             models.UniqueConstraint(fields=["chat", "seq"], name="message_chat_seq"),

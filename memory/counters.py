@@ -15,6 +15,7 @@ from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
+from memory.pause import waited
 from memory.policies import POLICIES, get_policy, is_due, with_window
 from memory.policies.protocol import Counts, FoldProgress
 from memory.policies.window import totals_of
@@ -84,8 +85,15 @@ def set_totals(brief: ConversationBrief, totals: Counts) -> None:
     set_counters(brief, with_window(totals, policy, stored_state(brief), newest, limits), limits)
 
 
-def said_tokens(brief: ConversationBrief) -> int | None:
+def decide_due(brief: ConversationBrief) -> None:
+    """Decide `due` anew, by the counters as they are. Saves nothing."""
+    set_totals(brief, unfolded(brief))
+
+
+def said_tokens(brief: ConversationBrief | None) -> int | None:
     """Tokens of all finished turns of the chat as they were said; None where nobody has counted the folded ones."""
+    if brief is None:
+        return 0
     if not brief.folded_through_seq:
         return brief.unfolded_tokens
     return None if brief.folded_tokens is None else brief.folded_tokens + brief.unfolded_tokens
@@ -109,7 +117,7 @@ def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits)
     brief.unfolded_turns = counts.turns
     brief.unfolded_tokens = counts.tokens
     brief.unfolded_line_tokens = counts.line_tokens
-    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits)
+    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits, waited(brief))
 
 
 def _totals(brief: ConversationBrief, pieces: Iterable[TallyPiece]) -> Counts:
@@ -139,14 +147,18 @@ def _piece(turns: Sequence[Turn]) -> TallyPiece:
 
 
 def fold_progress(brief: ConversationBrief) -> FoldProgress | None:
-    """How far the chat is from its next fold. None where no number starts one."""
-    if brief.policy not in POLICIES or not (limits := limits_of(brief)).enabled:
+    """How far the chat is from its next fold. None where no number starts one, and while updates are paused."""
+    if brief.paused_at or brief.policy not in POLICIES or not (limits := limits_of(brief)).enabled:
         return None
-    counts = Counts(
+    return get_policy(brief.policy).measure(stored_state(brief), unfolded(brief), limits)
+
+
+def unfolded(brief: ConversationBrief) -> Counts:
+    """What `brief` has counted of its unfolded turns. The window's part is not kept: `with_window` adds it."""
+    return Counts(
         brief.unfolded_turns,
         brief.unfolded_tokens,
         brief.unfolded_line_tokens,
         window_turns=0,
         window_tokens=0,
     )
-    return get_policy(brief.policy).measure(stored_state(brief), counts, limits)

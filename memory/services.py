@@ -54,6 +54,7 @@ from memory.models import (
     SummaryRevision,
 )
 from memory.models.briefs import new_brief
+from memory.pause import waited
 from memory.pins import detected
 from memory.pins.detected import exported_pins as exported_pins
 from memory.pins.detected import message_changed as message_changed
@@ -62,7 +63,6 @@ from memory.pins.detected import restore_pins as restore_pins
 from memory.pins.detected import stated_in as stated_in
 from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
 from memory.policies import (
-    Counts,
     StateSection,
     get_policy,
     is_due,
@@ -79,6 +79,7 @@ from memory.recall.embeddings import near_now
 from memory.recall.query import read_question
 from memory.recall.ranking import Near as Near
 from memory.revisions import step_back
+from memory.revisions.policy_change import is_by_another_policy as is_by_another_policy
 from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
 from memory.revisions.trace import Trace, trace
@@ -128,7 +129,7 @@ def context_for(
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
-    request = request_of(get_policy(brief.policy), limits)
+    request = _card_request(brief, limits)
     asked = _asked(chat, question, request, turn_instructions, sources)
     context = _assemble(brief, asked, before_seq, beside(limits, asked), near)
     _log_cuts(chat, context)
@@ -156,7 +157,7 @@ def preview(
     brief.chat = chat  # at hand, where its owner counts
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
-    request = request_of(get_policy(brief.policy), limits)
+    request = _card_request(brief, limits)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
     asked = _asked(chat, question, request, "", sources)
     return _assemble(brief, asked, None, beside(limits, asked), near)
@@ -168,12 +169,6 @@ def preview_last(chat: Chat) -> Context:
     Earlier turns are searched by its words alone: for a mere look, no upstream is asked for a vector.
     """
     return preview(chat, last_question(chat.pk), by_meaning=False)
-
-
-def said_tokens(chat: Chat) -> int | None:
-    """Tokens of the whole chat as it was said; None where those that were folded were never counted."""
-    brief = ConversationBrief.objects.filter(chat=chat).first()
-    return 0 if brief is None else counters.said_tokens(brief)
 
 
 def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | None:
@@ -323,19 +318,13 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
-    state = briefs.stored_state(brief)
-    alone = Counts(
-        brief.unfolded_turns,
-        brief.unfolded_tokens,
-        brief.unfolded_line_tokens,
-        window_turns=0,
-        window_tokens=0,
-    )
+    state, paused = briefs.stored_state(brief), waited(brief)
+    alone = counters.unfolded(brief)
     small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2
-    if small and not is_due(policy, state, alone, limits):
+    if small and not is_due(policy, state, alone, limits, paused):
         return False
     newest = load.newest(brief, turns=policy.window_reach(limits) + 2).turns
-    return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits)
+    return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits, paused)
 
 
 def _assemble(
@@ -377,6 +366,11 @@ def _pinned(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) ->
         return NO_PINS
     room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
     return fit_pins(detected.holding(brief.chat_id), room, disarms=disarms)
+
+
+def _card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:
+    """How the reply is asked for a card: while updates are paused not at all, because a card is one."""
+    return CardRequest() if brief.paused_at else request_of(get_policy(brief.policy), limits)
 
 
 def _asked(

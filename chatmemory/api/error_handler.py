@@ -37,9 +37,9 @@ _DRF_CODES = {
 }
 SENTENCES = {
     400: "The request is not valid.",
-    401: "Say who you are: send `Authorization: Bearer <token>` with a valid token.",
+    401: "Authentication required: send `Authorization: Bearer <token>` with a valid token.",
     403: "You may not do this.",
-    404: "There is nothing here, or it is not yours.",
+    404: "Not found.",
     408: "The request did not arrive in time.",
     413: "The request's body is too large.",
     414: "The URL is too long. A question can be sent in the body of a POST.",

@@ -20,9 +20,11 @@ def problem() -> str | None:
     if _wanted() <= MigrationRecorder(connection).applied_migrations().keys():
         return None
     executor = MigrationExecutor(connection)
+    if not _wanted() <= executor.loader.graph.nodes.keys():
+        return TOO_OLD
     missing = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if not missing:
-        return None if _wanted() <= executor.loader.graph.nodes.keys() else TOO_OLD
+        return None
     are = "1 migration is" if missing == 1 else f"{missing} migrations are"
     return f"The database is not migrated ({are} missing): run `manage.py migrate`."
 

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.contrib.admin.utils import lookup_field
+from django.contrib.admin.utils import lookup_field, unquote
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.crypto import salted_hmac
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from conversations.admin.html import heading, link, short_id
+from chatmemory.templatetags.viewing import copied_id, short_id
+from conversations.admin.html import Step, admin_url, chat_trail, heading, link
 from conversations.admin.readonly import CHATS_SEARCHED, FactAdmin
 from conversations.models import Chat, ContentView
 
@@ -90,7 +92,8 @@ def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
 class ContentAdmin(FactAdmin):
     """Facts with content. Subclasses name the columns and fields that hold it, and say what a row's page shows."""
 
-    content_columns: ClassVar[tuple[str, ...]] = ("title",)
+    content_columns: ClassVar[tuple[str, ...]] = ()
+    """Columns that show content, besides `called`."""
     content_fields: ClassVar[tuple[str, ...]] = ()
     change_form_template = "admin/conversations/content.html"
     search_help_text = (
@@ -105,6 +108,15 @@ class ContentAdmin(FactAdmin):
         """The same for a page that depends on what was asked, and on who asks."""
         return self.page(row, name)
 
+    def steps(self, row: Any) -> list[Step]:
+        """The way from the row's chat to its own page; none where that is the chat's."""
+        return []
+
+    def way_to(self, request: HttpRequest, row: Any, *more: Step) -> list[Step]:
+        """The way to the row's page, or to one behind it."""
+        found = chat_trail(self.chat_of(row), may_see(request), *self.steps(row), *more)
+        return [*found[:-1], (found[-1][0], "")]
+
     def chat_of(self, row: Any) -> Chat:
         """The chat of a row, selected along with it."""
         chat: Chat = row.chat
@@ -117,7 +129,10 @@ class ContentAdmin(FactAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         columns = super().get_list_display(request)
-        return [one for one in columns if may_see(request) or one not in self.content_columns]
+        if may_see(request):
+            return list(columns)
+        shown = [one for one in columns if one not in self.content_columns]
+        return ["in_chat" if one == "called" else one for one in shown]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fieldsets = super().get_fieldsets(request, obj)
@@ -140,7 +155,27 @@ class ContentAdmin(FactAdmin):
             record(request, self.own_name, [(chat, row.pk)])
         context |= {**page.context, **(page.content if may else {})}
         context |= {"may_see": may, "withheld": [] if may else withheld(chat, texts)}
+        context |= {"trail": self.way_to(request, row), "row_id": row.pk}
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        """Names the row as its page does."""
+        row = context["object"]
+        way = self.way_to(request, row, ("Delete", ""))
+        if may_see(request) and self.chat_of(row).title:
+            record(request, self.own_name, [(self.chat_of(row), row.pk)])
+        return super().render_delete_form(request, context | {"trail": way, "object": way[-2][0]})
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        if row is None or not self.has_view_permission(request, row):
+            return super().history_view(request, object_id, extra_context)
+        extra = {"trail": self.way_to(request, row, ("Staff actions", "")), "title": "Staff actions"}
+        if may_see(request) and self.chat_of(row).title:
+            record(request, self.own_name, [(self.chat_of(row), row.pk)])
+        return super().history_view(request, object_id, {**(extra_context or {}), **extra})
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -157,7 +192,28 @@ class ContentAdmin(FactAdmin):
     def _tells(self, row: Any) -> bool:
         """Whether a row of a list has content in one of its columns."""
         columns = set(self.content_columns) & set(self.list_display)
-        return any(lookup_field(column, row, self)[2] for column in columns)
+        has_title = "called" in self.list_display and bool(self.chat_of(row).title)
+        return has_title or any(lookup_field(column, row, self)[2] for column in columns)
+
+    @admin.display(description="chat")
+    def called(self, row: Any) -> SafeString:
+        """The chat's title, which leads to the chat, and its id."""
+        return self._named_link(row, "conversations_chat")
+
+    @admin.display(description="chat")
+    def in_chat(self, row: Any) -> SafeString:
+        """The same for those who may not read titles."""
+        chat_id = self.chat_of(row).pk
+        return link(short_id(chat_id), "conversations_chat", "change", chat_id)
+
+    def _named_link(self, row: Any, model: str) -> SafeString:
+        chat = self.chat_of(row)
+        return format_html(
+            '<a class="cm-name" dir="auto" href="{}">{}</a><small>{}</small>',
+            admin_url(model, "change", chat.pk),
+            heading(chat, may_see=True),
+            copied_id(chat.pk),
+        )
 
     def named(self, request: HttpRequest, term: str) -> Q:
         """Also, to those who may read them, chats by part of their title: what is found tells what is in it."""
@@ -178,15 +234,6 @@ class OfChatAdmin(ContentAdmin):
     def chat_link(self, row: Any) -> SafeString:
         chat_id = self.chat_of(row).pk
         return link(chat_id, "conversations_chat", "change", chat_id)
-
-    @admin.display(description="chat")
-    def in_chat(self, row: Any) -> SafeString:
-        chat_id = self.chat_of(row).pk
-        return link(short_id(chat_id), "conversations_chat", "change", chat_id)
-
-    @admin.display(description="title")
-    def title(self, row: Any) -> str:
-        return self.chat_of(row).title
 
     @admin.display(description="owner")
     def owner(self, row: Any) -> str:

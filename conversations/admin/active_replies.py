@@ -10,8 +10,9 @@ from django.db.models.functions import Length
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
+from chatmemory.templatetags.viewing import short_id
 from conversations.admin.access import OfChatAdmin, Page
-from conversations.admin.html import as_text, message_link, moment, short_id
+from conversations.admin.html import Step, admin_url, as_text, message_link, moment, since
 from conversations.models import ActiveReply, IdempotencyKey
 
 
@@ -20,15 +21,16 @@ class ActiveReplyAdmin(OfChatAdmin):
     """Replies in the making: who writes them, how far they are, and until when nobody else may finish them."""
 
     list_display = (
+        "called",
         "reply",
-        "in_chat",
-        "owner_process",
         "length",
-        moment("lease_expires_at"),
+        since("started_at"),
+        since("lease_expires_at", "lease until"),
         "cancel_requested",
-        moment("started_at"),
+        "owner_process",
     )
     list_select_related = ("chat",)
+    list_display_links = ("reply",)
     list_defer = ("text", "context", "metadata", "chat__instructions", "chat__metadata", "chat__options")
     content_columns = ()
     content_fields = ("partial",)
@@ -50,8 +52,11 @@ class ActiveReplyAdmin(OfChatAdmin):
         )
     ]
 
+    def steps(self, row: ActiveReply) -> list[Step]:
+        return [("Reply being written", admin_url("conversations_activereply", "change", row.pk))]
+
     def page(self, row: ActiveReply, name: str) -> Page:
-        return Page({"text so far": row.text})
+        return Page({"text so far": row.text}, {"title": f"Reply being written in {name}", "subtitle": None})
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ActiveReply]:
         rows: QuerySet[ActiveReply] = super().get_queryset(request)
@@ -76,7 +81,8 @@ class ActiveReplyAdmin(OfChatAdmin):
 
 @admin.register(IdempotencyKey)
 class IdempotencyKeyAdmin(OfChatAdmin):
-    list_display = ("key", "user", "in_chat", "reply", moment("created_at"))
+    list_display = ("called", "key", "user", "reply", since("created_at"))
+    list_display_links = ("key",)
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
     content_columns = ("key",)  # an id, but the client's: it may be anything
@@ -85,8 +91,12 @@ class IdempotencyKeyAdmin(OfChatAdmin):
         (None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", moment("created_at")]})
     ]
 
+    def steps(self, row: IdempotencyKey) -> list[Step]:
+        return [(f"Idempotency key {row.pk}", admin_url("conversations_idempotencykey", "change", row.pk))]
+
     def page(self, row: IdempotencyKey, name: str) -> Page:
-        return Page({"key": row.key, "request hash": row.request_hash})
+        head = {"title": f"Idempotency key of {name}", "subtitle": None}
+        return Page({"key": row.key, "request hash": row.request_hash}, head)
 
     @admin.display(description="reply")
     def reply(self, row: IdempotencyKey) -> SafeString | str:

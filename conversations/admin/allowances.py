@@ -7,35 +7,63 @@ from typing import Any, ClassVar
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from conversations.admin.readonly import FactAdmin
 from conversations.models import Allowance
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
 
+LABELS = {
+    "user": ("User", "Type the beginning of a user name."),
+    "requests_per_minute": ("Requests per minute", "Calls that ask a model, per minute."),
+    "tokens_per_day": ("Tokens per day", "Sent to models and received from them, per day (UTC)."),
+    "streams": ("Replies at once", "Replies that may be written for this user at the same time."),
+    "readers": ("Followers at once", "Connections that may follow replies at the same time."),
+    "resummarize_per_hour": ("Rebuilds per hour", "Rebuilds of memory that this user may cause, per hour."),
+}
+
 
 @admin.register(Allowance)
 class AllowanceAdmin(FactAdmin):
     """A row a user. Empty: as the settings say; 0: no limit."""
 
-    list_display = ("user", *OWN, "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
+    list_display = ("user", *OWN[:3], "used_today", "open_streams")
     list_select_related = ("user",)
-    raw_id_fields = ("user",)
+    autocomplete_fields = ("user",)
     fieldsets: ClassVar[Any] = [
         (
-            "May take",
+            "Limits of this user",
             {
                 "fields": ["user", *OWN],
-                "description": "Empty: as the settings say. 0: no limit.",
+                "description": "Leave empty for the limit in the settings; 0 means no limit.",
             },
         ),
         (
-            "Has taken",
+            "Used",
             {"fields": ["minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams"]},
         ),
     ]
     search_help_text = "A username."
+
+    class Media:
+        js = ("chatmemory/widget-names.js",)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return super().add_view(request, form_url, {"title": "Set a user's limits"} | (extra_context or {}))
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """With labels and explanations for people."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None and db_field.name in LABELS:
+            field.label, field.help_text = LABELS[db_field.name]
+        return field
+
+    @admin.display(description="tokens used, last day")
+    def used_today(self, row: Allowance) -> str:
+        return f"{row.day_tokens:,} on {row.day}" if row.day else "–"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         taken = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")

@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from conversations import lifecycle
-from conversations.admin.access import ContentAdmin, Page, sees_cost, without
+from conversations.admin.access import LIST, ContentAdmin, Page, may_see, record, sees_cost, without
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
 from conversations.admin.content_views import ContentViewAdmin
-from conversations.admin.html import as_json, as_text, chat_rows, link, moment
+from conversations.admin.html import as_json, as_text, chat_rows, heading, link, moment, since, usd_of
 from conversations.admin.messages import MessageAdmin
 from conversations.models import Chat, Message
 
@@ -37,7 +37,8 @@ class ChatAdmin(ContentAdmin):
     """Read-only but for deleting, which goes through the service."""
 
     chat_path = ""
-    list_display: Any = ("short", "title", "owner", "policy", "last_seq", moment("updated_at"))
+    list_display: Any = ("called", "owner", "policy", "last_seq", since("updated_at"))
+    list_display_links = None
     list_select_related: ClassVar[Any] = ("owner",)
     list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
     raw_id_fields = ("owner",)
@@ -71,7 +72,9 @@ class ChatAdmin(ContentAdmin):
         """What will go, in numbers: Django's own way would load every message to list it."""
         chats = list(objs)
         counts = {"chats": len(chats), "messages": sum(chat.last_seq for chat in chats)}
-        return [f"Chat {chat.pk}" for chat in chats], counts, set(), []
+        may = may_see(request)
+        record(request, self.own_name, [(chat, LIST) for chat in chats if may and chat.title])
+        return [heading(chat, may) for chat in chats], counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Chat) -> None:
         lifecycle.delete_chat(obj)
@@ -102,9 +105,8 @@ class ChatAdmin(ContentAdmin):
 
     @admin.display(description="cost")
     def cost(self, chat: Chat) -> str:
-        cost = _newest(chat).aggregate(cost=Sum("cost_usd"))["cost"]
         which = f", of the newest {ADDED_UP:,} messages" if chat.last_seq > ADDED_UP else ""
-        return "–" if cost is None else f"{cost:.6f} USD{which}"
+        return f"{usd_of(cost_of(chat))}{which}"
 
     @admin.display(description="who has read it")
     def looks(self, chat: Chat) -> SafeString:
@@ -121,6 +123,11 @@ class ChatAdmin(ContentAdmin):
     @admin.display(description="metadata")
     def metadata_json(self, chat: Chat) -> SafeString:
         return as_json(chat.metadata)
+
+
+def cost_of(chat: Chat) -> Any:
+    """What its newest messages have cost in USD; None where that is not known."""
+    return _newest(chat).aggregate(cost=Sum("cost_usd"))["cost"]
 
 
 def _newest(chat: Chat) -> QuerySet[Message]:

@@ -2,33 +2,69 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib.auth.models import User
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.urls import NoReverseMatch
 from django.utils.safestring import SafeString
 
+from chatmemory.templatetags.viewing import short_id
 from conversations.admin.access import LIST, SEARCH
-from conversations.admin.html import link, moment, short_id
+from conversations.admin.html import link, moment, since
 from conversations.admin.readonly import FactAdmin, uuid_in
 from conversations.models import ContentView
+
+PAGES = {
+    "conversations_chat": "a chat",
+    "conversations_message": "a message",
+    "conversations_activereply": "a reply being written",
+    "conversations_idempotencykey": "an idempotency key",
+    "memory_conversationbrief": "the memory of a chat",
+    "memory_summaryrevision": "a version of a summary",
+    "memory_contextrecord": "a prompt",
+    "memory_comparison": "a comparison",
+}
+"""What was read, by the page that showed it."""
+WHERE = {LIST: "its title, in a list", SEARCH: "its title, found by a search"}
 
 
 @admin.register(ContentView)
 class ContentViewAdmin(FactAdmin):
     """Looks, newest first. The pages they were at are linked, also where the object is gone."""
 
-    list_display = (moment("at"), "viewer_name", "page", "seen", "in_chat", "owner_id")
-    fields = (moment("at"), "viewer_name", "viewer", "page", "seen", "in_chat", "owner_id")
+    list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
+    fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
     lookups = ("chat_id__exact",)
     search_help_text = "A chat's id, or a viewer's username."
 
-    @admin.display(description="of what")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ContentView]:
+        rows: QuerySet[ContentView] = super().get_queryset(request)
+        owner = User.objects.filter(pk=OuterRef("owner_id")).values("username")
+        return rows.annotate(owner_name=Subquery(owner))
+
+    @admin.display(description="staff")
+    def who(self, look: ContentView) -> str:
+        return look.viewer_name
+
+    @admin.display(description="read")
+    def what(self, look: ContentView) -> str:
+        """What kind of page it was, in words; of a page that is no more, its name."""
+        return PAGES.get(look.page, look.page)
+
+    @admin.display(description="owner")
+    def owned_by(self, look: Any) -> str:
+        """The owner's name; the id of one who is gone."""
+        return look.owner_name or f"user {look.owner_id}, deleted"
+
+    @admin.display(description="which")
     def seen(self, look: ContentView) -> SafeString | str:
         if look.object_id in (LIST, SEARCH):
-            return look.object_id
+            return WHERE[look.object_id]
         try:
-            return link(look.object_id, look.page, "change", look.object_id)
+            return link(short_id(look.object_id), look.page, "change", look.object_id)
         except NoReverseMatch:  # a page that is no more
             return look.object_id
 

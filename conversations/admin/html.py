@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from django.contrib import admin
@@ -12,8 +13,11 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from chatmemory.templatetags.viewing import viewer_time
+from chatmemory.templatetags.viewing import relative_time, viewer_time
 from conversations.models import Chat
+
+TITLE_CHARS = 48
+UNTITLED = "Untitled chat"
 
 
 def as_text(text: str) -> SafeString:
@@ -26,17 +30,36 @@ def as_json(value: Any) -> SafeString:
     return as_text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
 
 
-def short_id(value: Any) -> SafeString:
-    """An id that fits a column; the whole of it shows on hovering, and on the row's own page."""
-    text = str(value)
-    return format_html('<span class="cm-id" title="{}">{}…{}</span>', text, text[:8], text[-6:])
-
-
 def heading(chat: Chat, may_see: bool) -> str:
     """A chat where it is part of a heading: its title, cut to what fits beside the page's buttons, or its id."""
     if not may_see:
-        return f"chat {chat.pk}"
-    return Truncator(chat.title).chars(48) if chat.title else "a chat without title"
+        return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
+    return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else UNTITLED
+
+
+def usd_of(amount: Any) -> str:
+    """A cost in a table: `$0.0012`, as many digits as a small one needs; a dash where it is not known."""
+    if amount is None:
+        return "–"
+    digits = 2 if amount >= 1 or not amount else 4 if amount >= Decimal("0.0001") else 6
+    return f"${amount:,.{digits}f}"
+
+
+Step = tuple[str, str]
+"""Of the way to a page: what it is called, and its address; "" for the page itself."""
+
+
+def trail(*steps: Step) -> list[Step]:
+    """The way to a page from the start of the admin."""
+    return [("Home", reverse("admin:index")), *steps]
+
+
+def chat_trail(chat: Chat, may_see: bool, *steps: Step) -> list[Step]:
+    """The way to a page of a chat: `steps` come after the chat, which is the page itself where there is none."""
+    url = admin_url("conversations_chat", "change", chat.pk) if steps else ""
+    return trail(
+        ("Chats", admin_url("conversations_chat", "changelist")), (heading(chat, may_see), url), *steps
+    )
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:
@@ -54,6 +77,17 @@ def moment(name: str) -> Any:
     @admin.display(description=name.removesuffix("_at").replace("_", " "))
     def shown(row: Any) -> SafeString | str:
         return viewer_time(getattr(row, name))
+
+    shown.__name__ = name
+    return shown
+
+
+def since(name: str, description: str = "") -> Any:
+    """The same for a column: how long ago that was."""
+
+    @admin.display(description=description or name.removesuffix("_at").replace("_", " "))
+    def shown(row: Any) -> SafeString | str:
+        return relative_time(getattr(row, name))
 
     shown.__name__ = name
     return shown

@@ -12,8 +12,18 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations import editing
-from conversations.admin.access import OfChatAdmin, Page, sees_cost, without
-from conversations.admin.html import as_json, as_text, message_link, moment
+from conversations.admin.access import LIST, OfChatAdmin, Page, may_see, record, sees_cost, without
+from conversations.admin.html import (
+    Step,
+    admin_url,
+    as_json,
+    as_text,
+    heading,
+    message_link,
+    moment,
+    since,
+    usd_of,
+)
 from conversations.models import ActiveReply, Message
 
 LONG_COLUMNS = (
@@ -26,10 +36,11 @@ LONG_COLUMNS = (
 @admin.register(Message)
 class MessageAdmin(OfChatAdmin):
     list_display = (
-        *("seq", "role", "status", "in_chat", "owner", "length", "token_count", "model"),
-        *(moment("created_at"), "short"),
+        *("called", "numbered", "role", "status", "token_count", "model"),
+        since("created_at"),
     )
-    list_select_related = ("chat__owner",)
+    list_select_related = ("chat",)
+    list_display_links = ("numbered",)
     list_defer = LONG_COLUMNS
     chat_ordering = ("chat", "seq")
     chat_filters = ("role", "status")
@@ -43,7 +54,7 @@ class MessageAdmin(OfChatAdmin):
             "Model",
             {
                 "fields": [
-                    *("model_variant", "model", "response_id", "usage", "cost_usd"),
+                    *("model_variant", "model", "response_id", "usage", "cost"),
                     *("error_code", "error_json"),
                 ]
             },
@@ -62,7 +73,10 @@ class MessageAdmin(OfChatAdmin):
         busy = set(
             ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True)
         )
-        named = [f"Message {row.seq} of chat {row.chat_id}" for row in rows]
+        chats = {row.chat for row in rows}
+        may = may_see(request)
+        record(request, self.own_name, [(chat, LIST) for chat in chats if may and chat.title])
+        named = [f"Message {row.seq} of {heading(row.chat, may)}" for row in rows]
         kept = [
             f"{name}: its answer is being written"
             for name, row in zip(named, rows, strict=True)
@@ -82,7 +96,15 @@ class MessageAdmin(OfChatAdmin):
 
     def page(self, row: Message, name: str) -> Page:
         texts = {"content": row.content, "line": row.line, "outline": row.outline}
-        return Page({**texts, "error": row.error, "metadata": row.metadata})
+        head = {"title": f"Message {row.seq} of {name}", "subtitle": None}
+        return Page({**texts, "error": row.error, "metadata": row.metadata}, head)
+
+    def steps(self, row: Message) -> list[Step]:
+        return [(f"Message {row.seq}", admin_url("conversations_message", "change", row.pk))]
+
+    @admin.display(description="message")
+    def numbered(self, message: Message) -> str:
+        return f"#{message.seq}"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Message]:
         rows: QuerySet[Message] = super().get_queryset(request)
@@ -90,7 +112,7 @@ class MessageAdmin(OfChatAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Without the cost for those who may not see it."""
-        hidden = () if sees_cost(request) else ("cost_usd",)
+        hidden = () if sees_cost(request) else ("cost",)
         return without(super().get_fieldsets(request, obj), hidden)
 
     @admin.display(description="characters")
@@ -113,6 +135,10 @@ class MessageAdmin(OfChatAdmin):
     def usage(self, message: Message) -> str:
         tokens = {name: value for name, value in (message.usage or {}).items() if name != "cost_usd"}
         return ", ".join(f"{name.replace('_', ' ')}: {value:,}" for name, value in tokens.items()) or "–"
+
+    @admin.display(description="cost")
+    def cost(self, message: Message) -> str:
+        return usd_of(message.cost_usd)
 
     @admin.display(description="error")
     def error_code(self, message: Message) -> str:

@@ -12,11 +12,14 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
-from conversations.admin.html import short_id
+from chatmemory.templatetags.menu import NAMES
+from chatmemory.templatetags.viewing import short_id
+from conversations.admin.html import admin_url, trail
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
@@ -72,12 +75,28 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     search_fields = ("pk",)  # only switches the box on: see get_search_results
     search_help_text = "An id, a chat's id, or an owner's username."
 
-    class Media:
-        css = {"all": ("chatmemory/admin.css",)}
-
     @admin.display(description="id")
     def short(self, row: Model) -> SafeString:
         return short_id(row.pk)
+
+    @property
+    def list_name(self) -> str:
+        """What the menu and the pages call these rows."""
+        return NAMES.get(self.opts.object_name or "", capfirst(str(self.opts.verbose_name_plural)))
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        own = {"title": self.list_name, "trail": trail((self.list_name, ""))}
+        return super().changelist_view(request, own | (extra_context or {}))
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        row = kwargs.get("obj")
+        rows = admin_url(f"{self.opts.app_label}_{self.opts.model_name}", "changelist")
+        way = trail((self.list_name, rows), (str(row) if row is not None else "Add", ""))
+        return super().render_change_form(request, {"trail": way} | context, *args, **kwargs)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

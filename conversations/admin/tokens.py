@@ -1,11 +1,13 @@
 """A user's API tokens, for staff: seen by those who may see users, revoked by those who may delete tokens.
 
-Tokens themselves are shown nowhere, and none is made here: `manage.py create_token` does that.
+A token is shown once, on the page that made it. Who holds one reads and writes as its user, past the record of looks:
+so only superusers make one for somebody else, and other staff, with the permission to add tokens, for themselves.
 """
 
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin, messages
@@ -17,8 +19,15 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from conversations.accounts import api_tokens
-from conversations.admin.html import admin_url
+from conversations.admin.html import admin_url, trail
 
+LIFETIMES = {
+    "30": "expires in 30 days",
+    "90": "expires in 90 days",
+    "365": "expires in a year",
+    "0": "never expires",
+}
+"""Of a new token, by days."""
 MAX_SHOWN = 500
 """Newest tokens on the page. All can be revoked, also those that are not shown."""
 
@@ -37,7 +46,12 @@ def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int
     if not users.has_view_permission(request):
         raise PermissionDenied
     user = get_object_or_404(User, pk=user_id)
-    if request.method == "POST":
+    made = ""
+    if request.method == "POST" and "make" in request.POST:
+        if not may_make(request, user):
+            raise PermissionDenied
+        made = _make(users, request, user)
+    elif request.method == "POST":
         if not may_revoke(request, user):
             raise PermissionDenied
         return _revoke(users, request, user)
@@ -45,11 +59,19 @@ def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int
     context = {
         **users.admin_site.each_context(request),
         "title": f"API tokens of {user.get_username()}",
+        "trail": trail(
+            ("Users", admin_url("auth_user", "changelist")),
+            (user.get_username(), admin_url("auth_user", "change", user.pk)),
+            ("API tokens", ""),
+        ),
         "opts": users.opts,
         "owner": user,
         "tokens": [_row(token) for token in tokens[:MAX_SHOWN]],
         "max_shown": MAX_SHOWN if len(tokens) > MAX_SHOWN else None,
         "may_revoke": may_revoke(request, user),
+        "may_make": may_make(request, user),
+        "lifetimes": LIFETIMES,
+        "made": made,
     }
     return TemplateResponse(request, "admin/conversations/tokens.html", context)
 
@@ -60,6 +82,29 @@ def may_revoke(request: HttpRequest, user: User) -> bool:
     return viewer.has_perm("knox.delete_authtoken") and (
         bool(getattr(viewer, "is_superuser", False)) or not user.is_superuser
     )
+
+
+def may_make(request: HttpRequest, user: User) -> bool:
+    """Superusers for anybody; those with the permission for themselves. Nobody for who cannot sign in."""
+    viewer = request.user
+    is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
+    return user.is_active and (bool(getattr(viewer, "is_superuser", False)) or is_own)
+
+
+def _make(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> str:
+    """A new token's text; "" where the lifetime is none of those offered, or the user cannot have one any more."""
+    chosen = request.POST.get("lifetime", "")
+    if chosen not in LIFETIMES:
+        users.message_user(request, "Choose when the token expires.", messages.ERROR)
+        return ""
+    days = int(chosen)
+    issued = api_tokens.issue(user, timedelta(days=days) if days else None)
+    if issued is None:
+        users.message_user(request, "No token was made: the account has just been changed.", messages.ERROR)
+        return ""
+    token, text = issued
+    users.log_change(request, user, f"API token made: {api_tokens.prefix_of(token)}…, {LIFETIMES[chosen]}.")
+    return text
 
 
 def _row(token: Any) -> dict[str, Any]:

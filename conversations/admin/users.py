@@ -5,6 +5,7 @@ Whoever may change users may give themselves any permission, or set a password a
 
 from __future__ import annotations
 
+from datetime import UTC
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,15 +15,18 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from chatmemory.database import executors
 from chatmemory.errors import RateLimited
 from conversations import erasure
 from conversations.accounts import api_tokens, sign_in_limits
-from conversations.admin.html import link
+from conversations.admin.html import admin_url, link, moment, trail
+from conversations.admin.readonly import LIST_LIMIT
 from conversations.admin.tokens import token_urls
+from conversations.models import Allowance
 
 admin.site.unregister([User, Group])
 
@@ -45,17 +49,78 @@ class RightsAdmin(_BySuperusers, GroupAdmin):
     pass
 
 
+def _without_dates(fieldsets: Any) -> list[Any]:
+    return [one for one in fieldsets if "last_login" not in one[1]["fields"]]
+
+
+MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
+"""Facts of an account, not to be written."""
+
+
 @admin.register(User)
 class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
     """Users, as Django has them; but deleting one erases all that is theirs, through the service."""
 
-    fieldsets: ClassVar[Any] = (*(UserAdmin.fieldsets or ()), ("API", {"fields": ("tokens",)}))
-    readonly_fields = ("tokens",)
+    fieldsets: ClassVar[Any] = (
+        ("chatmemory", {"fields": ("chats", "usage", "limits", "tokens", "looks")}),
+        *_without_dates(UserAdmin.fieldsets or ()),
+        ("Important dates", {"fields": MOMENTS}),
+    )
+
+    class Media:
+        js = ("chatmemory/widget-names.js",)
+
+    readonly_fields = ("chats", "usage", "limits", "tokens", "looks", *MOMENTS)
 
     def get_urls(self) -> list[Any]:
         return [*token_urls(self), *super().get_urls()]
 
-    @admin.display(description="tokens")
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        own = {"title": "Users", "trail": trail(("Users", ""))}
+        return super().changelist_view(request, own | (extra_context or {}))
+
+    def render_change_form(
+        self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
+    ) -> HttpResponse:
+        user = kwargs.get("obj")
+        name = user.get_username() if user is not None else "Add"
+        context |= {"trail": trail(("Users", admin_url("auth_user", "changelist")), (name, ""))}
+        if user is not None:
+            context |= {"title": name, "subtitle": None}
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description="chats")
+    def chats(self, user: User) -> SafeString:
+        count = user.chats.all()[:LIST_LIMIT].count()
+        more = " or more" if count == LIST_LIMIT else ""
+        text = f"{count:,}{more} chat{'' if count == 1 else 's'}"
+        return link(text, "conversations_chat", "changelist", owner=user.pk)
+
+    @admin.display(description="usage")
+    def usage(self, user: User) -> str:
+        """Of today, as the limits count it; a count of a day that is over is none of today."""
+        row = Allowance.objects.filter(pk=user.pk).first()
+        today = row is not None and row.day == timezone.now().astimezone(UTC).date()
+        tokens = row.day_tokens if row is not None and today else 0
+        streams = row.open_streams if row is not None else 0
+        return f"{tokens:,} tokens today, {streams} repl{'y' if streams == 1 else 'ies'} being written"
+
+    @admin.display(description="limits")
+    def limits(self, user: User) -> SafeString:
+        row = Allowance.objects.filter(pk=user.pk).only("pk").first()
+        if row is None:
+            return link("as in the settings: set their own", "conversations_allowance", "add", user=user.pk)
+        return link("see and set", "conversations_allowance", "change", user.pk)
+
+    @admin.display(description="audit log")
+    def looks(self, user: User) -> SafeString:
+        return link(
+            "what they have read as staff", "conversations_contentview", "changelist", q=user.username
+        )
+
+    @admin.display(description="API tokens")
     def tokens(self, user: User) -> SafeString:
         return link(f"{api_tokens.valid_tokens(user.pk).count()} valid", "auth_user", "tokens", user.pk)
 

@@ -61,7 +61,8 @@ class TokenView(APIView):
         return Response(status=204)
 
     def get_permissions(self) -> Any:
-        return [AllowAny()] if self.request.method == "POST" else super().get_permissions()
+        # Who asks by a method that there is not is told so (405), not to sign in.
+        return super().get_permissions() if self.request.method in ("DELETE", "OPTIONS") else [AllowAny()]
 
     def get_authenticators(self) -> Any:
         # A stale token sent along must not keep its owner from getting a new one.

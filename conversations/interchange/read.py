@@ -21,6 +21,7 @@ from conversations.interchange.values import (
     ImportedUsage,
 )
 from conversations.interchange.write import export_chat_json, export_chat_text
+from conversations.titles import automatic_title
 
 __all__ = [
     "FORMATS",
@@ -88,9 +89,11 @@ def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
     own = _is_own(value)
     found = assemble(_messages(value, dialect, own=own))
     instructions = (text_field(value, "instructions"), text_field(value, "system"), found.instructions)
+    title = text_field(value, "title")[:TITLE_LENGTH]
+    made = "" if own or title.strip() else _made_title(found.messages)
     return ImportedChat(
-        title=text_field(value, "title")[:TITLE_LENGTH],
-        title_is_automatic=own and flag_field(value, "title_is_automatic"),
+        title=made or title,
+        title_is_automatic=bool(made) or (own and flag_field(value, "title_is_automatic")),
         instructions="\n\n".join(text for text in instructions if text),
         metadata={**found.asides, **_source_id(value, own=own), **(object_field(value, "metadata") or {})},
         policy=text_field(value, "policy") or None if own else None,
@@ -100,6 +103,12 @@ def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
         pins=read_pins(value, len(found.messages)) if own else None,
         facts=_facts(value),
     )
+
+
+def _made_title(messages: Sequence[ImportedMessage]) -> str:
+    """What a chat that comes without a title is called: as one that is begun here."""
+    first = next((message.content for message in messages if message.role == "user"), "")
+    return automatic_title(first)
 
 
 def _facts(value: dict[str, object]) -> Sequence[object]:

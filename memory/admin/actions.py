@@ -5,6 +5,7 @@ Of one chat alone the confirmation tells what it will take; afterwards the chat'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -17,21 +18,20 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import ngettext
 
-from conversations.admin.access import sees_cost
+from conversations.admin.access import LIST, may_see, record, sees_cost
+from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
-from memory.explain.estimate import Estimate
 from memory.folding.request import Mode, foresee, request_resummarize
 from memory.models import Comparison, ConversationBrief
 
 CHATS_NAMED = 20
-"""Chats that the confirmation lists by id; the rest is a number."""
+"""Chats that the confirmation names; the rest is a number."""
 
 EXPLAINED: dict[Mode, str] = {
-    "update": "Everything outside the window of recent turns is folded into the summary, due or not.",
+    "update": "All but the recent messages are merged into the summary now. Paused updates resume.",
     "rebuild": (
-        "The summary is made anew from the first message, from the originals. "
-        "It costs a summarizer call for every bite of the chat; the present summary serves until it is done. "
-        "What somebody wrote into the memory by hand is replaced."
+        "The summary is written anew from the first message. The current one is used until it's done. Manual edits are "
+        "overwritten, and paused updates resume."
     ),
 }
 
@@ -45,18 +45,22 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     def has_resummarize_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("memory.change_conversationbrief"))
 
-    @admin.action(description="Resummarize…", permissions=["resummarize"])
+    @admin.action(description="Update memory…", permissions=["resummarize"])
     def resummarize(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         return self._confirmed(request, queryset, "update", "resummarize")
 
-    @admin.action(description="Rebuild from the original messages…", permissions=["resummarize"])
+    @admin.action(description="Rebuild memory from the original messages…", permissions=["resummarize"])
     def rebuild(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         return self._confirmed(request, queryset, "rebuild", "rebuild")
 
     def render_change_form(
         self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any
     ) -> HttpResponse:
+        row = kwargs["obj"]
+        briefs = ConversationBrief.objects.only("paused_at", "token_count")
+        brief = row if isinstance(row, ConversationBrief) else briefs.filter(pk=row.pk).first()
         context |= {
+            "held": brief,
             "may_resummarize": self.has_resummarize_permission(request),
             "may_see_comparisons": self.admin_site.get_model_admin(Comparison).has_view_permission(request),
             "actions_url": reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_changelist"),
@@ -76,8 +80,10 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         text = ngettext("%d chat is being summarized", "%d chats are being summarized", len(asked)) % len(
             asked
         )
-        self.message_user(request, f"{text} in the background.", messages.SUCCESS)
-        if len(asked) != 1:
+        only = len(asked) == 1
+        tags = "cm-until-done" if only else ""  # the chat's own page follows it, and takes the message away
+        self.message_user(request, f"{text} in the background.", messages.SUCCESS, extra_tags=tags)
+        if not only:
             return None
         return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=asked))
 
@@ -96,17 +102,26 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     ) -> HttpResponse:
         selected = request.POST.getlist(helpers.ACTION_CHECKBOX_NAME)
         across = request.POST.get("select_across") == "1"
-        named = list(queryset.values_list("pk", flat=True)[:CHATS_NAMED])
+        named, may = _chats(queryset.values_list("pk", flat=True)[:CHATS_NAMED]), may_see(request)
+        record(
+            request,
+            f"{self.opts.app_label}_{self.opts.model_name}",
+            [(c, LIST) for c in named if may and c.title],
+        )
+        verb = "Rebuild" if mode == "rebuild" else "Update"
+        way = [(f"{verb} memory", "")]
         context = {
             **self.admin_site.each_context(request),
-            "title": "Are you sure?",
+            "title": f"{verb} memory?",
+            "trail": chat_trail(named[0], may, *way) if len(named) == 1 else trail(*way),
             "opts": self.opts,
             "action": action,
             "mode": mode,
             "explained": EXPLAINED[mode],
             "count": queryset.count(),
-            "named": named,
-            "estimate": _estimate(named[0], mode) if len(named) == 1 else None,
+            "named": [(chat, heading(chat, may)) for chat in named],
+            "verb": verb,
+            "estimate": foresee(named[0], mode) if len(named) == 1 else None,
             "sees_cost": sees_cost(request),
             "across": across,
             "selected": selected[:1] if across else selected,  # one at least, or the list refuses the action
@@ -116,9 +131,10 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         return TemplateResponse(request, "admin/memory/confirm_resummarize.html", context)
 
 
-def _estimate(chat_id: Any, mode: Mode) -> Estimate | None:
-    chat = Chat.objects.filter(pk=chat_id).first()
-    return foresee(chat, mode) if chat is not None else None
+def _chats(chat_ids: Iterable[Any]) -> list[Chat]:
+    """Those of them that are still there, in this order."""
+    found = Chat.objects.in_bulk(list(chat_ids))
+    return list(found.values())
 
 
 def progress_url(brief: ConversationBrief) -> str:

@@ -15,16 +15,17 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.templatetags.viewing import viewer_time
+from chatmemory.templatetags.viewing import relative_time, short_id, viewer_time
 from conversations.admin.access import OfChatAdmin, Page, sees_cost
-from conversations.admin.html import admin_url, link, moment
+from conversations.admin.html import Step, admin_url, link, since
 from conversations.admin.messages import code_of
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
 from memory.admin.diff import DiffPage
 from memory.admin.edit import EditPage
+from memory.admin.hold import HoldPages
 from memory.admin.progress import ProgressPage
-from memory.admin.states import PARAMETER, MemoryFilter, health_of
+from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.folding.rebuild import told
@@ -39,20 +40,28 @@ HAPPENED = {
     "rebuild": ("⟳", "rebuilt"),
     "restore": ("↶", "restored"),
     "manual": ("✎", "edited by hand"),
-    "retract": ("✂", "stepped back"),
+    "retract": ("✂", "rolled back"),
 }
 """What each kind of revision is called in its history, with a sign."""
+
+
+def happened(revision: SummaryRevision) -> tuple[str, str]:
+    """The same of one revision: what somebody emptied is told apart."""
+    is_cleared = revision.kind == "manual" and not revision.tokens_after and not revision.forgotten_at
+    return ("∅", "cleared") if is_cleared else HAPPENED[revision.kind]
+
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
 
 @admin.register(ConversationBrief)
-class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
+class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfChatAdmin):
     list_display = (
-        *("short", "title", "owner", "health", "why", moment("next_attempt_at")),
-        *("unfolded", "policy", "version", "summary", "folded", moment("updated_at")),
+        *("called", "owner", "health", "policy", "summary", "unfolded"),
+        since("updated_at"),
     )
     list_select_related = ("chat__owner",)
+    list_display_links = None
     list_defer = ("global_summary", "state", "rebuild", "last_error", "options", *_CHAT_COLUMNS)
     list_filter = (MemoryFilter,)
     lookups = (PARAMETER,)
@@ -61,17 +70,28 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
     class Media:
         css = {"all": ("chatmemory/history.css",)}
 
-    @admin.display(description="summary tokens")
-    def summary(self, brief: ConversationBrief) -> int:
-        return brief.token_count
+    @admin.display(description="summary")
+    def summary(self, brief: ConversationBrief) -> SafeString | str:
+        if not brief.head:
+            return "none yet"
+        told = f"{brief.token_count:,} tokens, covers messages 1–{brief.folded_through_seq:,}"
+        return format_html("version {}<small>{}</small>", brief.head, told)
 
-    @admin.display(description="covers messages to")
-    def folded(self, brief: ConversationBrief) -> int:
-        return brief.folded_through_seq
-
-    @admin.display(description="unsummarized turns / tokens")
+    @admin.display(description="unsummarized tokens")
     def unfolded(self, brief: ConversationBrief) -> str:
-        return f"{brief.unfolded_turns} / {brief.unfolded_tokens:,}"
+        return f"{brief.unfolded_tokens:,}"
+
+    @admin.display(description="chat")
+    def called(self, row: ConversationBrief) -> SafeString:
+        """Leads to the memory: the row's own page."""
+        return self._named_link(row, "memory_conversationbrief")
+
+    @admin.display(description="chat")
+    def in_chat(self, row: ConversationBrief) -> SafeString:
+        return link(short_id(row.pk), "memory_conversationbrief", "change", row.pk)
+
+    def steps(self, row: ConversationBrief) -> list[Step]:
+        return memory_steps(row.pk)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationBrief]:
         rows: QuerySet[ConversationBrief] = super().get_queryset(request)
@@ -79,11 +99,14 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
 
     @admin.display(description="status")
     def health(self, brief: ConversationBrief) -> SafeString:
-        return health_of(brief)
-
-    @admin.display(description="last error")
-    def why(self, brief: Any) -> str:
-        return brief.error_code or "–"
+        """With the reason and the next attempt, where the last one failed."""
+        if not brief.attempts:
+            return health_of(brief)
+        code = getattr(brief, "error_code", None) or "–"
+        if brief.next_attempt_at is None:
+            return format_html("{}<small>{}</small>", health_of(brief), code)
+        when = relative_time(brief.next_attempt_at)
+        return format_html("{}<small>{}, next attempt {}</small>", health_of(brief), code, when)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
@@ -103,7 +126,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, MemoryActions, OfChatAdmin):
             "last error": row.last_error,
         }
         context = {
-            "title": f"Brief of {name}",
+            "title": f"Memory of {name}",
             "subtitle": None,
             "brief": row,
             "facts": _facts(row),
@@ -143,7 +166,7 @@ def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
     shown = rows.defer("global_summary", "state", "soft_faults", "drift").select_related("created_by")
     return {
         "rows": [
-            {"revision": one, "happened": HAPPENED[one.kind], "share": one.retained.get("share")}
+            {"revision": one, "happened": happened(one), "share": one.retained.get("share")}
             for one in shown.order_by("-version")
         ],
         "older": top - REVISIONS_SHOWN if top > REVISIONS_SHOWN else None,

@@ -13,13 +13,13 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from chatmemory.templatetags.viewing import viewer_time
+from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import OfChatAdmin, Page, sees_cost
-from conversations.admin.html import link
+from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.admin.messages import LONG_COLUMNS
 from conversations.models import Chat, Message
 from memory import services
-from memory.admin.prompts import ShownSection, at, sentences, shown_sections
+from memory.admin.chat.prompts import ShownSection, at, sentences, shown_sections
 from memory.context.fit import prompt_messages
 from memory.context.plan import Plan
 from memory.context.render import Section
@@ -34,11 +34,9 @@ NEAR = 200
 
 @admin.register(ContextRecord)
 class RecordAdmin(OfChatAdmin):
-    list_display = (
-        *("short", "in_chat", "owner", "seq", "policy", "revision", "tokens", "budget"),
-        *("unrepresented", "clipped", "dropped", "card", "created"),
-    )
+    list_display = (*("called", "seq", "policy", "version", "memory_tokens", "left_out", "created"),)
     list_defer = ("plan", "sections", *(f"reply__{name}" for name in LONG_COLUMNS))
+    list_display_links = ("seq",)
     chat_path = "reply__chat"
     chat_ordering = ("-reply__seq",)
     content_columns = ()
@@ -47,13 +45,29 @@ class RecordAdmin(OfChatAdmin):
     def chat_of(self, row: ContextRecord) -> Chat:
         return row.reply.chat
 
-    @admin.display(description="message")
-    def seq(self, record: ContextRecord) -> int:
-        return record.reply.seq
+    def steps(self, row: ContextRecord) -> list[Step]:
+        url = admin_url("memory_contextrecord", "change", row.pk)
+        return [(f"Prompt sent for message {row.reply.seq}", url)]
+
+    @admin.display(description="sent for")
+    def seq(self, record: ContextRecord) -> str:
+        return f"message {record.reply.seq}"
+
+    @admin.display(description="summary")
+    def version(self, record: ContextRecord) -> str:
+        return f"version {record.revision}" if record.revision else "none yet"
+
+    @admin.display(description="tokens of memory")
+    def memory_tokens(self, record: ContextRecord) -> str:
+        return f"{record.tokens:,} of {record.budget:,}"
+
+    @admin.display(description="turns left out")
+    def left_out(self, record: ContextRecord) -> int:
+        return record.unrepresented
 
     @admin.display(description="created")
     def created(self, record: ContextRecord) -> Any:
-        return viewer_time(record.reply.created_at)
+        return relative_time(record.reply.created_at)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContextRecord]:
         return super().get_queryset(request).select_related("reply__chat__owner")
@@ -75,7 +89,7 @@ class RecordAdmin(OfChatAdmin):
             "subtitle": None,
             "record": row,
             "after_reply": reply.seq + 1,
-            "sections": [replace(section, text="") for section in sections],
+            "sections": [replace(section, text="", pieces=()) for section in sections],
             "budget": budget_of([(section.kind, section.tokens) for section in sections], row.budget),
             "told": sentences(reply.chat_id, told),
             "why": why,
@@ -84,7 +98,7 @@ class RecordAdmin(OfChatAdmin):
             **_beside(reply),
         }
         texts = {section.name: section.text for section in sections}
-        content = {"sections": sections, "prompt": prompt, "facts": [*facts, _hashes(row)]}
+        content = {"sections": sections, "prompt": prompt, "hashes": _hashes(row)}
         return Page(texts, context, content)
 
 
@@ -162,7 +176,7 @@ def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
             ("Tokens out", f"{reply.output_tokens or 0:,}"),
         ]
     if with_cost:
-        said.append(("Cost", "not known" if reply.cost_usd is None else f"{reply.cost_usd:.6f} USD"))
+        said.append(("Cost", "not known" if reply.cost_usd is None else usd_of(reply.cost_usd)))
     return said
 
 
@@ -170,16 +184,13 @@ def _cached(cached: int, sent: int) -> str:
     return f"{cached:,} ({cached / sent:.0%})" if sent else "0"
 
 
-def _hashes(record: ContextRecord) -> tuple[str, list[tuple[str, Any]]]:
+def _hashes(record: ContextRecord) -> list[tuple[str, str]]:
     """Content, too: of a short text, a plain hash can be guessed."""
-    return (
-        "Hashes",
-        [
-            ("Prompt", record.prompt_hash),
-            ("Instructions", record.instructions_hash or "none"),
-            ("Sources", record.sources_hash or "none"),
-        ],
-    )
+    return [
+        ("Prompt", record.prompt_hash),
+        ("Instructions", record.instructions_hash or "none"),
+        ("Sources", record.sources_hash or "none"),
+    ]
 
 
 def _revision_of(record: ContextRecord) -> SummaryRevision | None:
@@ -192,12 +203,12 @@ def _revision(record: ContextRecord, found: SummaryRevision | None) -> SafeStrin
     if not record.revision:
         return "none yet"
     if found is None:
-        return f"revision {record.revision}, gone"
+        return f"version {record.revision}, gone"
     head = (
         ConversationBrief.objects.filter(chat_id=record.reply.chat_id).values_list("head", flat=True).first()
     )
     now = "still in use" if head == found.version else "since replaced"
     if found.forgotten_at is not None:
         now = "its texts were deleted"
-    name = link(f"revision {record.revision}", "memory_summaryrevision", "change", found.pk)
+    name = link(f"version {record.revision}", "memory_summaryrevision", "change", found.pk)
     return format_html("{}, {}", name, now)

@@ -14,8 +14,9 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from conversations.admin.access import may_see, record, withheld
-from conversations.admin.html import heading
+from conversations.admin.html import chat_trail, heading
 from conversations.models import Chat
+from memory.admin.states import memory_steps
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions.diff import difference, text_of
 
@@ -38,7 +39,10 @@ class DiffPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         chat, may = brief.chat, may_see(request)
         context: dict[str, Any] = {
             **self.admin_site.each_context(request),
-            "title": f"Revisions {wanted[0]} and {wanted[1]} of {heading(chat, may)}",
+            "title": f"Versions {wanted[0]} and {wanted[1]} of {heading(chat, may)}",
+            "trail": chat_trail(
+                chat, may, *memory_steps(chat.pk, (f"Compare versions {wanted[0]} and {wanted[1]}", ""))
+            ),
             "opts": self.opts,
             "media": self.media,
             "brief": brief,
@@ -51,7 +55,8 @@ class DiffPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         }
         if older is not None and newer is not None:
             tokens = newer.tokens_after - older.tokens_after
-            context |= {"tokens": tokens, "fewer": -tokens, "pair": (older, newer)}
+            kind = newer.kind if newer.parent == older.version else ""
+            context |= {"tokens": tokens, "fewer": -tokens, "pair": (older, newer), "kind": kind}
             context |= _seen(request, chat, older, newer) if may else _hidden(chat, older, newer)
         return TemplateResponse(
             request,
@@ -76,7 +81,7 @@ def _seen(request: HttpRequest, chat: Chat, older: SummaryRevision, newer: Summa
 
 
 def _hidden(chat: Chat, older: SummaryRevision, newer: SummaryRevision) -> dict[str, Any]:
-    texts = {f"revision {row.version}": text_of(row) for row in (older, newer)}
+    texts = {f"version {row.version}": text_of(row) for row in (older, newer)}
     return {"withheld": withheld(chat, {name: text for name, text in texts.items() if text})}
 
 

@@ -14,16 +14,19 @@ from uuid import UUID
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from chatmemory.errors import ChatMemoryError
+from chatmemory.text.tokens import count_tokens
 from conversations.admin.access import may_see, record
-from conversations.admin.html import admin_url, heading
+from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
-from memory.policies.edit_form import BadEdit
+from memory.admin.states import memory_steps
+from memory.folding.request import foresee
+from memory.policies.edit_form import BadEdit, clean
 from memory.revisions.diff import difference, remembered
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
 
@@ -38,6 +41,7 @@ class Sent:
     texts: Mapping[str, str]
     on_version: int
     confirmed: bool
+    pauses: bool
 
     @classmethod
     def of(cls, request: HttpRequest) -> Sent:
@@ -46,7 +50,12 @@ class Sent:
             for name, text in request.POST.items()
             if name.startswith(FIELD)
         }
-        return cls(texts, _number(request.POST.get("on_version")) or 0, "confirmed" in request.POST)
+        return cls(
+            texts,
+            _number(request.POST.get("on_version")) or 0,
+            "confirmed" in request.POST,
+            bool(request.POST.get("pause")),
+        )
 
 
 class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
@@ -54,10 +63,26 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.edit_view)
-        return [path("<uuid:chat_id>/edit/", view, name="memory_conversationbrief_edit"), *super().get_urls()]
+        return [
+            path("<uuid:chat_id>/edit/", view, name="memory_conversationbrief_edit"),
+            path(
+                "edit/count/",
+                self.admin_site.admin_view(self.count_view),
+                name="memory_conversationbrief_count",
+            ),
+            *super().get_urls(),
+        ]
 
     def has_edit_permission(self, request: HttpRequest) -> bool:
         return may_see(request) and request.user.has_perm("memory.change_conversationbrief")
+
+    def count_view(self, request: HttpRequest) -> HttpResponse:
+        """Tokens of a text that is being written. Nothing is stored, nor looked at any further."""
+        if not self.has_edit_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        return JsonResponse({"tokens": count_tokens(clean(request.POST.get("text", "")))})
 
     def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
         """The form for the revision in use, or for `?from=` another; then what would change; then it is done."""
@@ -85,7 +110,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
             revision = changed(chat.brief, begun.base, sent.texts)
             if sent.on_version != begun.in_use:
                 raise StaleEdit(
-                    f"Nothing was saved. Revision {begun.in_use} is in use now, and it was {sent.on_version} when you "
+                    f"Nothing was saved. Version {begun.in_use} is in use now, and it was {sent.on_version} when you "
                     "began. What you wrote is below, and beside it what stands there now."
                 )
             if sent.confirmed:
@@ -99,17 +124,24 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         found = difference(revision, begun.base)
         if all(piece.kind == "same" for piece in found.pieces):
             return self._form(request, chat, begun, sent, refused="Nothing was changed.")
-        context = self._context(request, chat, begun) | {"difference": found, "texts": sent.texts}
+        context = self._context(request, chat, begun) | {
+            "difference": found,
+            "texts": sent.texts,
+            "again": foresee(chat, "update", after_seq=begun.base.through_seq),
+            "again_after": begun.base.through_seq,
+        }
         return TemplateResponse(request, "admin/memory/confirm_edit.html", context)
 
     def _save(self, request: HttpRequest, chat: Chat, begun: Draft, sent: Sent) -> HttpResponse:
         assert isinstance(request.user, User)  # the admin lets nobody else in
         base = begun.base.version
-        brief = edit_by_hand(chat, sent.texts, request.user, on_version=sent.on_version, base=base)
-        self.log_change(request, brief, f"Edited by hand: revision {brief.head}, from revision {base}.")
-        self.message_user(
-            request, f"What you wrote is now revision {brief.head}, and in use.", messages.SUCCESS
+        brief = edit_by_hand(
+            chat, sent.texts, request.user, on_version=sent.on_version, base=base, pauses=sent.pauses
         )
+        self.log_change(request, brief, f"Edited by hand: version {brief.head}, from version {base}.")
+        paused = " Updates are paused." if brief.paused_at else ""
+        text = f"What you wrote is now version {brief.head}, and in use.{paused}"
+        self.message_user(request, text, messages.SUCCESS)
         return redirect(admin_url("memory_conversationbrief", "change", chat.pk))
 
     def _form(
@@ -145,7 +177,8 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
     def _context(self, request: HttpRequest, chat: Chat, begun: Draft) -> dict[str, Any]:
         return {
             **self.admin_site.each_context(request),
-            "title": f"Edit what is remembered of {heading(chat, may_see=True)}",
+            "title": f"Edit the memory of {heading(chat, may_see=True)}",
+            "trail": chat_trail(chat, True, *memory_steps(chat.pk, ("Edit", ""))),
             "opts": self.opts,
             "media": self.media,
             "chat": chat,

@@ -44,10 +44,17 @@ class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscript
         )  # the admin lets nobody keep it
 
 
-Doing = Literal["waiting", "folding", "rebuilding", "failed", "done"]
+Doing = Literal["waiting", "folding", "rebuilding", "failed", "paused", "done"]
 
 NO_WORKER = "No worker is running: start `manage.py worker`."
-SIGNS: dict[Doing, str] = {"waiting": "…", "folding": "↧", "rebuilding": "⟳", "failed": "⚠", "done": "✓"}
+SIGNS: dict[Doing, str] = {
+    "waiting": "…",
+    "folding": "↧",
+    "rebuilding": "⟳",
+    "failed": "⚠",
+    "paused": "‖",
+    "done": "✓",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class WorkProgress:
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to be done."""
-        return self.doing == "done"
+        return self.doing in ("done", "paused")
 
     @property
     def sign(self) -> str:
@@ -99,8 +106,8 @@ def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], 
     elif is_wanted:
         doing, sentence = "waiting", _waits(rebuild) if has_worker() else NO_WORKER
     else:
-        doing, sentence = "done", _rests(brief)
-    has_begun = rebuild is not None and rebuild.of_seq is not None and doing != "done"
+        doing, sentence = "paused" if brief.paused_at else "done", _rests(brief)
+    has_begun = rebuild is not None and rebuild.of_seq is not None and doing not in ("done", "paused")
     return WorkProgress(
         doing=doing,
         sentence=sentence,
@@ -131,7 +138,10 @@ def _waits(rebuild: RebuildProgress | None) -> str:
 
 def _rests(brief: ConversationBrief) -> str:
     if not brief.head:
-        return "Up to date. Nothing is remembered yet."
+        return "Updates are paused." if brief.paused_at else "Up to date. Nothing is remembered yet."
+    if brief.paused_at:
+        left = f"{brief.unfolded_turns:,} turn{'' if brief.unfolded_turns == 1 else 's'} not summarized"
+        return f"Updates are paused: version {brief.head} stays as it is, with {left}."
     later = " It will be rebuilt as soon as the model answers again." if brief.degraded else ""
     return f"Up to date: version {brief.head} is in use.{later}"
 

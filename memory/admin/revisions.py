@@ -17,15 +17,16 @@ from django.shortcuts import redirect
 from django.template.defaultfilters import pluralize
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
 from chatmemory.text.word_diff import DiffPiece, word_diff
-from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost
-from conversations.admin.html import admin_url, link, moment
+from conversations.admin.access import OfChatAdmin, Page, may_see, record, sees_cost
+from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
-from memory.admin.states import chip
+from memory.admin.states import chip, memory_steps
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import foresee
 from memory.models import ConversationBrief, SummaryRevision
@@ -33,9 +34,8 @@ from memory.revisions.diff import parent_of, remembered, text_of
 from memory.revisions.restore import restore
 
 EXPLAINED = (
-    "What it says becomes the memory in use, as a new revision, and what came after it is folded again from the "
-    "original messages. A fold or rebuild under way is dropped. The memory keeps this revision's policy until the "
-    "next rebuild."
+    "What it says becomes the memory in use, as a new version. An update or rebuild under way is dropped. The memory "
+    "keeps this version's policy until the next rebuild."
 )
 
 
@@ -51,7 +51,7 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
     def restore(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         chosen = list(queryset.select_related("chat").defer("global_summary", "state")[:2])
         if len(chosen) != 1:
-            self.message_user(request, "Choose one revision to restore.", messages.ERROR)
+            self.message_user(request, "Choose one version to restore.", messages.ERROR)
             return None
         if "confirmed" not in request.POST:
             return self._confirmation(request, chosen[0])
@@ -70,25 +70,38 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         """Then shows the brief, to those who may see it."""
         assert isinstance(request.user, User)  # the admin lets nobody else in
         try:
-            brief = restore(revision.chat, revision.version, request.user)
+            pauses = bool(request.POST.get("pause"))
+            brief = restore(revision.chat, revision.version, request.user, pauses=pauses)
         except ChatMemoryError as refused:
             self.message_user(request, refused.message, messages.ERROR)
             return None
-        self.log_change(request, revision, f"Restored as revision {brief.version}.")
-        text = f"Revision {revision.version} was restored: it is now revision {brief.version}, and in use."
+        self.log_change(request, revision, f"Restored as version {brief.version}.")
+        text = f"Version {revision.version} was restored: it is now version {brief.version}, and in use."
+        text += " Updates are paused." if brief.paused_at else ""
         self.message_user(request, text, messages.SUCCESS)
         if not self.admin_site.get_model_admin(ConversationBrief).has_view_permission(request):
             return None
         return redirect(admin_url("memory_conversationbrief", "change", revision.chat_id))
 
+    def trail_to(self, request: HttpRequest, revision: SummaryRevision) -> list[Step]:
+        """The way to the confirmation."""
+        url = admin_url("memory_summaryrevision", "change", revision.pk)
+        steps = memory_steps(revision.chat_id, (f"Version {revision.version}", url), ("Restore", ""))
+        return chat_trail(revision.chat, may_see(request), *steps)
+
     def _confirmation(self, request: HttpRequest, revision: SummaryRevision) -> HttpResponse:
+        if may_see(request) and revision.chat.title:
+            record(request, "memory_summaryrevision", [(revision.chat, revision.pk)])
         context = {
             **self.admin_site.each_context(request),
-            "title": "Are you sure?",
+            "title": f"Restore version {revision.version}?",
+            "trail": self.trail_to(request, revision),
+            "chat_name": heading(revision.chat, may_see(request)),
             "opts": self.opts,
             "revision": revision,
             "explained": EXPLAINED,
             "again": foresee(revision.chat, "update", after_seq=revision.through_seq),
+            "again_after": revision.through_seq,
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,
         }
@@ -99,19 +112,28 @@ MESSAGES_READ = 400
 """A revision of a longer span has its lost spans searched for, not looked up."""
 
 HELD_AGAINST = {
-    "manual": "the revision that was edited named",
+    "manual": "the version that was edited named",
     "rebuild": "all messages up to there named",
 }
 """What the kept share of a revision is a share of, where that is not the turns that it folded."""
 
 
+class QualityFilter(admin.BooleanFieldListFilter):
+    """Of the flag, by the name that people know it by."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = "low quality"
+
+
 @admin.register(SummaryRevision)
 class RevisionAdmin(RestoreAction, OfChatAdmin):
     list_display = (
-        *("version", "in_chat", "title", "kind", "span", "turns", "tokens", "retained_share"),
-        *("state_of_it", "model", "cost_usd", "duration", "owner", moment("created_at")),
+        *("called", "numbered", "kind", "span", "tokens", "retained_share", "cost"),
+        since("created_at"),
     )
-    list_select_related = ("chat__owner",)
+    list_select_related = ("chat",)
+    list_display_links = ("numbered",)
     list_defer = ("global_summary", "state", "chat__instructions", "chat__metadata", "chat__options")
     chat_ordering = ("chat", "-version")
     chat_filters = ("kind", "degraded", "is_wanting")
@@ -123,33 +145,43 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         columns = super().get_list_display(request)
-        return [one for one in columns if one != "cost_usd" or sees_cost(request)]
+        return [one for one in columns if one != "cost" or sees_cost(request)]
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
         """What is wanting has an index of its own, and can be found in all chats."""
-        return super().get_list_filter(request) or ("is_wanting",)
+        shown = super().get_list_filter(request) or ("is_wanting",)
+        return tuple(("is_wanting", QualityFilter) if one == "is_wanting" else one for one in shown)
 
     @admin.display(description="tokens")
     def tokens(self, revision: SummaryRevision) -> str:
         return f"{revision.tokens_before:,} → {revision.tokens_after:,}"
 
-    @admin.display(description="duration")
-    def duration(self, revision: SummaryRevision) -> str:
-        return f"{revision.duration_ms:,} ms"
+    @admin.display(description="version")
+    def numbered(self, revision: SummaryRevision) -> str:
+        return f"Version {revision.version}"
+
+    @admin.display(description="cost")
+    def cost(self, revision: SummaryRevision) -> str:
+        return usd_of(revision.cost_usd)
+
+    def steps(self, row: SummaryRevision) -> list[Step]:
+        url = admin_url("memory_summaryrevision", "change", row.pk)
+        return memory_steps(row.chat_id, (f"Version {row.version}", url))
 
     @admin.display(description="messages")
     def span(self, revision: SummaryRevision) -> str:
         return f"{revision.from_seq}–{revision.through_seq}"
 
-    @admin.display(description="status")
-    def state_of_it(self, revision: SummaryRevision) -> SafeString | str:
-        faults = ("degraded" * revision.degraded, "found wanting" * revision.is_wanting)
-        return chip("bad", ", ".join(filter(None, faults))) if any(faults) else "–"
-
-    @admin.display(description="retained")
-    def retained_share(self, revision: SummaryRevision) -> str:
-        share = revision.retained.get("share")
-        return "–" if share is None else f"{share:.0%}"
+    @admin.display(description="details kept")
+    def retained_share(self, revision: SummaryRevision) -> SafeString | str:
+        """With what is wrong with the version."""
+        faults = ("degraded" * revision.degraded, "low quality" * revision.is_wanting)
+        told = ", ".join(filter(None, faults))
+        return (
+            format_html("{}<small>{}</small>", _share(revision), chip("bad", told))
+            if told
+            else _share(revision)
+        )
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
@@ -160,11 +192,11 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         family = _family(row)
         facts = _facts(row, family)
         context = {
-            "title": f"Revision {row.version} of {name}",
+            "title": f"Version {row.version} of {name}",
             "subtitle": None,
             "revision": row,
             "facts": facts,
-            "share": self.retained_share(row),
+            "share": _share(row),
             "wanting": [SOFT_FAULTS[fault["fault"]] for fault in _each_once(row.soft_faults)],
             "drift": row.drift,
             "previous": family.get(row.version - 1),
@@ -197,6 +229,11 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
             "costs": _costs(revision) if sees_cost(request) else "",
         }
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+def _share(revision: SummaryRevision) -> str:
+    share = revision.retained.get("share")
+    return "–" if share is None else f"{share:.0%}"
 
 
 def changes(revision: SummaryRevision) -> list[DiffPiece]:
@@ -256,7 +293,7 @@ def _where_said(revision: SummaryRevision, spans: list[str]) -> list[dict[str, s
 
 
 def _costs(revision: SummaryRevision) -> str:
-    return f"{revision.cost_usd.normalize():f} USD" if revision.cost_usd is not None else "not known"
+    return usd_of(revision.cost_usd) if revision.cost_usd is not None else "not known"
 
 
 def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str, list[tuple[str, Any]]]]:
@@ -307,5 +344,5 @@ def _parent(revision: SummaryRevision, family: dict[int, int]) -> SafeString | s
     if not revision.parent:
         return "none: the first"
     if revision.parent not in family:
-        return f"revision {revision.parent}, gone"
+        return f"version {revision.parent}, gone"
     return link(f"revision {revision.parent}", "memory_summaryrevision", "change", family[revision.parent])

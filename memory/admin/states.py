@@ -18,11 +18,17 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from conversations.admin.html import Step, admin_url
 from conversations.admin.readonly import LIST_LIMIT
 from memory.folding import lease
 from memory.models import ConversationBrief, Requested
 
 PARAMETER = "memory"
+
+
+def memory_steps(chat_id: Any, *more: Step) -> list[Step]:
+    """The way from a chat to a page of its memory."""
+    return [("Memory", admin_url("memory_conversationbrief", "change", chat_id)), *more]
 
 
 class MemoryFilter(admin.SimpleListFilter):
@@ -50,11 +56,13 @@ def health_of(brief: ConversationBrief | None) -> SafeString:
         return chip("bad", "degraded")
     if brief is not None and (brief.due or brief.requested):
         return chip("busy", "due" if brief.due else brief.get_requested_display().lower())
+    if brief is not None and brief.paused_at:
+        return chip("paused", "updates paused")
     return chip("good", "up to date")
 
 
 def chip(kind: str, text: str) -> SafeString:
-    """A state: `good`, `busy` or `bad`, and what it is."""
+    """A state: `good`, `busy`, `paused` or `bad`, and what it is."""
     return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
 
 

@@ -36,7 +36,7 @@ _LOOK = "at page object_id chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
 _BRIEF = (
     "policy options global_summary state version head folded_through_seq token_count degraded unfolded_turns "
-    "unfolded_tokens last_error updated_at"
+    "unfolded_tokens last_error paused_at updated_at"
 ).split()
 _REVISION = (
     "version parent kind policy degraded global_summary state from_seq through_seq turns tokens_before tokens_after "

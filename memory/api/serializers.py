@@ -24,10 +24,12 @@ from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory import counters
 from memory.context.fit import Context, prompt_messages
+from memory.explain.estimate import Estimate
 from memory.explain.work import BriefWork, WorkPhase, work_of
 from memory.folding.rebuild import told as rebuild_told
 from memory.folding.stateless import Summarized
 from memory.models import CardOutcome, ConversationBrief, Requested
+from memory.pause import paused_by
 from memory.policies.interval import Interval
 from memory.recall.relevance import REASONS, Recall, Sought
 from memory.worker import watches
@@ -54,6 +56,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "degraded": brief.degraded,
         "last_error": brief.last_error,
         "work": work_json(brief),
+        "paused": {"at": iso(brief.paused_at), "by": paused_by(brief)} if brief.paused_at else None,
         "rebuild": rebuild and rebuild._asdict(),
     }
 
@@ -65,6 +68,7 @@ def work_json(brief: ConversationBrief) -> dict[str, Any]:
         is_wanted=is_wanted,
         is_rebuild=brief.requested == Requested.REBUILD,
         is_leased=bool(brief.lease_owner),
+        paused_at=brief.paused_at,
         lease_expires_at=brief.lease_expires_at,
         queued_at=brief.queued_at,
         later=max(filter(None, (brief.next_attempt_at, brief.delayed_until)), default=None),
@@ -104,6 +108,19 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
         "prompt_hash": recorded_hash or context.prompt_hash,
     }
     return body if recorded_hash is None else {**body, "verified": recorded_hash == context.prompt_hash}
+
+
+def estimate_json(would: Estimate) -> dict[str, Any]:
+    """What folding would take."""
+    return {
+        "turns": would.turns,
+        "tokens": would.tokens,
+        "calls": would.calls,
+        "input_tokens": would.input_tokens,
+        "output_tokens": would.output_tokens,
+        "cost_usd": None if would.cost_usd is None else float(would.cost_usd),
+        "minutes": would.minutes,
+    }
 
 
 def recall_json(recall: Recall | None) -> dict[str, str] | None:
@@ -147,15 +164,22 @@ class WorkOut(serializers.Serializer[Any]):
         get_args(WorkPhase),
         help_text="`idle`: nothing is to be done. `queued`: it waits for the worker. `folding` and `rebuilding`: a "
         "worker is at it. `waiting`: an attempt failed, or memory was changed too often; it is tried later. "
+        "`paused`: updates are paused. "
         "`no_worker`: it is to be done, and no worker answers.",
     )
     since = serializers.DateTimeField(
-        allow_null=True, help_text="Since when it is queued, or being worked on; null where nobody knows."
+        allow_null=True,
+        help_text="Since when it is queued, being worked on or paused; null where nobody knows.",
     )
     attempt = serializers.IntegerField(help_text="How many attempts have failed in a row.")
     error = serializers.CharField(
         allow_null=True, help_text="The code of the last attempt's error; null if it did not fail."
     )
+
+
+class PausedOut(serializers.Serializer[Any]):
+    at = serializers.DateTimeField(help_text="Since when.")
+    by = serializers.ChoiceField(["user", "staff"], help_text="Who paused it: the chat's owner, or staff.")
 
 
 class BriefOut(serializers.Serializer[Any]):
@@ -167,8 +191,8 @@ class BriefOut(serializers.Serializer[Any]):
     unfolded = UnfoldedOut()
     next_update = NextUpdateOut(
         allow_null=True,
-        help_text="How far the chat is from its next update. Null where no number starts one, and while memory is "
-        "rebuilt.",
+        help_text="How far the chat is from its next update. Null where no number starts one, while memory is "
+        "rebuilt, and while updates are paused.",
     )
     state = ObjectField()
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -176,11 +200,57 @@ class BriefOut(serializers.Serializer[Any]):
     degraded = serializers.BooleanField()
     last_error = ObjectField(allow_null=True)
     work = WorkOut(help_text="What is going on with the memory now.")
+    paused = PausedOut(
+        allow_null=True,
+        help_text="Updates are paused: the summary stays as it is until they are resumed, or until what was said since "
+        "no longer fits into a prompt. Null where they are not.",
+    )
     rebuild = RebuildOut(allow_null=True)
 
 
 class ResummarizeIn(Strict):
     mode = serializers.ChoiceField(["update", "rebuild"])
+
+
+class RestoreIn(Strict):
+    pause = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="`true` keeps the version as it is: updates are paused. Else newer messages are summarized again.",
+    )
+
+
+class EstimateQuery(serializers.Serializer[Any]):
+    mode = serializers.ChoiceField(
+        ["update", "rebuild"],
+        required=False,
+        default="update",
+        help_text="What is to be estimated: an update (the default), or a rebuild.",
+    )
+    policy = Text(
+        required=False, validators=[known_policy], help_text="A rebuild by this policy, whatever `mode` says."
+    )
+    restore = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="What is summarized again after this version is restored.",
+    )
+
+
+class EstimateOut(serializers.Serializer[Any]):
+    turns = serializers.IntegerField(help_text="Turns that would be summarized.")
+    tokens = serializers.IntegerField(help_text="Tokens of those turns.")
+    calls = serializers.IntegerField(help_text="About how many summarizer calls it takes.")
+    input_tokens = serializers.IntegerField(help_text="About how many tokens are sent.")
+    output_tokens = serializers.IntegerField(help_text="About how many tokens come back.")
+    cost_usd = serializers.FloatField(
+        allow_null=True, help_text="About what it costs, in USD; null where the price is not known."
+    )
+    minutes = serializers.FloatField(
+        allow_null=True,
+        help_text="About how long it takes; null where nothing is known of the summarizer's speed.",
+    )
 
 
 class TaskOut(serializers.Serializer[Any]):

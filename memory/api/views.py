@@ -27,20 +27,27 @@ from memory.api.serializers import (
     BriefOut,
     ContextIn,
     ContextOut,
+    EstimateOut,
+    EstimateQuery,
+    RestoreIn,
     ResummarizeIn,
     TaskOut,
     UsageDaysOut,
     UsageQuery,
     brief_json,
     context_json,
+    estimate_json,
 )
 from memory.context.sources import Source
+from memory.counters import said_tokens
 from memory.explain.verify import why_not_exact
-from memory.folding.request import demand_resummarize
+from memory.folding.request import demand_resummarize, foresee
 from memory.models import ConversationBrief, SummaryRevision
 from memory.models.briefs import new_brief
 from memory.revisions import diff
+from memory.revisions.edit import clear
 from memory.revisions.restore import restore
+from memory.revisions.updates import pause_updates, resume_updates
 from memory.usage import report
 
 
@@ -61,6 +68,76 @@ class BriefView(APIView):
             chat=chat, **new_brief(chat)
         )
         return Response(brief_json(brief))
+
+
+class PauseView(APIView):
+    @extend_schema(
+        request=None,
+        responses=BriefOut,
+        operation_id="brief_pause",
+        summary="Pause updates of the summary",
+        description="The summary stays as it is, and an update under way is dropped. Newer messages stay in the "
+        "prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by "
+        "themselves when what was said since the pause no longer fits.",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        user = caller(request)
+        return Response(brief_json(pause_updates(get_chat(user, chat_id), user)))
+
+
+class ResumeView(APIView):
+    @extend_schema(
+        request=None,
+        responses=BriefOut,
+        operation_id="brief_resume",
+        summary="Resume updates of the summary",
+        description="What waited is summarized in the background if it is due. So is it by an update or a rebuild, "
+        "which resume, too.",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        user = caller(request)
+        return Response(brief_json(resume_updates(get_chat(user, chat_id), user, on_demand=True)))
+
+
+class ClearView(APIView):
+    @extend_schema(
+        request=None,
+        responses=BriefOut,
+        operation_id="brief_clear",
+        summary="Clear the summary",
+        description="It begins anew with the messages that are not summarized yet. No message is removed: what the "
+        "summary told of can still be recalled. Restore the version before to undo it; a rebuild summarizes "
+        "everything again.",
+        tags=["memory"],
+    )
+    def post(self, request: Request, chat_id: UUID) -> Response:
+        user = caller(request)
+        return Response(brief_json(clear(get_chat(user, chat_id), user, on_demand=True)))
+
+
+class EstimateView(APIView):
+    @extend_schema(
+        parameters=[EstimateQuery],
+        responses=EstimateOut,
+        operation_id="estimate_read",
+        summary="Estimate an update or a rebuild",
+        description="What it would take to update or rebuild the memory, to switch to another policy, or to go on from "
+        "an older version. Nothing is done, and no model is asked.",
+        tags=["memory"],
+    )
+    def get(self, request: Request, chat_id: UUID) -> Response:
+        chat = get_chat(caller(request), chat_id)
+        query = EstimateQuery(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        asked = query.validated_data
+        if version := asked.get("restore"):
+            after = _revision(chat, version).through_seq
+            return Response(estimate_json(foresee(chat, "update", after_seq=after)))
+        if policy := asked.get("policy"):
+            chat.policy = policy  # for the estimate alone: it is not saved
+        return Response(estimate_json(foresee(chat, "rebuild" if policy else asked["mode"])))
 
 
 class RevisionPages(CursorPages):
@@ -111,7 +188,7 @@ class DifferenceView(APIView):
 
 class RestoreView(APIView):
     @extend_schema(
-        request=None,
+        request=RestoreIn,
         responses=BriefOut,
         operation_id="revisions_restore",
         summary="Make an older version the memory in use, as a new one",
@@ -119,7 +196,11 @@ class RestoreView(APIView):
     )
     def post(self, request: Request, chat_id: UUID, version: int) -> Response:
         user = caller(request)
-        return Response(brief_json(restore(get_chat(user, chat_id), version, user, on_demand=True)))
+        chat = get_chat(user, chat_id)
+        body = RestoreIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        pauses = body.validated_data["pause"]
+        return Response(brief_json(restore(chat, version, user, on_demand=True, pauses=pauses)))
 
 
 class ResummarizeView(APIView):
@@ -171,7 +252,8 @@ class ContextView(APIView):
         context = services.preview(
             chat, asked["message"], policy=asked.get("policy"), budget=asked.get("budget"), sources=sources
         )
-        return Response(context_json(context, services.said_tokens(chat)))
+        brief = ConversationBrief.objects.filter(chat=chat).first()
+        return Response(context_json(context, said_tokens(brief)))
 
 
 class PastContextView(APIView):

@@ -15,6 +15,10 @@ BESIDE = ("instructions", "sources", "question")
 """Sections of a prompt that are no part of memory, and not of its budget."""
 
 
+FACTS = ("facts", "data", "card")
+"""Sections that hold what is known by name, beside a text that tells the rest."""
+
+
 @dataclass(frozen=True, slots=True)
 class CoveragePart:
     """One part of the bar. `start` and `width` are percent of all turns."""
@@ -111,5 +115,6 @@ def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
 
 
 def _drawn(kind: str) -> str:
-    """How a section is drawn: as the turns are whose text it has; all that is remembered alike."""
-    return {"lines": "lines", "window": "verbatim", "recall": "recall"}.get(kind, "folded")
+    """How a section is drawn: as the turns are whose text it has; what is known by name apart from what is told."""
+    drawn = {"lines": "lines", "window": "verbatim", "recall": "recall", "pins": "pins-part"}
+    return drawn.get(kind) or ("facts-part" if kind in FACTS else "folded")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from memory.context.plan import Plan, Shown
 from memory.policies import POLICIES
@@ -25,11 +25,15 @@ SECTION_NAMES = {
 """What the sections of a prompt are called, by their kind."""
 
 
+Topic = Literal["there", "left out", "brought back"]
+
+
 class Explanation(NamedTuple):
-    """A sentence, and the message to look at for it, if there is one."""
+    """A sentence, the message to look at for it, if there is one, and what it tells of."""
 
     text: str
     seq: int | None = None
+    topic: Topic = "left out"
 
 
 def name_of(kind: str) -> str:
@@ -50,7 +54,7 @@ def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Expla
         *_verbatim(plan),
         *_recalled(plan),
         *_sources(plan),
-    ] or [Explanation("The prompt contains every turn in full.")]
+    ] or [Explanation("The prompt contains every turn in full.", topic="there")]
 
 
 def _folded(head: int, folded_through: int) -> Iterator[Explanation]:
@@ -58,6 +62,7 @@ def _folded(head: int, folded_through: int) -> Iterator[Explanation]:
         yield Explanation(
             f"Messages 1 to {folded_through} are covered by the summary, version {head}.",
             1,
+            "there",
         )
 
 
@@ -126,6 +131,7 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
     yield Explanation(
         f"{messages} recalled{_in_part(quotes)} because {they} the question: {where}.{why}",
         seqs[0],
+        "brought back",
     )
 
 
@@ -137,7 +143,7 @@ def _nothing_recalled(plan: Plan) -> Iterator[Explanation]:
             if plan.recall.sought == "none"
             else "There was no room for what was found."
         )
-        yield Explanation(f"No earlier message was recalled. {why}")
+        yield Explanation(f"No earlier message was recalled. {why}", topic="brought back")
 
 
 def _sources(plan: Plan) -> Iterator[Explanation]:

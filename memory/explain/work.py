@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "no_worker"]
+WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "paused", "no_worker"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class BriefWork:
     is_wanted: bool
     is_rebuild: bool
     is_leased: bool
+    paused_at: datetime | None
     lease_expires_at: datetime | None
     queued_at: datetime | None
     later: datetime | None
@@ -43,7 +44,8 @@ def work_of(brief: BriefWork, now: datetime, lease: timedelta, *, has_worker: bo
         state: WorkPhase = "rebuilding" if brief.is_rebuild else "folding"
         return WorkNow(state, min(now, until - lease), attempts, error)
     if not brief.is_wanted:
-        return WorkNow("idle", None, attempts, error)
+        is_paused = brief.paused_at is not None
+        return WorkNow("paused" if is_paused else "idle", brief.paused_at, attempts, error)
     if brief.later is not None and brief.later > now:
         return WorkNow("waiting", None, attempts, error)
     return WorkNow("queued" if has_worker else "no_worker", brief.queued_at, attempts, error)

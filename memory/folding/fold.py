@@ -133,7 +133,7 @@ def _load(chat_id: UUID, owner: str) -> Job | None:
     standing = WorkState(
         due=bite is not None,
         rebuild_requested=brief.requested == Requested.REBUILD,
-        degraded=brief.degraded,
+        degraded=brief.degraded and not brief.paused_at,
         attempts=brief.attempts,
         waiting=waiting,
         delayed=delayed,

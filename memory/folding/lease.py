@@ -36,6 +36,8 @@ LONGEST_DELAY = timedelta(days=1)
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
 """Chats whose memory is to be worked on, now or when their next attempt has come."""
+UNPAUSED = Q(paused_at=None) | FLAGGED
+"""What the built-in summarizer did is not made good while updates are paused."""
 ALLOWED = (
     Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
 )
@@ -73,7 +75,7 @@ def _latest_expiry() -> Any:
 def take(chat_id: UUID) -> str | None:
     """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None: no work, or it is held."""
     owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
-    wanted = ConversationBrief.objects.filter(free(), WANTED, chat_id=chat_id)
+    wanted = ConversationBrief.objects.filter(free(), WANTED, UNPAUSED, chat_id=chat_id)
     return owner if wanted.update(lease_owner=owner, lease_expires_at=_expiry()) else None
 
 
@@ -114,7 +116,9 @@ def ready() -> QuerySet[ConversationBrief]:
     Where the upstream was given up, what is due does not wait for it.
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
-    return ConversationBrief.objects.filter(free(), ALLOWED, WANTED & may_try() | FLAGGED & given_up)
+    return ConversationBrief.objects.filter(
+        free(), ALLOWED, UNPAUSED, WANTED & may_try() | FLAGGED & given_up
+    )
 
 
 def _expiry() -> object:

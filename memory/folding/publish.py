@@ -28,6 +28,7 @@ from memory.counters import count_folded_tokens, recount, set_totals
 from memory.folding.schedule import backoff_seconds
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.pause import unpause
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 from memory.usage import daily
@@ -106,7 +107,11 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
 
 
 def write(brief: ConversationBrief, result: Result) -> None:
-    """Make `result`, which came of `brief` as it stands, the memory in use. The caller has locked it and its chat."""
+    """Make `result`, which came of `brief` as it stands, the memory in use. The caller has locked it and its chat.
+
+    A pause of updates ends with it: somebody asked for it, or the prompt ran full.
+    """
+    unpause(brief)
     parent, brief.version = brief.head or None, brief.version + 1
     brief.head = brief.version
     brief.policy = result.policy

@@ -30,6 +30,7 @@ from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.models import ConversationBrief, Requested, RevisionKind
+from memory.pause import PAUSE, unpause
 from memory.policies import get_policy
 from memory.policies.protocol import Counts, State
 
@@ -188,8 +189,10 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
         brief.policy, brief.requested = progress.policy, Requested.NOTHING
         brief.options = brief.chat.options
         brief.rebuild, brief.degraded = None, False
+        unpause(brief)
         recount(brief)
-        brief.save(update_fields=[*COUNTERS, "policy", "options", "requested", "rebuild", "degraded"])
+        fields = ["policy", "options", "requested", "rebuild", "degraded"]
+        brief.save(update_fields=[*COUNTERS, *PAUSE, *fields])
     return Done.KEPT
 
 

@@ -35,6 +35,7 @@ from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
+from memory.pause import PAUSE, unpause
 from memory.policies import get_policy
 from memory.policies.protocol import Policy, State
 
@@ -71,13 +72,14 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
         brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
             chat=locked, defaults=new_brief(locked)
         )
+        unpause(brief)
         if brief.requested not in (Requested.REBUILD, mode):
             quotas.take_rebuild(locked.owner_id)
             brief.requested = Requested(mode)
             if brief.queued_at is None:  # else the task that waits does this, too
                 brief.task_name = str(new_id())
             dispatch.demand(brief)
-            brief.save(update_fields=["requested", "task_name", "on_demand_at"])
+        brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])
         dispatch.hint(brief)
     logger.info(
         "memory resummarize demanded",
@@ -90,7 +92,7 @@ def note_request(chat: Chat, mode: Mode) -> None:
     """Write the request into the chat's brief, where it stands until it is done. Queues nothing.
 
     A rebuild includes an update and is not taken back by one. What an operator asks for waits neither for a back-off
-    nor for the limits of the chat's owner.
+    nor for the limits of the chat's owner. A pause of updates ends with it.
     """
     with transaction.atomic():
         brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
@@ -99,7 +101,9 @@ def note_request(chat: Chat, mode: Mode) -> None:
         if brief.requested != Requested.REBUILD:
             brief.requested = Requested(mode)
         brief.next_attempt_at = brief.delayed_until = brief.on_demand_at = None
-        brief.save(update_fields=["requested", "next_attempt_at", "delayed_until", "on_demand_at"])
+        unpause(brief)
+        fields = ["requested", "next_attempt_at", "delayed_until", "on_demand_at"]
+        brief.save(update_fields=[*fields, *PAUSE])
 
 
 @dataclass(frozen=True, slots=True)

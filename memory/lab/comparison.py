@@ -1,9 +1,10 @@
-"""Comparing policies on one stored chat: asked for by staff, run in a worker, kept as numbers.
+"""Comparing policies on one stored chat: asked for by staff, run in workers, kept as numbers.
 
 A comparison neither costs anything nor sends anywhere what people said: the built-in model summarizes, in child
-processes on scratch databases. It goes from waiting over running to done or failed, each step a conditional UPDATE,
-so that a task which is lost, late or repeated does no harm. One runs at a time, because it keeps a worker for a
-minute that others need for folding.
+processes on scratch databases. Each policy is a task of its own: it goes from waiting to running, and back to waiting
+until all were played; then it is done, or failed where a policy could not be played. What the others brought is kept,
+and it can be continued. Each step is a conditional UPDATE, so that a task which is lost, late or repeated does no harm.
+One policy runs at a time, because it keeps a worker for up to a minute and a half that others need for folding.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +25,11 @@ from django.db.models.functions import Now
 
 from conversations.models import Chat
 from memory import queue
-from memory.lab import plots, runner
+from memory.lab import runner
+from memory.lab.billing import chained
+from memory.lab.conversation import Conversation
+from memory.lab.growth import growth_of
+from memory.lab.measures import Run
 from memory.lab.outcome import Models, Outcome
 from memory.lab.runner import ChildFailed, LabError
 from memory.lab.stored_chat import stored_talk
@@ -36,7 +39,7 @@ from memory.models import Comparing, Comparison
 logger = logging.getLogger(__name__)
 
 MOST_SECONDS = 90.0
-"""That the policies may take. With reading, drawing and storing it stays below the queue's own `timeout`."""
+"""That a policy may take. With reading and storing it stays below the queue's own `timeout`."""
 GIVEN_UP_AFTER = timedelta(seconds=150)
 """After this long, the worker of one that is running is gone: the queue would have ended it itself."""
 KEPT = 20
@@ -49,8 +52,10 @@ NOT_SENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "PROMPT_ID_SUMMARY_GLOB
 
 NOTHING = "There is nothing to compare: nobody answers a question in this chat."
 STOPPED = "The worker stopped."
-TOO_LONG = f"It took longer than {MOST_SECONDS:.0f} seconds. Choose fewer policies, or use the command."
-NOT_RUN = "The worker could not run it: its log tells why."
+CHANGED = "The chat was changed while it was being compared: start a new comparison."
+TOO_LONG = f"took longer than {MOST_SECONDS:.0f} seconds"
+NOT_RUN = "could not be run in the worker: its log tells why"
+CHILD_FAILED = "could not be run: the command replay tells why"
 
 
 class ComparisonUnderWay(Exception):
@@ -61,13 +66,17 @@ class ComparisonUnderWay(Exception):
         self.comparison_id = comparison_id
 
 
+class NotToContinue(Exception):
+    """The comparison is not one that failed, or its chat was changed meanwhile."""
+
+
 class _Gone(Exception):
     """The comparison was deleted with its chat, or given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Told of each turn by the runner's threads, each of which has a policy to itself; writes it down now and then."""
+    """Told of each turn of the policy that is played, by the runner's thread; writes it down now and then."""
 
     comparison_id: UUID
     until: float
@@ -106,16 +115,37 @@ def request_comparison(
     return comparison
 
 
+def continue_comparison(comparison_id: UUID) -> None:
+    """Have the policies played that failed, or that were not come to; what the others brought is kept.
+
+    Raises `NotToContinue`, and `ComparisonUnderWay` where another one of the chat is.
+    """
+    with transaction.atomic():
+        failed = Comparison.objects.filter(pk=comparison_id, state=Comparing.FAILED).exclude(error=CHANGED)
+        comparison = failed.defer("played").first()
+        if comparison is None:
+            raise NotToContinue
+        Chat.objects.select_for_update().only("pk").get(pk=comparison.chat_id)
+        open_ones = Comparison.objects.filter(chat_id=comparison.chat_id, state__in=OPEN)
+        if under_way := open_ones.only("pk").first():
+            raise ComparisonUnderWay(under_way.pk)
+        result = comparison.result and {**comparison.result, "failed": {}}
+        fresh = {"state": Comparing.WAITING, "error": "", "finished_at": None, "result": result}
+        if failed.update(**fresh):
+            queue.enqueue_comparison(comparison.pk)
+    logger.info("comparison continued", extra={"comparison": str(comparison_id)})
+
+
 def compare(comparison_id: UUID) -> None:
-    """Run a comparison. Nothing is done where it waits no more, or another one is running."""
+    """Play the next policy of a comparison. Nothing is done where it waits no more, or another one is running."""
     comparison = _claim(comparison_id)
     if comparison is None:
         return
     facts = {"chat": str(comparison.chat_id), "comparison": str(comparison_id)}
     try:
-        changes = _ending(comparison)
+        changes = _next_step(comparison)
         _running(comparison_id).update(**changes)
-        logger.info("comparison ended", extra={**facts, "state": changes["state"]})
+        logger.info("comparison went on", extra={**facts, "state": changes["state"]})
     except _Gone:
         logger.info("comparison dropped", extra=facts)
     _hint_next()
@@ -138,54 +168,102 @@ def _claim(comparison_id: UUID) -> Comparison | None:
     return Comparison.objects.select_related("chat").filter(pk=comparison_id).first()
 
 
-def _ending(comparison: Comparison) -> dict[str, Any]:
-    """Run it: the changes with which it ends. No sentence of a child is kept: it may quote the chat."""
+def _next_step(comparison: Comparison) -> dict[str, Any]:
+    """Play one policy: the changes with which that ends."""
     try:
-        outcome = _outcome(comparison, time.monotonic() + MOST_SECONDS)
-        return {"state": Comparing.DONE, "finished_at": Now(), **_measured(outcome)}
-    except ChildFailed as exc:
-        return _failure(f"The policy {exc.policy} could not be run. The command replay tells why.")
+        talk = _talk(comparison)
     except LabError as exc:
         return _failure(str(exc))
-    except OSError as exc:
-        logger.warning("comparison could not be run", extra={"error": exc.strerror})
-        return _failure(NOT_RUN)
+    runs = {name: Run.from_json(data) for name, data in comparison.played.get("runs", {}).items()}
+    told = comparison.result or {}
+    failed, seconds = dict(told.get("failed", {})), dict(told.get("seconds", {}))
+    policy = next((one for one in comparison.policies if one not in runs and one not in failed), None)
+    if policy is not None:
+        began = time.monotonic()
+        run, why = _played(comparison, talk, policy)
+        seconds[policy] = round(time.monotonic() - began, 1)
+        if run is not None:
+            runs[policy] = run
+        else:
+            failed[policy] = why
+    ordered = {name: runs[name] for name in comparison.policies if name in runs}
+    return _changes(comparison, talk, ordered, {"failed": failed, "seconds": seconds})
 
 
-def _outcome(comparison: Comparison, until: float) -> Outcome:
+def _talk(comparison: Comparison) -> Conversation:
+    """The chat as it was when the first policy was played. Raises `LabError` where that is not to be had any more."""
+    played = comparison.played
+    if played:
+        comparison.chat.last_seq = played["through"]
     talk, of_turns = stored_talk(comparison.chat)
     if not talk.exchanges:
-        raise LabError(NOTHING)
-    watch = _Watch(comparison.pk, until, dict.fromkeys(comparison.policies, 0))
-    _running(comparison.pk).update(turns=len(talk.exchanges), of_turns=of_turns)
-    runs = runner.run(
-        [talk],
-        comparison.policies,
-        budget=comparison.budget,
-        tell=watch.tell,
-        meanwhile=watch.beat,
-        environment=NOT_SENT,
-    )
+        raise LabError(CHANGED if played else NOTHING)
+    if not played:
+        _running(comparison.pk).update(turns=len(talk.exchanges), of_turns=of_turns)
+    elif played["said"] != _said(talk):
+        raise LabError(CHANGED)
+    return talk
+
+
+def _said(talk: Conversation) -> list[int]:
+    """Numbers that are other ones after all but the smallest edit: the tokens of each message, and of tools."""
+    requests = chained(talk)
+    return [*(one.input for one in requests), *(one.output for one in requests[-1:])]
+
+
+def _played(comparison: Comparison, talk: Conversation, policy: str) -> tuple[Run | None, str]:
+    """The run, or why there is none. No sentence of a child is kept: it may quote the chat."""
+    done = {**dict.fromkeys(comparison.policies, 0), **comparison.progress, policy: 0}
+    watch = _Watch(comparison.pk, time.monotonic() + MOST_SECONDS, done)
+    try:
+        runs = runner.run(
+            [talk],
+            [policy],
+            budget=comparison.budget,
+            tell=watch.tell,
+            meanwhile=watch.beat,
+            environment=NOT_SENT,
+        )
+    except ChildFailed:
+        return None, CHILD_FAILED
+    except LabError as exc:
+        return None, str(exc)
+    except OSError as exc:
+        logger.warning("comparison could not be run", extra={"error": exc.strerror})
+        return None, NOT_RUN
+    return runs[policy][0], ""
+
+
+def _changes(
+    comparison: Comparison, talk: Conversation, runs: dict[str, Run], told: dict[str, Any]
+) -> dict[str, Any]:
+    """What has been played so far, and the state that follows from it."""
+    failed = told["failed"]
+    played = {
+        "through": comparison.chat.last_seq,
+        "said": _said(talk),
+        "runs": {name: run.to_json() for name, run in runs.items()},
+    }
+    changes: dict[str, Any] = {"played": played, "result": {**_measured(talk, runs), **told}}
+    if len(runs) + len(failed) < len(comparison.policies):
+        return {**changes, "state": Comparing.WAITING}
+    if failed:
+        return {**changes, **_failure(" ".join(f"{name} {why}." for name, why in failed.items()))}
+    return {**changes, "state": Comparing.DONE, "finished_at": Now()}
+
+
+def _measured(talk: Conversation, runs: dict[str, Run]) -> dict[str, Any]:
+    """Tables, and the costs over turns: numbers, and the names of policies and models."""
+    if not runs:
+        return {"sheets": [], "note": "", "growth": None}
     replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
-    return Outcome((talk,), runs, Models(replies, settings.SUMMARIZER, is_offline=True))
-
-
-def _measured(outcome: Outcome) -> dict[str, Any]:
-    """The tables and the plot: numbers, and the names of policies and models."""
-    result = {"sheets": [as_json(sheet) for sheet in sheets_of(outcome)], "note": note_on(outcome)}
-    plot = _plot(outcome)
-    return {"result": {**result, "has_plot": bool(plot)}, "plot": plot}
-
-
-def _plot(outcome: Outcome) -> str:
-    """The plot as SVG, "" where the library for it is not installed. Drawn here: it would hold up a server."""
-    with TemporaryDirectory(prefix="chatmemory-plot-") as folder:
-        path = Path(folder) / "plot.svg"
-        try:
-            plots.draw(outcome, path)
-        except plots.NoLibrary:
-            return ""
-        return path.read_text(encoding="utf-8")
+    models = Models(replies, settings.SUMMARIZER, is_offline=True)
+    outcome = Outcome((talk,), {name: [run] for name, run in runs.items()}, models)
+    return {
+        "sheets": [as_json(sheet) for sheet in sheets_of(outcome)],
+        "note": note_on(outcome),
+        "growth": growth_of(talk, list(runs.values()), models).to_json(),
+    }
 
 
 def _running(comparison_id: UUID) -> QuerySet[Comparison]:

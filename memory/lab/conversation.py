@@ -104,8 +104,9 @@ def talk_of(chat: ImportedChat, name: str) -> Conversation:
 
 
 def name_of(chat: ImportedChat, otherwise: str) -> str:
-    """What to call a conversation, on one line: its title, its id in the file, or else `otherwise`."""
-    return plain(chat.title or str(chat.metadata.get("source_id", "")) or otherwise)
+    """What to call a conversation, on one line: the title it came with, its id in the file, or else `otherwise`."""
+    given = "" if chat.title_is_automatic else chat.title
+    return plain(given or str(chat.metadata.get("source_id", "")) or otherwise)
 
 
 def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:

@@ -126,13 +126,13 @@ COSTS: tuple[Column[_Row], ...] = (
     Column("folds USD", "what the summarizer costs", lambda way: _usd(way.bill.folds_usd)),
     Column("all USD", "both together", lambda way: _usd(way.bill.usd)),
     Column(
-        "of everything",
-        "that, of what sending all that was said on each turn costs",
+        "× everything",
+        "that, as times what sending all that was said on each turn costs",
         lambda way: _ratio(way.bill.usd, way.everything),
     ),
     Column(
-        "of chained",
-        "that, of what a growing previous_response_id costs, where tool messages are billed on each turn, too",
+        "× chained",
+        "that, as times what a growing previous_response_id costs, where tool messages are billed on each turn, too",
         lambda way: _ratio(way.bill.usd, way.chained),
     ),
 )
@@ -178,7 +178,7 @@ RECALL: tuple[Column[_Recalling], ...] = (
     Column("mean", "tokens of memory in a prompt", lambda one: _number(one.row.summary.memory_mean)),
     Column("cacheable", "as above", lambda one: _share(one.row.summary.cacheable)),
     Column("coverage", "as above", lambda one: _share(one.row.summary.coverage_min)),
-    Column("of everything", "as above", lambda one: _ratio(one.row.bill.usd, one.everything)),
+    Column("× everything", "as above", lambda one: _ratio(one.row.bill.usd, one.everything)),
     Column("facts 20", "still in memory 20 turns later", lambda one: _share(one.row.summary.facts[20].share)),
     Column("facts 100", "100 turns later", lambda one: _share(one.row.summary.facts[100].share)),
 )
@@ -370,4 +370,4 @@ def _usd(amount: Decimal | None) -> str:
 
 
 def _ratio(amount: Decimal | None, of: Decimal | None) -> str:
-    return UNKNOWN if amount is None or not of else f"{amount / of:.0%}".replace("%", " %")
+    return UNKNOWN if amount is None or not of else f"{amount / of:.2f}"

@@ -37,6 +37,8 @@ class ConversationBrief(models.Model):
     `queued_at`: since when a task of this chat, `task_name`, waits in the queue; None where none does. `on_demand_at`:
     since when there is work that the chat's owner caused otherwise than by turns; before `delayed_until` none is done.
     `pin_tokens` are those of all pins that hold, as their section of a prompt would have them; 0 where there is none.
+    `paused_at`: since when nothing is folded that nobody asks for (`memory.pause`); None where updates go on.
+    `paused_with` are the counters of what waited already then.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -73,6 +75,11 @@ class ConversationBrief(models.Model):
     on_demand_at = models.DateTimeField(null=True, blank=True)
     task_name = models.CharField(max_length=64, blank=True, default="", db_default="")
     queued_at = models.DateTimeField(null=True, blank=True)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    paused_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    paused_with = models.JSONField(null=True, blank=True)
     last_error = models.JSONField(null=True, blank=True)
     lease_owner = models.CharField(max_length=100, blank=True, default="")
     lease_expires_at = models.DateTimeField(null=True, blank=True)
@@ -165,7 +172,7 @@ class SummaryRevision(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"revision {self.version}"
+        return f"version {self.version}"
 
     @classmethod
     def of(
@@ -257,7 +264,7 @@ class ContextRecord(models.Model):
 
 
 class Comparing(models.TextChoices):
-    """States of a comparison: the last two are final."""
+    """States of a comparison: it is over in the last two, of which a failed one can be continued."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -269,7 +276,11 @@ class Comparison(models.Model):
     """A stored chat played under several policies: who wanted it, how far it is, and what was measured.
 
     Numbers alone, none of what was said. `budget` is None where the setting's was meant. `turns` were played, of the
-    chat's `of_turns`; `progress` tells by policy how many of them are done. `result` are the tables, None until done.
+    chat's `of_turns`; `progress` tells by policy how many of them are done. `result` is what its page shows, None until
+    the first policy has been played: `sheets`, `note`, `growth`, and by policy `failed` (why) and `seconds`. Of one
+    that was made when all policies were one task, it has `sheets` and `note` alone. `played` is what the tasks of its
+    policies hand on: the runs so far, and by which the chat is known to be the same. `started_at` is when the policy
+    began that was played last.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -285,7 +296,7 @@ class Comparison(models.Model):
     progress = models.JSONField(blank=True, default=dict)
     error = models.CharField(max_length=300, blank=True, default="")
     result = models.JSONField(null=True, blank=True)
-    plot = models.TextField(blank=True, default="")
+    played = models.JSONField(blank=True, default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -320,7 +331,8 @@ class UsageDay(models.Model):
     `billed` replies are those whose usage the upstream told, `priced` those of them whose price is known; tokens and
     `cost_usd` are theirs. `compared` are the replies that did not fail and whose chat's length is known:
     `history_tokens` it had, `memory_tokens` were sent in its place, `saved_tokens` is the difference where memory was
-    shorter. `saved_usd` is that at the average price of the reply's own input tokens.
+    shorter. `saved_usd` is that at the average price of the reply's own input tokens. `cards` are the complete replies
+    that were asked for a memory card, `cards_kept` those of them whose card could be used.
     """
 
     day = models.DateField()
@@ -338,6 +350,8 @@ class UsageDay(models.Model):
     memory_tokens = models.PositiveBigIntegerField(default=0)
     saved_tokens = models.PositiveBigIntegerField(default=0)
     saved_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
+    cards = models.PositiveBigIntegerField(default=0, db_default=0)
+    cards_kept = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta:
         default_permissions = ()  # shown in the overview alone

@@ -57,13 +57,20 @@ def get_policy(name: str) -> Policy:
     return POLICIES[name]
 
 
-def is_due(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+def is_due(
+    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, waited: Counts | None = None
+) -> bool:
     """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
 
     Counters alone decide. Where they cannot tell whether all lines fit, the chat is due. Without memory, none is.
+    `waited`: updates are paused, and so much waited already then. No threshold ends a pause, but whatever was said
+    since must fit. What waited may have to be recalled; so where nothing is recalled, that must fit, too.
     """
     if not limits.enabled:
         return False
+    if waited is not None:
+        since = counts.without(waited) if limits.recalls else counts
+        return _runs_full(policy, state, since, limits)
     return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
 
 

@@ -21,6 +21,8 @@ class EditField:
     help: str = ""
     rows: int = SOME_ROWS
     """Lines that the field is high."""
+    most_tokens: int = 0
+    """Of what is in it; 0 where it is not its own length that counts."""
 
 
 class BadEdit(Exception):

@@ -87,6 +87,15 @@ class Counts:
     newest_tokens: int = 0
     """Of the newest turn; 0 if not known: then it is taken for as large as the whole window."""
 
+    def without(self, older: Counts) -> Counts:
+        """Of the turns that came after `older`: the newest ones, so the window stays."""
+        return replace(
+            self,
+            turns=max(0, self.turns - older.turns),
+            tokens=max(0, self.tokens - older.tokens),
+            line_tokens=max(0, self.line_tokens - older.line_tokens),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FoldProgress:
@@ -215,7 +224,7 @@ class Policy(ABC):
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
         """What of `state` a person can edit, as fields of a form: by default the summary."""
         cap = self.longest_summary(state, limits)
-        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS)]
+        return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS, cap)]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
         """The state that all the fields of `edit_fields` say. Raises `BadEdit`: what is over a cap is never cut."""

@@ -1,4 +1,5 @@
-"""Memory edited by hand: what somebody wrote becomes the memory in use, as a new revision; folding goes on from there.
+"""Memory edited by hand, or cleared: what somebody wrote becomes the memory in use, as a new revision; folding goes on
+from there.
 
 A revision written by hand folds nothing and has seen what the one that it was written from had seen. So it goes with
 that when a message is forgotten. How its state is edited, the policy says.
@@ -15,9 +16,11 @@ from django.db import transaction
 
 from chatmemory.errors import Conflict, NotFound
 from chatmemory.text.salience import retained
+from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import limits_for, limits_of, wanted_limits
 from memory.counters import Tally, tally
+from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
@@ -59,7 +62,11 @@ def draft(chat: Chat, version: int | None = None) -> Draft:
 def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[str, str]) -> SummaryRevision:
     """What `base` says with `changes`, by part: a revision without a version, not saved. Raises `BadEdit`."""
     policy = POLICIES[base.policy]
-    state = policy.edited(_state_of(base), changes, _limits(brief, policy))
+    return _by_hand(base, policy.edited(_state_of(base), changes, _limits(brief, policy)))
+
+
+def _by_hand(base: SummaryRevision, state: State) -> SummaryRevision:
+    """A revision that says `state`, and has seen what `base` had."""
     return SummaryRevision(
         chat_id=base.chat_id,
         parent=base.version,
@@ -77,13 +84,19 @@ def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[st
 
 
 def edit_by_hand(
-    chat: Chat, changes: Mapping[str, str], user: User | None, *, on_version: int, base: int | None = None
+    chat: Chat,
+    changes: Mapping[str, str],
+    user: User | None,
+    *,
+    on_version: int,
+    base: int | None = None,
+    pauses: bool = False,
 ) -> ConversationBrief:
     """Make what revision `base`, or the one in use, says with `changes` by part the memory in use: a new revision.
 
     `on_version` must still be in use, else raises `StaleEdit`. From an older `base` it takes the chat back to what that
-    covers, as `restore` does, and on the same conditions. A fold or rebuild under way is dropped, and so is a rebuild
-    that was asked for. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound` and `Conflict`.
+    covers, as `restore` does, and on the same conditions; `pauses` is as there. A fold or rebuild under way is dropped,
+    and so is a rebuild that was asked for. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound` and `Conflict`.
     """
     older = base is not None and base != on_version
     epoch, counted = None, None
@@ -97,7 +110,7 @@ def edit_by_hand(
         if epoch is not None and brief.epoch != epoch:
             raise Conflict("The chat keeps changing. Try again in a moment.")
         revision = changed(brief, _readable(chat, base or on_version), changes)
-        _publish(brief, revision, user, counted)
+        _publish(brief, revision, user, counted, pauses=pauses)
     logger.info(
         "memory edited by hand",
         extra={
@@ -110,13 +123,40 @@ def edit_by_hand(
     return brief
 
 
+def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
+    """Empty the memory in use, by a new revision: the summary begins anew with what is not folded yet.
+
+    What was folded stays in the chat, where it can be recalled; restoring the version before undoes it. `on_demand`: as
+    the chat's owner, within their limits. Raises `Conflict`, `RateLimited` and `QuotaExceeded`.
+    """
+    with transaction.atomic():
+        brief = locked_brief(chat.pk)
+        if brief is None or not text_of(brief):
+            raise Conflict("There is no summary to clear.")
+        if on_demand:  # it drops a fold under way, which is done again
+            quotas.take_rebuild(chat.owner_id)
+            dispatch.demand(brief)
+        base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
+        _publish(brief, _by_hand(base, State()), user, None)
+    logger.info(
+        "memory cleared",
+        extra={"chat": str(chat.pk), "version": brief.version, "user": user.pk if user else None},
+    )
+    return brief
+
+
 def _publish(
-    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
+    brief: ConversationBrief,
+    revision: SummaryRevision,
+    user: User | None,
+    counted: Tally | None,
+    *,
+    pauses: bool = False,
 ) -> None:
     before = SummaryRevision.objects.get(chat_id=brief.chat_id, version=revision.parent or 0)
     if (before.global_summary, before.state) == (revision.global_summary, revision.state):
         raise Conflict("Nothing was changed.")
-    revision.tokens_before = choose(brief, revision, counted)
+    revision.tokens_before = choose(brief, revision, counted, user=user, pauses=pauses)
     revision.version, revision.tokens_after = brief.version, brief.token_count
     revision.retained = asdict(retained(text_of(before), text_of(revision)))
     revision.created_by = user

@@ -9,12 +9,13 @@ from __future__ import annotations
 from conversations.accounts import quotas
 from conversations.models import Chat
 from memory.briefs import limits_of, stored_state
-from memory.counters import COUNTERS, set_totals
+from memory.counters import COUNTERS, decide_due
 from memory.folding import dispatch
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested
 from memory.models.briefs import new_brief
-from memory.policies import Counts, get_policy, window_of
+from memory.pause import PAUSE, unpause
+from memory.policies import get_policy, window_of
 from memory.policies.window import before_window
 
 
@@ -24,8 +25,15 @@ def policy_changed(chat: Chat) -> None:
     brief.options = chat.options
     brief.epoch += 1
     _have_rebuilt(brief)
-    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at"])
+    brief.save(update_fields=["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE])
     dispatch.hint(brief)
+
+
+def is_by_another_policy(chat: Chat) -> bool:
+    """Whether the memory in use is by another policy than the chat's, as after a restore, and nothing will change that
+    by itself."""
+    brief = ConversationBrief.objects.filter(chat=chat).first()
+    return bool(brief and brief.policy != chat.policy and brief.requested != Requested.REBUILD)
 
 
 def options_changed(chat: Chat) -> None:
@@ -41,9 +49,8 @@ def options_changed(chat: Chat) -> None:
         if _window_is_folded(brief):
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
-    sums = Counts(brief.unfolded_turns, brief.unfolded_tokens, brief.unfolded_line_tokens, 0, 0)
-    set_totals(brief, sums)
-    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", *COUNTERS]
+    decide_due(brief)
+    fields = ["options", "epoch", "requested", "on_demand_at", "updated_at", *PAUSE, *COUNTERS]
     brief.save(update_fields=fields)
     dispatch.hint(brief)
 
@@ -57,6 +64,7 @@ def _locked_brief(chat: Chat) -> ConversationBrief:
 
 def _have_rebuilt(brief: ConversationBrief) -> None:
     brief.requested = Requested.REBUILD
+    unpause(brief)
     dispatch.demand(brief)
 
 

@@ -16,10 +16,11 @@ from django.db import transaction
 from chatmemory.errors import Conflict, NotFound
 from conversations.accounts import quotas
 from conversations.models import Chat, Message, Role
-from memory.counters import Tally, recount, tally
+from memory.counters import Tally, decide_due, recount, tally
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
+from memory.pause import pause, unpause
 from memory.policies import POLICIES
 from memory.revisions import step_back
 
@@ -30,13 +31,14 @@ TRIES = 3
 
 
 def restore(
-    chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False
+    chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False, pauses: bool = False
 ) -> ConversationBrief:
     """Make what revision `version` says the memory in use, as a new revision of which it is the parent.
 
     A fold or rebuild under way is dropped, and so is a rebuild that was asked for. The brief takes the revision's
     policy, and keeps it until the next rebuild, which is by the chat's. `user` is who restores; `on_demand`: as the
-    chat's owner, within their limits. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` where the
+    chat's owner, within their limits. `pauses`: the version stays as it is, because updates pause; else they go on,
+    even where they were paused. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` where the
     revision's sources do not stand any more.
     """
     for _ in range(TRIES):
@@ -50,7 +52,8 @@ def restore(
             if on_demand:
                 quotas.take_rebuild(chat.owner_id)
                 dispatch.demand(brief)
-            _make_current(brief, revision, user, counted)
+            tokens_before = choose(brief, revision, counted, user=user, pauses=pauses)
+            keep(brief, _revision(brief, revision, tokens_before, user))
         logger.info(
             "memory restored",
             extra={
@@ -92,18 +95,18 @@ def _tells_of_replaced(revision: SummaryRevision) -> bool:
     return turn.filter(superseded_by__seq__gt=revision.seen_seq).exists()
 
 
-def _make_current(
-    brief: ConversationBrief, revision: SummaryRevision, user: User | None, counted: Tally | None
-) -> None:
-    tokens_before = choose(brief, revision, counted)
-    keep(brief, _revision(brief, revision, tokens_before, user))
-
-
-def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally | None = None) -> int:
-    """Let `brief`, which is locked, say what `revision` says, because somebody chose it. Saves nothing.
+def choose(
+    brief: ConversationBrief,
+    revision: SummaryRevision,
+    counted: Tally | None = None,
+    *,
+    user: User | None,
+    pauses: bool = False,
+) -> int:
+    """Let `brief`, which is locked, say what `revision` says, because `user` chose it. Saves nothing.
 
     It gets a version and an epoch of its own. `counted` is what follows the revision, if that was counted before.
-    Returns the tokens of the memory before.
+    `pauses`: updates pause, else they go on. Returns the tokens of the memory before.
     """
     still = counted if counted and counted.epoch == brief.epoch else None
     tokens_before = brief.token_count
@@ -116,7 +119,11 @@ def choose(brief: ConversationBrief, revision: SummaryRevision, counted: Tally |
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
     brief.options = brief.chat.options
+    unpause(brief)
     recount(brief, still)
+    if pauses:
+        pause(brief, user)
+        decide_due(brief)
     return tokens_before
 
 

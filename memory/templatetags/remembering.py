@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django import template
 from django.utils import timezone
 
+from chatmemory.text.word_diff import DiffPiece
 from memory.admin import progress
 from memory.models import ConversationBrief
 
@@ -21,3 +24,9 @@ def under_way(brief: ConversationBrief) -> progress.WorkProgress:
 def grouped(number: int | None) -> str:
     """A count with its thousands apart: 12,345."""
     return "–" if number is None else f"{number:,}"
+
+
+@register.filter
+def is_same(pieces: Sequence[DiffPiece]) -> bool:
+    """Whether nothing changed from one text to the other."""
+    return all(piece.kind == "same" for piece in pieces)

@@ -20,7 +20,7 @@ from django.db.models import F, Model, QuerySet
 from django.utils import timezone
 
 from conversations.models import Status
-from memory.models import ContextRecord, FoldDay, RevisionKind, UsageDay
+from memory.models import CardOutcome, ContextRecord, FoldDay, RevisionKind, UsageDay
 from memory.usage.figures import CountedReply, sums_of
 
 BATCH = 500
@@ -29,7 +29,7 @@ BATCH = 500
 _COLUMNS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
-    *("tokens", "history_tokens"),
+    *("tokens", "history_tokens", "card"),
 )
 
 
@@ -133,7 +133,14 @@ def _reply(row: Mapping[str, Any]) -> CountedReply:
         price=known.price if known else None,
         memory_tokens=row["tokens"],
         history_tokens=row["history_tokens"],
+        card_kept=_card_kept(row),
     )
+
+
+def _card_kept(row: Mapping[str, Any]) -> bool | None:
+    """A reply that was stopped or failed owes no card."""
+    is_asked = row["card"] and row["reply__status"] == Status.COMPLETE
+    return row["card"] == CardOutcome.KEPT if is_asked else None
 
 
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:

@@ -36,6 +36,8 @@ class CountedReply:
     """Of the memory that was sent."""
     history_tokens: int | None
     """Of the whole chat that stood before the question."""
+    card_kept: bool | None = None
+    """Whether the memory card that it was asked for could be used; None where none was asked for."""
 
 
 def sums_of(replies: Iterable[CountedReply]) -> dict[tuple[date, str], dict[str, Number]]:
@@ -109,6 +111,8 @@ def _parts(reply: CountedReply) -> Mapping[str, Number]:
         }
     if reply.cost_usd is not None:
         parts |= {"priced": 1, "cost_usd": reply.cost_usd}
+    if reply.card_kept is not None:
+        parts |= {"cards": 1, "cards_kept": int(reply.card_kept)}
     if (saved := saved_of(reply)) is not None:
         parts |= {
             "compared": 1,

@@ -73,19 +73,19 @@ def test_what_is_written_is_shown_first_and_then_in_use(staff: Client, folded: C
     assert "<ins>" in page
     assert "<del>" in page
     assert "−&nbsp;HAT062" in page
-    assert "Yes, use this" in page
+    assert 'name="confirmed" value="yes">Save<' in page
     assert brief_of(folded).version == 2
     again = send(staff, folded, form, again="yes")
     assert again.context["fields"][0]["text"] == HERON
     done = send(staff, folded, form, confirmed="yes")
     assert done.redirect_chain == [(reverse(BRIEF, args=[folded.pk]), 302)]
-    assert "What you wrote is now revision 3, and in use." in done.content.decode()
+    assert "What you wrote is now version 3, and in use." in done.content.decode()
     last = SummaryRevision.objects.get(chat=folded, version=3)
     assert (last.kind, last.parent, last.global_summary) == ("manual", 2, HERON)
     entry = LogEntry.objects.get(object_id=str(folded.pk))
     assert (entry.user, entry.change_message) == (
         last.created_by,
-        "Edited by hand: revision 3, from revision 2.",
+        "Edited by hand: version 3, from version 2.",
     )
     assert HERON not in entry.change_message + entry.object_repr
     check_all()
@@ -98,7 +98,7 @@ def test_every_policy_has_a_form_that_saves(staff: Client, owner: User, policy: 
     name, text = next((name, text) for name, text in form.items() if name.startswith("part-") and text)
     form[name] = text.replace("HAT062", "HAT064")
     assert form[name] != text
-    assert "now revision 3" in send(staff, chat, form, confirmed="yes").content.decode()
+    assert "now version 3" in send(staff, chat, form, confirmed="yes").content.decode()
     brief = brief_of(chat)
     assert "HAT064" in str((brief.global_summary, brief.state))
     check_all()
@@ -120,7 +120,7 @@ def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded: Chat) -> N
         answer = send(staff, folded, mine, **{"part-summary": HERON}, **confirmed)
         assert answer.status_code == 409
         page = answer.content.decode()
-        assert "Revision 3 is in use now, and it was 2 when you began." in page
+        assert "Version 3 is in use now, and it was 2 when you began." in page
         assert "Somebody else was here." in page
         assert answer.context["fields"][0]["text"] == HERON
         assert 'name="on_version" value="3"' in page
@@ -194,7 +194,7 @@ def test_both_rights_are_enough_and_each_look_is_recorded(folded: Chat) -> None:
     form = form_of(keeper, folded)
     assert ContentView.objects.count() == looks + 1
     assert (
-        "now revision 3"
+        "now version 3"
         in send(keeper, folded, form, **{"part-summary": HERON, "confirmed": "yes"}).content.decode()
     )
 

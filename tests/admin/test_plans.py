@@ -67,7 +67,7 @@ ASKED: dict[str, Ask] = {
     "progress": of_chat("memory_conversationbrief_progress"),
     "rebuild": confirm("rebuild"),
     "resummarize": confirm("resummarize"),
-    "overview": lambda client, _: client.get("/admin/overview/", {"days": 90}),
+    "overview": lambda client, _: client.get("/admin/", {"days": 90}),
     **{f"briefs, {name}": listed("memory_conversationbrief", memory=name) for name in STATES},
     **{f"chats, {name}": listed("conversations_chat", memory=name) for name in STATES},
 }

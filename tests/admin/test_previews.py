@@ -80,9 +80,9 @@ def test_a_small_budget_is_kept_and_what_it_costs_is_told(staff: Client, owner: 
     factories.add_turns(chat, [(f"Question {n} " + "so " * 100, "Well, " * 100) for n in range(60)])
     answer = now(staff, chat, budget="400")
     assert answer.context["budget"].tokens <= 400
-    said = " ".join(text for text, _ in answer.context["told"])
+    said = " ".join(text for _, found in answer.context["told"] for text, _ in found)
     assert "did not fit as one-line summaries and are only counted." in said
-    looks = re.findall(r'href="([^"]+)">look<', answer.content.decode())
+    looks = re.findall(r'href="([^"]+)">View message', answer.content.decode())
     assert looks
     for url in looks:
         assert staff.get(url.split("#")[0]).status_code == 200
@@ -185,13 +185,13 @@ def test_the_prompt_is_there_by_role_as_it_was_sent(staff: Client, remembered: C
 
 def test_it_says_what_became_of_the_revision(staff: Client, remembered: Chat) -> None:
     reply = Message.objects.get(chat=remembered, seq=14)
-    assert "revision 2</a>, still in use" in record_page(staff, reply).content.decode()
+    assert "version 2</a>, still in use" in record_page(staff, reply).content.decode()
     add_revision(remembered, 3, "All is booked.", through=6)
-    assert "revision 2</a>, since replaced" in record_page(staff, reply).content.decode()
+    assert "version 2</a>, since replaced" in record_page(staff, reply).content.decode()
     SummaryRevision.objects.filter(chat=remembered, version=2).update(forgotten_at=reply.created_at)
-    assert "revision 2</a>, its texts were deleted" in record_page(staff, reply).content.decode()
+    assert "version 2</a>, its texts were deleted" in record_page(staff, reply).content.decode()
     SummaryRevision.objects.filter(chat=remembered, version=2).delete()
-    assert "revision 2, gone" in record_page(staff, reply).content.decode()
+    assert "version 2, gone" in record_page(staff, reply).content.decode()
 
 
 def test_it_says_what_of_the_tokens_came_from_a_cache(staff: Client, remembered: Chat) -> None:
@@ -251,4 +251,4 @@ def test_every_record_has_a_page_that_opens(staff: Client, owner: User) -> None:
         say(chat, "And?", "So.")
     assert ContextRecord.objects.count() == len(POLICIES)
     for record in ContextRecord.objects.all():
-        assert "Rebuilt from the record" in text_of(staff, "memory_contextrecord_change", record.pk)
+        assert "Verified: identical" in text_of(staff, "memory_contextrecord_change", record.pk)

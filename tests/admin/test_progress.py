@@ -133,4 +133,4 @@ def test_who_may_not_see_briefs_is_told_nothing(chat: Chat, owner: User) -> None
 
 
 def test_every_state_has_a_sign_of_its_own() -> None:
-    assert len(set(SIGNS.values())) == len(SIGNS) == 5
+    assert len(set(SIGNS.values())) == len(SIGNS) == 6

@@ -47,22 +47,22 @@ def test_a_revision_is_restored_after_a_confirmation(staff: Client, folded: Chat
     page = text_of(staff, "memory_summaryrevision_change", first.pk)
     assert "Restore…" in page
     asked = act(staff, first)
-    assert "Restore <b>revision 1</b>" in asked
+    assert "Restore <b>version 1</b>" in asked
     assert ConversationBrief.objects.get(chat=folded).version == 2
     told = act(staff, first, confirmed="yes")
-    assert "Revision 1 was restored: it is now revision 3, and in use." in told
+    assert "Version 1 was restored: it is now version 3, and in use." in told
     last = revision(folded, 3)
     assert (last.kind, last.parent) == ("restore", 1)
     assert last.created_by is not None
     entry = LogEntry.objects.get(object_id=str(first.pk))
-    assert (entry.user, entry.change_message) == (last.created_by, "Restored as revision 3.")
+    assert (entry.user, entry.change_message) == (last.created_by, "Restored as version 3.")
     assert str(last.created_by) in text_of(staff, "memory_summaryrevision_change", last.pk)
     check_all()
 
 
 def test_one_at_a_time(staff: Client, folded: Chat) -> None:
     told = act(staff, revision(folded, 1), revision(folded, 2), confirmed="yes")
-    assert "Choose one revision to restore." in told
+    assert "Choose one version to restore." in told
     assert ConversationBrief.objects.get(chat=folded).version == 2
 
 
@@ -81,7 +81,7 @@ def test_restoring_needs_the_permission_to_change_briefs(folded: Chat) -> None:
     act(clerk, first, confirmed="yes")
     assert ConversationBrief.objects.get(chat=folded).version == 2
     keeper = member_of_staff("keeper", "view_summaryrevision", "change_conversationbrief")
-    assert "Revision 1 was restored" in act(keeper, first, confirmed="yes")
+    assert "Version 1 was restored" in act(keeper, first, confirmed="yes")
 
 
 WANTING = [

@@ -14,7 +14,6 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from conversations.models import Chat, ContentView
-from memory.models import Comparison
 from tests.admin.rows import make_saying, member_of_staff, model_of
 from tests.faults.bench.table import Tally
 from tests.security.access.traces import everything
@@ -89,8 +88,6 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
     user = User.objects.get(username="olga")
     yield "auth_user", "password", reverse("admin:auth_user_password_change", args=[user.pk])
     yield "auth_user", "tokens", reverse("admin:auth_user_tokens", args=[user.pk])
-    drawn = Comparison.objects.filter(chat=chat)[0]
-    yield "memory_comparison", "plot", reverse("admin:memory_comparison_plot", args=[drawn.pk])
     yield "memory_comparison", "compare", reverse("admin:memory_comparison_compare", args=[chat.pk])
     for kind in ("diff", "progress"):
         yield (

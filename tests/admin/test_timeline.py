@@ -18,11 +18,12 @@ from django.utils import timezone
 from conversations import lifecycle
 from conversations.editing import forget_message
 from conversations.models import Chat, ContentView, Message
-from memory.admin.timeline import MOST_CHARS, TURNS, head_and_rest
+from memory.admin.chat.timeline import MOST_CHARS, TURNS, head_and_rest
 from memory.explain.timeline import Place
 from memory.models import ConversationBrief, SummaryRevision
 from tests.admin.rows import add_revision, begin, make_chat, member_of_staff, say, text_of
 from tests.support import factories
+from tests.support.exhaustive import first_of
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +54,7 @@ def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, rem
     html = answer.content.decode()
     for revision in SummaryRevision.objects.filter(chat=remembered):
         url = reverse("admin:memory_summaryrevision_change", args=[revision.pk])
-        assert f'folded into <a href="{url}">revision {revision.version}</a>' in html
+        assert f'folded into <a href="{url}">version {revision.version}</a>' in html
     assert html.count("in full in the next prompt") == 5
 
 
@@ -191,7 +192,7 @@ def test_one_can_go_on_from_the_first_page_to_the_last(staff: Client, long: Chat
     assert seen == [(seq, seq + 1) for seq in range(1, 200, 2)]
 
 
-@pytest.mark.parametrize("seq", [1, 2, 99, 100, 199, 200])
+@pytest.mark.parametrize("seq", first_of([1, 2, 99, 100, 199, 200]))
 def test_a_page_opens_at_any_message_and_shows_it(staff: Client, long: Chat, seq: int) -> None:
     answer = page(staff, long, at=seq)
     assert any(low <= seq <= high for low, high in spans(answer))
@@ -202,16 +203,18 @@ def test_a_page_opens_at_any_message_and_shows_it(staff: Client, long: Chat, seq
 
 @pytest.mark.parametrize(
     "query",
-    [
-        *({"at": "0"}, {"at": "100000"}, {"at": "-1"}, {"at": "x"}, {"at": "9" * 40}, {"at": "٣"}),
-        *(
-            {"before": "0"},
-            {"before": "99999999999"},
-            {"after": "2147483647"},
-            {"after": "1e3"},
-            {"after": ""},
-        ),
-    ],
+    first_of(
+        [
+            *({"at": "0"}, {"at": "100000"}, {"at": "-1"}, {"at": "x"}, {"at": "9" * 40}, {"at": "٣"}),
+            *(
+                {"before": "0"},
+                {"before": "99999999999"},
+                {"after": "2147483647"},
+                {"after": "1e3"},
+                {"after": ""},
+            ),
+        ]
+    ),
 )
 def test_a_nonsense_place_is_no_error(staff: Client, long: Chat, query: dict[str, str]) -> None:
     page(staff, long, **query)
@@ -248,7 +251,7 @@ def test_a_question_asked_a_hundred_times_is_one_turn_of_some_pages(staff: Clien
 # What it costs
 
 
-@pytest.mark.parametrize("asked", [{}, {"after": 0}, {"at": 5}, {"q": "hello"}])
+@pytest.mark.parametrize("asked", first_of([{}, {"after": 0}, {"at": 5}, {"q": "hello"}]))
 def test_a_page_costs_the_same_however_long_the_chat(
     staff: Client, sizes: list[Chat], asked: dict[str, Any]
 ) -> None:
@@ -386,9 +389,9 @@ def test_cost_shows_to_those_who_may_see_it(remembered: Chat, may: bool) -> None
     Message.objects.filter(chat=remembered, seq=14).update(cost_usd="0.123456")
     client = member_of_staff("payer", *VIEWS, *(["view_cost"] if may else []))
     reply = Message.objects.get(chat=remembered, seq=14)
-    assert ("0.123456" in page(client, remembered).content.decode()) == may
+    assert ("$0.1235" in page(client, remembered).content.decode()) == may
     for name in ("conversations_message", "memory_contextrecord"):
-        assert ("0.123456" in text_of(client, f"{name}_change", reply.pk)) == may, name
+        assert ("$0.1235" in text_of(client, f"{name}_change", reply.pk)) == may, name
 
 
 def test_it_says_how_much_of_a_long_chat_is_sent(staff: Client) -> None:

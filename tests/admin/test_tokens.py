@@ -9,6 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from knox.models import AuthToken
 
 from conversations.accounts import api_tokens
@@ -108,3 +109,52 @@ def test_of_very_many_the_newest_are_shown_and_all_are_revoked(
 
 def test_a_user_who_is_not_there(staff: Client) -> None:
     assert staff.get("/admin/auth/user/999999/tokens/").status_code == 404
+
+
+# Made
+
+
+def make(client: Client, user: User, lifetime: str = "90") -> str:
+    """The token that a page shows once; "" where it shows none."""
+    answer = client.post(url_of(user), {"make": "yes", "lifetime": lifetime})
+    return answer.context["made"] if answer.status_code == 200 else ""
+
+
+def test_a_superuser_makes_a_token_that_is_shown_once(staff: Client, owner: User) -> None:
+    text = make(staff, owner)
+    (row,) = AuthToken.objects.filter(user=owner)
+    assert row.expiry is not None
+    assert abs(row.expiry - timezone.now() - timedelta(days=90)) < timedelta(minutes=1)
+    answer = Client().get("/v1/chats", headers={"Authorization": f"Bearer {text}"})
+    assert answer.status_code == 200
+    assert text not in staff.get(url_of(owner)).content.decode()
+    told = str(LogEntry.objects.get())
+    assert text[:8] in told
+    assert text[:9] not in told
+    assert make(staff, owner, "0")
+    assert AuthToken.objects.filter(user=owner, expiry=None).count() == 1
+
+
+@pytest.mark.parametrize("lifetime", ["", "1", "-5", "x", "9" * 40])
+def test_a_token_has_one_of_the_lifetimes_offered(lifetime: str, staff: Client, owner: User) -> None:
+    assert make(staff, owner, lifetime) == ""
+    assert not AuthToken.objects.exists()
+
+
+def test_other_staff_make_tokens_for_themselves_alone(owner: User, boss: User) -> None:
+    """Who holds a token of somebody else reads their chats, and no look of it is recorded."""
+    clerk = member_of_staff("clerk", "view_user", "add_authtoken", "view_content")
+    for user in (owner, boss):
+        assert clerk.post(url_of(user), {"make": "yes", "lifetime": "90"}).status_code == 403
+        assert 'name="make"' not in clerk.get(url_of(user)).content.decode()
+    assert not AuthToken.objects.exists()
+    assert make(clerk, User.objects.get(username="clerk"))
+    viewer = member_of_staff("viewer", "view_user")
+    own = User.objects.get(username="viewer")
+    assert viewer.post(url_of(own), {"make": "yes", "lifetime": "90"}).status_code == 403
+
+
+def test_who_was_deactivated_gets_none(staff: Client, owner: User) -> None:
+    User.objects.filter(pk=owner.pk).update(is_active=False)
+    assert staff.post(url_of(owner), {"make": "yes", "lifetime": "90"}).status_code == 403
+    assert not AuthToken.objects.exists()

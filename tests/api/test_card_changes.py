@@ -200,6 +200,7 @@ def test_a_card_may_tell_of_links_that_its_reply_shows_and_of_no_other(
 # Without an upstream
 
 
+@pytest.mark.exhaustive
 def test_the_built_in_model_carries_a_card_along(alice: Client, settings: Any) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
     chat = card_chat(alice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from chatmemory.asgi import LINGER_SECONDS
 from chatmemory.http_protocol import SLICE_BYTES, HttpProtocol
+from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
 from tests.support.processes import SERVER
@@ -219,7 +222,7 @@ HALF_OPEN = {
 }
 
 
-@pytest.mark.parametrize("what", HALF_OPEN)
+@pytest.mark.parametrize("what", first_of(HALF_OPEN))
 def test_half_a_request_is_refused_when_the_rest_does_not_come(impatient: LiveServer, what: str) -> None:
     with connected(impatient) as connection:
         connection.sendall(HALF_OPEN[what])
@@ -280,3 +283,27 @@ def test_an_answer_that_takes_longer_is_not_cut_off(
 
 def test_the_documents_start_the_server_with_these_bounds() -> None:
     assert f"python -m {' '.join(SERVER)} --port" in (ROOT / "docs" / "deploy.md").read_text()
+
+
+@pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "chunked"])
+def test_who_sends_all_of_a_body_that_is_refused_reads_why(live: LiveServer, is_announced: bool) -> None:
+    """As nginx does: it writes the whole request before it reads. Closed too soon, the connection is reset."""
+    size = 3 * 1024 * 1024
+    length = b"Content-Length: %d" % size if is_announced else b"Transfer-Encoding: chunked"
+    with connected(live) as connection:
+        connection.sendall(b"POST /v1/chats HTTP/1.1\r\n" + HOST + length + b"\r\n\r\n")
+        for _ in range(size // PIECE):
+            connection.sendall(b"x" * PIECE if is_announced else b"%x\r\n%s\r\n" % (PIECE, b"x" * PIECE))
+        if not is_announced:
+            connection.sendall(b"0\r\n\r\n")
+        answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 413 "), answer[:200]
+        assert b'"too_large"' in answer + read_to_its_end(connection)
+
+
+def test_a_refused_body_that_never_ends_holds_its_connection_for_a_moment(live: LiveServer) -> None:
+    with connected(live) as connection:
+        connection.sendall(b"POST /v1/chats HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999\r\n\r\n")
+        began = time.monotonic()
+        assert read_to_its_end(connection).startswith(b"HTTP/1.1 413 ")
+        assert time.monotonic() - began < LINGER_SECONDS + 3

@@ -14,6 +14,7 @@ from memory.policies import POLICIES
 from memory.policies.numbers import Bounds
 from memory.policies.options import bounds_for
 from tests.api.talking import error
+from tests.support.exhaustive import first_of, first_row_of
 from tests.support.factories import add_turns, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
@@ -94,7 +95,7 @@ def misfits(bounds: Bounds) -> list[Any]:
 # What is taken, and what is refused
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_what_does_not_fit_is_refused_and_changes_nothing(alice: Client, policy: str) -> None:
     chat = chat_of(policy, 1)
     before, was = stored(chat), alice.get(f"chats/{chat.pk}").json()
@@ -107,7 +108,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(alice: Client, policy:
         assert not OrmQ.objects.exists(), name
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: str) -> None:
     chat = folded(policy)
     before = stored(chat)
@@ -207,7 +208,7 @@ def test_a_shared_name_must_fit_the_new_policy(alice: Client) -> None:
 # What takes effect, in the very next context
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_the_budget_of_a_chat(alice: Client, policy: str) -> None:
     chat = folded(policy)
     was = context(alice, chat)
@@ -217,7 +218,7 @@ def test_the_budget_of_a_chat(alice: Client, policy: str) -> None:
     assert context(alice, chat, budget=650)["budget"] == 650, "what is asked for in a preview goes before"
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_recall_of_a_chat(alice: Client, policy: str) -> None:
     chat = folded(policy)
     question = "What was note 3, PN-4003?"
@@ -229,7 +230,7 @@ def test_recall_of_a_chat(alice: Client, policy: str) -> None:
     assert not section(context(alice, chat, question), "recall")
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_turns_as_text_and_a_budget_for_sources(alice: Client, policy: str) -> None:
     chat = folded(policy)
     sources = [{"title": "Tides", "text": WORDS * 40}]
@@ -320,7 +321,7 @@ def test_a_wider_window_is_counted_and_has_memory_rebuilt(alice: Client) -> None
 LONG = f"Answer in the voice of a harbour master. {WORDS}. {WORDS}."
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 @pytest.mark.parametrize("turns_as", ["messages", "text"])
 def test_the_budget_can_be_for_the_whole_prompt(alice: Client, policy: str, turns_as: str) -> None:
     chat = folded(policy)
@@ -351,7 +352,7 @@ def test_what_cannot_be_cut_is_sent_though_it_is_over_the_budget(alice: Client) 
     assert found["prompt"] == [{"role": "user", "content": question}]
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
 def test_a_reply_is_asked_for_within_the_whole_prompts_budget(
     alice: Client, upstream: FakeUpstream, policy: str
 ) -> None:
@@ -377,19 +378,21 @@ def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> N
 
 @pytest.mark.parametrize(
     ("policy", "options", "unit", "threshold"),
-    [
-        ("chunked", {}, "tokens", 6000),
-        ("chunked", {"threshold": 1700}, "tokens", 1700),
-        ("progressive", {"threshold": 1701}, "tokens", 1701),
-        ("interval", {"every_turns": 6, "window_turns": 5}, "turns", 11),
-        ("hierarchical", {"trigger_messages": 23}, "turns", 12),
-        (
-            "hierarchical",
-            {"trigger_messages": 4, "recent_messages": 19},
-            "turns",
-            11,
-        ),  # the window is the larger one
-    ],
+    first_row_of(
+        [
+            ("chunked", {}, "tokens", 6000),
+            ("chunked", {"threshold": 1700}, "tokens", 1700),
+            ("progressive", {"threshold": 1701}, "tokens", 1701),
+            ("interval", {"every_turns": 6, "window_turns": 5}, "turns", 11),
+            ("hierarchical", {"trigger_messages": 23}, "turns", 12),
+            (
+                "hierarchical",
+                {"trigger_messages": 4, "recent_messages": 19},
+                "turns",
+                11,
+            ),  # the window is the larger one
+        ]
+    ),
 )
 def test_the_brief_tells_how_far_the_next_update_is(
     alice: Client, policy: str, options: dict[str, int], unit: str, threshold: int

@@ -1,9 +1,10 @@
-"""What README tells people to paste, pasted: against a real server of ours, with the built-in model."""
+"""What README and docs/clients.md tell people to paste, pasted: against a real server, with the built-in model."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,13 @@ import pytest
 
 from tests.support.live_server import Client, LiveServer
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+ROOT = Path(__file__).resolve().parents[2]
+NODE = shutil.which("node")
 
 
-def snippet(language: str, url: str) -> str:
+def snippet(page: str, language: str, url: str) -> str:
     """The one block of that language, for the server at `url`."""
-    (found,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert found.count("http://127.0.0.1:8000") == 1
     return str(found).replace("http://127.0.0.1:8000", url)
 
@@ -36,8 +38,15 @@ def run(command: list[str], alice: Client) -> str:
     return done.stdout
 
 
+def replies(alice: Client) -> list[str]:
+    """All that was replied in the one chat that there is."""
+    (chat,) = alice.get("chats").json()["results"]
+    messages = alice.get(f"chats/{chat['id']}/messages", params={"order": "asc"}).json()["results"]
+    return [one["content"] for one in messages if one["role"] == "assistant"]
+
+
 def test_the_curl_command_streams_a_reply(live: LiveServer, alice: Client, offline: None) -> None:
-    out = run(["bash", "-c", snippet("bash", live.url)], alice)
+    out = run(["bash", "-c", snippet("README.md", "bash", live.url)], alice)
     events = re.findall(r"^event: (.*)$", out, re.MULTILINE)
     assert (events[0], events[-1]) == ("message.created", "message.completed")
     assert "content.delta" in events
@@ -46,10 +55,31 @@ def test_the_curl_command_streams_a_reply(live: LiveServer, alice: Client, offli
 def test_the_python_program_talks_in_one_chat_that_remembers(
     live: LiveServer, alice: Client, offline: None
 ) -> None:
-    out = run([sys.executable, "-c", snippet("python", live.url)], alice)
-    (chat,) = alice.get("chats").json()["results"]
-    messages = alice.get(f"chats/{chat['id']}/messages").json()["results"]
-    replies = [one["content"] for one in messages if one["role"] == "assistant"]
-    assert len(replies) == 2
-    assert all(reply in out for reply in replies)
-    assert "AB-1234" in replies[-1]
+    out = run([sys.executable, "-c", snippet("README.md", "python", live.url)], alice)
+    said = replies(alice)
+    assert len(said) == 2
+    assert all(reply in out for reply in said)
+    assert "AB-1234" in said[-1]
+
+
+CLIENTS = {
+    "bash": ["bash", "-ec"],
+    "python": [sys.executable, "-c"],
+    "typescript": [str(NODE), "--input-type=module", "-e"],
+}
+
+
+@pytest.mark.parametrize("language", CLIENTS)
+def test_each_client_makes_the_five_calls(
+    live: LiveServer, alice: Client, offline: None, language: str
+) -> None:
+    if language == "typescript" and NODE is None:
+        pytest.skip("there is no Node on this machine")
+    out = run([*CLIENTS[language], snippet("docs/clients.md", language, live.url)], alice)
+    said = replies(alice)
+    assert len(said) == 2
+    assert "AB-1234" in said[-1]
+    assert said[-1] in out.replace("\\n", "\n").replace('\\"', '"'), "the second reply"
+    assert "My order is AB-1234" in out, "the messages"
+    assert re.search(r'"verified":true|^(True|true) ', out, re.MULTILINE), "the prompt"
+    assert re.search(r'"version":0|^0 ', out, re.MULTILINE), "the summary"

@@ -22,6 +22,7 @@ from memory import tasks
 from memory.models import ConversationBrief
 from memory.worker.sweep import sweep
 from tests.api.talking import error
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat, make_user
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import turn
@@ -139,14 +140,14 @@ ORDERS: list[Callable[[Client, Chat], httpx.Response]] = [
 ]
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", first_of(ORDERS))
 def test_whatever_has_memory_made_anew_is_counted(alice: Client, order: Any) -> None:
     chat = folded(20)
     assert order(alice, chat).status_code in (200, 202)
     assert counted() == 1
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", first_of(ORDERS))
 def test_what_is_refused_changed_nothing(alice: Client, upstream: FakeUpstream, order: Any) -> None:
     chat = folded(20)
     use_up(alice, chat)
@@ -159,7 +160,7 @@ def test_what_is_refused_changed_nothing(alice: Client, upstream: FakeUpstream, 
     assert summarizer_calls(upstream) == calls
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", first_of(ORDERS))
 def test_whose_day_is_spent_orders_nothing(alice: Client, settings: Any, order: Any) -> None:
     chat = folded(20)
     settings.LIMITS = Limits(tokens_per_day=6000)
@@ -178,7 +179,7 @@ def test_a_chat_without_messages_changes_its_policy_for_nothing(alice: Client) -
     assert counted() == 0
 
 
-@pytest.mark.parametrize("spent", ["hour", "day"])
+@pytest.mark.parametrize("spent", first_of(["hour", "day"]))
 def test_deleting_and_editing_is_never_refused_and_what_it_causes_waits(
     alice: Client, upstream: FakeUpstream, settings: Any, spent: str
 ) -> None:
@@ -302,6 +303,7 @@ def test_at_once_as_many_as_the_limit_allows_get_through(alice: Client) -> None:
     assert ConversationBrief.objects.exclude(requested="").count() == 3
 
 
+@pytest.mark.exhaustive
 def test_an_operator_is_not_held_by_a_users_limits(alice: Client, settings: Any) -> None:
     from memory.folding.request import request_resummarize
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from django.db import OperationalError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conversations.models import ActiveReply
+from conversations.replies import finish
 from tests.api.talking import Turn, begun, error, final, held, opened, reply, say
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, Event, joined
+from tests.support.waiting import wait_for
 
 TEXT = "One 😀 two, e\u0301 three 👩‍👩‍👧\u2028 four.\n ende"
 some = settings(
@@ -119,3 +125,24 @@ def test_what_cannot_be_followed(alice: Client, bob: Client, upstream: FakeUpstr
             "details"
         ]
         assert "after" in details
+
+
+def test_a_checkpoint_that_fails_is_not_the_last_one(
+    alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is away for a moment: what has grown since is stored as soon as it is back."""
+    failed: list[str] = []
+    checkpoint = finish.checkpoint
+
+    def away(*given: Any, **named: Any) -> Any:
+        if len(failed) < 2:
+            failed.append("once")
+            raise OperationalError
+        return checkpoint(*given, **named)
+
+    monkeypatch.setattr(finish, "checkpoint", away)
+    held(upstream, text="one two three", after=2, deltas=0)
+    with opened(alice) as (turn, _):
+        wait_for(lambda: ActiveReply.objects.get(message_id=turn.reply).text)
+        assert len(failed) == 2
+        upstream.release()

@@ -15,7 +15,7 @@ from tests.support.live_server import Client, joined
 from tests.support.processes import Product, here
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.exhaustive]
 
 
 @pytest.fixture(scope="module")

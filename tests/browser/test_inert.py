@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from chatmemory.database.ids import new_id
 from conversations.models import Chat, ContentView
-from memory.admin import comparisons
+from memory.admin.comparison import page as comparisons
 from memory.models import Comparing
 from tests.admin.rows import add_comparison, add_revision, make_chat, make_saying, model_of, say_elsewhere
 from tests.browser.support.chromium import Chromium, Visit
@@ -177,13 +177,13 @@ def clean(visit: Visit) -> str:
 
 
 def test_forms_work_under_the_policy(staff: Chromium, said: Chat) -> None:
-    chat = reverse("admin:conversations_chat_change", args=[said.pk])
-    assert "Are you sure?" in clean(staff.visit(chat, pressed("Rebuild…")))
+    chat = reverse("admin:memory_conversationbrief_change", args=[said.pk])
+    assert "Rebuild memory?" in clean(staff.visit(chat, pressed("Rebuild…")))
     assert "1 chat is being summarized in the background" in clean(staff.visit(chat, _summarized))
 
 
 def _summarized(page: Any) -> None:
-    pressed("Resummarize…")(page)
+    pressed("Update…")(page)
     _yes(page)
 
 

@@ -59,6 +59,8 @@ def test_markdown_is_elements_that_are_known(visitor: Person) -> None:
         "[a](/b)": '<p dir="auto"><span>a</span></p>',
         "![a](data:image/png;base64,b)": '<p dir="auto"><span>a</span></p>',
         "[![a](https://b.c/)](https://d.e/)": f'<p dir="auto"><a href="https://d.e/" {LINK}><span>a</span></a></p>',
+        r"\(a*b*c^2\) and \[ x^2 \]": r'<p dir="auto">\(a*b*c^2\) and \[ x^2 \]</p>',
+        r"\*a\* \[1\] \(": '<p dir="auto">*a* [1] (</p>',
         "# a": '<h3 dir="auto">a</h3>',
         ">" * 5000: f'<p class="cm-asis" dir="auto">{"&gt;" * 5000}</p>',
         "- א\n- b": '<ul dir="auto"><li>א</li><li>b</li></ul>',

@@ -37,8 +37,8 @@ def rebuild(keeper: Person) -> int:
     """Rebuild the memory and wait for it; the revision that came of it."""
     before = in_use(keeper)
     press(keeper, "Rebuild…")
-    press(keeper, "Yes, rebuild 1 chat")
-    keeper.page.get_by_text("Reload to see it").wait_for(timeout=60_000)
+    press(keeper, "Yes, rebuild this memory")
+    keeper.page.get_by_text("See what changed").wait_for(timeout=60_000)
     after = in_use(keeper)
     assert after > before
     return after
@@ -53,7 +53,7 @@ def edit(keeper: Person, text: str) -> int:
     press(keeper, "Look at the change…")
     assert keeper.page.locator("ins", has_text="heron").count() > 0
     all_is_well(keeper)
-    press(keeper, "Yes, use this")
+    press(keeper, "Save")
     return in_use(keeper)
 
 
@@ -67,26 +67,29 @@ def test_a_rebuild_tells_what_it_takes_and_how_far_it_is(keeper: Person) -> None
     assert re.search(r"Calls of the summarizer\s+[1-9]", estimate)
     assert "the built-in summarizer does it" in estimate
     all_is_well(keeper)
-    press(keeper, "Yes, rebuild 1 chat")
+    press(keeper, "Yes, rebuild this memory")
     box = keeper.page.locator(".cm-under-way")
     assert box.locator(".cm-sentence").inner_text()
-    box.get_by_text("Reload to see it").wait_for(timeout=60_000)
+    assert "is being summarized" in keeper.page.inner_text(".messagelist")
+    box.get_by_text("See what changed").wait_for(timeout=60_000)
     keeper.wait_for(lambda: "Up to date" in box.inner_text())
     assert f"version {before + 1} is in use" in box.inner_text()
-    assert f"revision {before}," in keeper.page.inner_text("h2 >> nth=0"), "nothing moved while it was read"
+    keeper.page.locator(".cm-in-use", has_text="rebuilt").wait_for()
+    assert f"version {before + 1}," in keeper.page.inner_text("#cm-remembered h2")
+    assert keeper.page.locator(".messagelist li").count() == 0
     all_is_well(keeper)
     with keeper.page.expect_navigation():
-        box.get_by_text("Reload to see it").click()
-    assert "rebuilt" in keeper.page.locator(".cm-in-use").inner_text()
+        box.get_by_text("See what changed").click()
+    assert f"Versions {before} and {before + 1} of" in keeper.page.inner_text("h1")
 
 
 def test_two_revisions_are_compared(keeper: Person) -> None:
     keeper.go(brief_of(keeper))
-    keeper.page.get_by_label("From revision 1", exact=True).check()
-    keeper.page.get_by_label("To revision 2", exact=True).check()
+    keeper.page.get_by_label("From version 1", exact=True).check()
+    keeper.page.get_by_label("To version 2", exact=True).check()
     press(keeper, "Compare")
     page = keeper.page
-    assert "Revisions 1 and 2 of" in page.inner_text("h1")
+    assert "Versions 1 and 2 of" in page.inner_text("h1")
     assert page.locator(".cm-diff del, .cm-diff ins").count() > 0
     assert page.locator(".cm-chip").count() > 2
     all_is_well(keeper)
@@ -113,12 +116,37 @@ def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> N
 
     page.get_by_role("rowheader").get_by_role("link", name=str(before), exact=True).click()
     press(keeper, "Restore…")
-    assert "To restore costs nothing." in page.inner_text("#content")
+    assert "Restoring is free." in page.inner_text("#content")
+    assert page.get_by_label("Keep this text as it is").is_checked()
     all_is_well(keeper)
-    press(keeper, f"Yes, restore revision {before}")
-    assert f"Revision {before} was restored" in page.inner_text("body")
+    press(keeper, f"Restore version {before}")
+    assert f"Version {before} was restored" in page.inner_text("body")
     assert f"restored from {before}" in page.locator(".cm-in-use").inner_text()
     assert HERON not in page.locator("pre.cm-text").first.inner_text()
+
+    # It holds until somebody resumes.
+    assert "Updates are paused" in page.inner_text(".cm-under-way")
+    assert "paused" in page.locator(".cm-in-use").inner_text()
+    all_is_well(keeper)
+    press(keeper, "Resume updates")
+    assert "Updates are resumed." in page.inner_text("body")
+    page.get_by_role("link", name="Clear summary…").click()
+    all_is_well(keeper)
+    press(keeper, "Clear the summary")
+    assert "cleared from" in page.locator(".cm-in-use").inner_text()
+    assert page.locator("#cm-remembered pre").count() == 0
+    all_is_well(keeper)
+
+
+def test_tokens_are_counted_while_somebody_writes(keeper: Person) -> None:
+    keeper.go(brief_of(keeper))
+    keeper.page.get_by_role("link", name="Edit by hand").click()
+    count = keeper.page.locator(".cm-count")
+    keeper.page.get_by_label("Summary").fill("One heron.")
+    count.filter(has_text="4 of 500 tokens").wait_for()
+    keeper.page.get_by_label("Summary").fill("heron " * 600)
+    keeper.page.locator(".cm-count.cm-over").wait_for()
+    all_is_well(keeper)
 
 
 def test_two_who_edit_at_once_are_told(keeper: Person) -> None:
@@ -144,7 +172,7 @@ def test_it_all_fits_a_phone_and_works_by_keyboard(keeper: Person) -> None:
         assert keeper.page.evaluate(wider) == 0, path
         all_is_well(keeper)
     keeper.go(f"{chat}/change/")
-    keeper.page.get_by_label("To revision 2", exact=True).focus()
+    keeper.page.get_by_label("To version 2", exact=True).focus()
     keeper.page.keyboard.press("ArrowDown")
     keeper.page.keyboard.press("Enter")
     keeper.page.wait_for_url("**/diff/**")

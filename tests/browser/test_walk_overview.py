@@ -117,7 +117,7 @@ def test_a_period_is_chosen_by_keyboard(keeper: Person) -> None:
     page = opened(keeper)
     page.get_by_role("link", name="7 days").focus()
     page.keyboard.press("Enter")
-    page.wait_for_url("**/admin/overview/?days=7")
+    page.wait_for_url("**/admin/?days=7")
     assert page.locator("h2", has_text="The last 7 days").count() == 1
     assert page.locator("[data-chart=tokens] tbody tr").count() == 7
     assert page.locator("nav[aria-label=Period] a[aria-current]").inner_text() == "7 days"
@@ -154,7 +154,7 @@ def test_a_number_leads_to_the_chats_that_it_counts(keeper: Person) -> None:
     run(look, "manage.py", "shell", "-v", "0", "-c", FAILING.format(look.chat_id))
     try:
         page = opened(keeper)
-        page.get_by_role("link", name="Failing: 1").click()
+        page.get_by_role("link", name="Failing: 1").first.click()
         page.wait_for_url("**/conversationbrief/?memory=failing")
         assert page.locator("#result_list tbody tr").count() == 1
         assert "upstream_timeout" in page.locator("#result_list").inner_text()
@@ -171,7 +171,7 @@ def test_without_scripts_the_numbers_are_all_there(walking: Any, keeper: Person)
     try:
         context.add_cookies(cookies)
         page = context.new_page()
-        page.goto(f"{keeper.look.url}/admin/overview/")
+        page.goto(f"{keeper.look.url}/admin/")
         assert page.locator(".cm-tiles li").count() == 5
         page.locator("[data-chart=folds] summary").click()
         assert page.locator("[data-chart=folds] tbody tr").first.is_visible()

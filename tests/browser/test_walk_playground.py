@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from statistics import median
 from typing import Any
 
@@ -53,9 +54,54 @@ def test_a_fold_lands_while_somebody_looks(visitor: Person, first_look: FirstLoo
 
     page.get_by_text("Earlier versions").click()
     page.get_by_role("button", name="Restore version 1").click()
+    assert "newer messages are summarized again when due" in page.locator("#dialog-told").inner_text()
+    assert page.get_by_label("Keep this version").is_checked()
+    assert visitor.axe() == []
     page.get_by_role("button", name="Restore", exact=True).click()
     page.get_by_text("Restored from an older version").first.wait_for()
+    page.get_by_text("current, updates paused").wait_for()
+    assert "Updates are paused" in page.locator("#fold-told").inner_text()
     assert visitor.axe() == []
+    page.click("#pause")
+    page.get_by_role("button", name="Pause updates").wait_for()
+    assert first_look.api.get(f"/v1/chats/{first_look.chat_id}/brief").json()["paused"] is None
+    assert visitor.troubles() == []
+
+
+def test_another_policy_is_asked_for_first_and_a_summary_cleared_and_put_back(
+    visitor: Person, first_look: FirstLook
+) -> None:
+    page = enter(visitor, first_look.chat_id)
+    path = f"/v1/chats/{first_look.chat_id}"
+    page.select_option("#policy", "interval")
+    told = page.locator("#dialog-told")
+    told.wait_for()
+    assert re.search(r"Rebuilds \d+ turns, about \d+ summarizer calls?\.", told.inner_text())
+    assert "Manual edits are overwritten." in told.inner_text()
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Cancel").click()
+    assert page.locator("#policy").input_value() == "chunked"
+    assert first_look.api.get(path).json()["policy"] == "chunked"
+
+    before = first_look.api.get(f"{path}/brief").json()
+    page.click("#clear")
+    assert "can still be recalled" in told.inner_text()
+    page.get_by_role("button", name="Clear", exact=True).click()
+    page.locator(".cm-landed", has_text="Cleared.").wait_for()
+    page.locator("#clear").wait_for(state="hidden")
+    page.locator("#summary").get_by_role("button", name="Show summary").click()
+    page.locator("#summary", has_text="The summary is empty.").wait_for()
+    assert visitor.axe() == []
+    page.get_by_text("Earlier versions").click()
+    page.get_by_role("button", name=f"Restore version {before['version']}").click()
+    page.get_by_role("button", name="Restore", exact=True).click()
+    page.get_by_text("current, updates paused").wait_for()
+    assert first_look.api.get(f"{path}/brief").json()["brief"] == before["brief"]
+
+    page.select_option("#policy", "interval")
+    page.get_by_role("button", name="Rebuild", exact=True).click()
+    visitor.wait_for(lambda: first_look.api.get(f"{path}/brief").json()["policy"] == "interval")
+    page.locator("#note", has_text="Rebuilding").wait_for(state="detached")
     assert visitor.troubles() == []
 
 
@@ -70,7 +116,9 @@ def test_a_new_chat_gets_its_policy_and_its_title(visitor: Person) -> None:
     assert (chat["title"], chat["policy"]) == ("My order AB-1234 has not arrived.", "interval")
 
     page.select_option("#policy", "card")
-    page.get_by_text("Rebuilding memory with the new policy").wait_for()
+    path = f"/v1/chats/{chat['id']}"
+    visitor.wait_for(lambda: visitor.look.api.get(path).json()["policy"] == "card")
+    page.locator("#note", has_text="Rebuilding").wait_for(state="detached")
     assert visitor.look.api.get(f"/v1/chats/{chat['id']}").json()["policy"] == "card"
     page.click("#rename")
     page.fill("#dialog-field", "The order")
@@ -154,6 +202,8 @@ def test_staff_need_no_token(keeper: Person) -> None:
 def test_it_works_on_a_phone(walking: Any, first_look: FirstLook) -> None:
     with person(walking, first_look, phone=True, dark=True) as somebody:
         page = enter(somebody, first_look.chat_id)
+        for shown in (".cm-brand", ".cm-tools-top a", ".cm-head .cm-pick span"):
+            assert page.locator(shown).is_visible()
         ask(page, "What does the grant want?")
         assert page.evaluate("document.documentElement.scrollWidth") <= 375
         assert somebody.axe() == []
@@ -225,3 +275,21 @@ def test_a_very_long_message_waits_to_be_asked_for(visitor: Person) -> None:
     assert body.inner_text() == longest
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert visitor.troubles() == []
+
+
+def test_a_summary_that_was_rolled_back_is_no_success(visitor: Person, first_look: FirstLook) -> None:
+    """Every version of the sample chat knows its first message."""
+    page = enter(visitor, first_look.chat_id)
+    page.locator("#summary-about", has_text="Version").wait_for()
+    path = f"/v1/chats/{first_look.chat_id}/messages"
+    first = first_look.api.get(f"{path}?limit=1").json()["results"][0]
+    assert first_look.api.delete(f"{path}/{first['id']}").status_code == 204
+    page.reload()
+    page.get_by_text("Earlier versions").click()
+    rolled = page.locator(".cm-version", has_text="Rolled back because a message was edited or deleted")
+    rolled.get_by_role("button", name=re.compile("^Changes in version")).click()
+    shown = page.locator("#summary .cm-rolled")
+    shown.wait_for()
+    assert page.locator("#summary ins, #summary del").count() == 0
+    assert "the first version" not in page.locator("#summary").inner_text()
+    assert visitor.axe() == []

@@ -34,7 +34,7 @@ def test_a_message_is_pinned_with_one_click_and_a_pin_removed(visitor: Person) -
     page.reload()
     pins.get_by_text("The code word is heron.").wait_for()
     pins.get_by_role("button", name="Remove the pin: Always answer in metric units.").click()
-    page.wait_for_function("document.querySelectorAll('#pins li').length === 1")
+    pins.nth(1).wait_for(state="detached")
     assert page.locator("#announced").inner_text() == "The pin was removed."
     assert visitor.troubles() == []
 

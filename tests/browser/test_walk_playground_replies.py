@@ -37,7 +37,7 @@ def test_a_reload_in_mid_reply_loses_nothing(visitor: Person) -> None:
     page = visitor.page
     page.reload()
     page.locator('.cm-message:last-child[data-status="streaming"]').wait_for()
-    assert page.locator("#stop").is_visible()
+    page.locator("#stop").wait_for()
     page.wait_for_selector(COMPLETE)
     assert newest(page) == stored(visitor, chat_id)[-1]["content"]
     assert len(newest(page).split()) == 80
@@ -58,15 +58,27 @@ def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> Non
     chat_id = begin(visitor, "Take your time.")
     page = visitor.page
     page.click("#stop")
-    page.get_by_text("Stopped. The partial reply").wait_for()
+    page.locator(".cm-ended", has_text="Stopped. The partial reply").wait_for()
     assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
     assert visitor.axe() == []
     page.select_option("#variant", "echo")
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector(COMPLETE)
     page.locator(".cm-message:last-child").get_by_role("button", name="Regenerate").click()
-    page.locator(".cm-older").nth(1).wait_for()
-    page.wait_for_selector(COMPLETE)
+    versions = page.get_by_role("group", name="Versions of this answer")
+    versions.get_by_text("3/3").wait_for()
+    assert page.locator(".cm-reply:visible").count() == 2
+    assert page.get_by_role("button", name="Next version").is_disabled()
+    page.get_by_role("button", name="Previous version").click()
+    page.get_by_role("button", name="Previous version").press("Enter")
+    versions.get_by_text("1/3").wait_for()
+    page.locator("#announced", has_text="Version 1 of 3").wait_for()
+    page.locator(".cm-reply:visible .cm-ended", has_text="Stopped.").wait_for()
+    assert page.locator(".cm-reply:visible").count() == 2
+    assert page.get_by_role("button", name="Next version").evaluate("one => one === document.activeElement")
+    assert visitor.axe() == []
+    page.reload()
+    versions.get_by_text("3/3").wait_for()
     kinds = [(one["role"], one["status"]) for one in stored(visitor, chat_id)[2:]]
     assert kinds == [
         ("user", "complete"),
@@ -75,6 +87,77 @@ def test_stop_keeps_what_was_said_and_again_answers_anew(visitor: Person) -> Non
         ("assistant", "complete"),
     ]
     assert visitor.troubles() == []
+
+
+def test_a_question_is_edited_and_asked_again(visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("My locker is number 17.", "echo"), ("Which locker?", "echo"))
+    page = enter(visitor, chat_id)
+    first, second = (page.locator(".cm-user").nth(n) for n in (0, 1))
+    again = page.get_by_role("button", name="Save and ask again")
+    first.hover()
+    first.get_by_role("button", name="Edit").click()
+    page.get_by_role("button", name="Save", exact=True).wait_for()
+    assert again.count() == 0
+    page.keyboard.press("Escape")
+
+    second.hover()
+    second.get_by_role("button", name="Edit").click()
+    assert visitor.axe() == []
+    page.fill("#dialog-field", "  ")
+    again.click()
+    page.locator("#dialog-told", has_text="blank").wait_for()
+    refused = {"status": 503, "json": {"error": {"code": "unavailable", "message": "Not now."}}}
+    page.route("**/v1/chats/*/messages/*", lambda route: route.fulfill(**refused))
+    page.fill("#dialog-field", "Which bicycle?")
+    again.click()
+    page.locator("#dialog-told", has_text="Not now.").wait_for()
+    page.unroute("**/v1/chats/*/messages/*")
+    assert page.input_value("#dialog-field") == "Which bicycle?"
+    again.click()
+    page.locator(".cm-message:last-child .cm-body", has_text="Which bicycle?").wait_for()
+    page.wait_for_selector(COMPLETE)
+    said = stored(visitor, chat_id)[2:]
+    assert [one["role"] for one in said] == ["user", "assistant", "assistant"]
+    assert said[0]["content"] == "Which bicycle?"
+    assert said[1]["superseded_by"] == said[2]["id"]
+    assert [one for one in visitor.troubles() if "503" not in one and "400" not in one] == []
+
+
+def test_keys_stop_search_and_begin_and_are_listed(visitor: Person) -> None:
+    chat_id = begin(visitor, "Take your time.")
+    page = visitor.page
+    page.click("#rename")
+    page.keyboard.press("Escape")
+    page.locator("dialog[open]").wait_for(state="detached")
+    assert page.locator("#stop").is_visible()
+    page.press("#message", "?")
+    assert page.input_value("#message") == "?"
+    page.press("#message", "Escape")
+    page.locator(".cm-ended", has_text="Stopped.").wait_for()
+    assert stored(visitor, chat_id)[-1]["status"] == "cancelled"
+
+    page.locator("#scroller").focus()
+    page.keyboard.press("?")
+    page.get_by_role("heading", name="Keys").wait_for()
+    assert visitor.axe() == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.wait_for_function("document.activeElement.id === 'search'")
+    for name, target in (("To the memory panel", "memory-title"), ("To the message field", "message")):
+        page.get_by_role("link", name=name).press("Enter")
+        assert page.evaluate("document.activeElement.id") == target
+    assert chat_id in page.url
+    page.keyboard.press("Control+Shift+O")
+    page.get_by_role("heading", name="New chat").wait_for()
+    assert visitor.troubles() == []
+
+
+def test_what_a_reply_strikes_out_is_no_change_of_the_memory(visitor: Person) -> None:
+    page = enter(visitor)
+    ask(page, "It costs ~~12~~ 14.")
+    struck = page.locator(".cm-reply del")
+    assert struck.inner_text() == "12"
+    assert struck.evaluate("one => getComputedStyle(one).backgroundColor") == "rgba(0, 0, 0, 0)"
 
 
 def test_who_is_told_that_a_reply_is_being_written_can_watch_it(visitor: Person) -> None:

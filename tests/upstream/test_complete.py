@@ -11,6 +11,7 @@ import pytest
 from chatmemory.llm import retry
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, UpstreamError, Usage
+from tests.support.exhaustive import first_of
 from tests.support.fakes.streaming import CLEAN
 from tests.support.fakes.upstream import FakeUpstream
 from tests.upstream.talking import KEY, PROMPT, STYLES, VARIANT, model_at
@@ -143,7 +144,7 @@ def test_a_retry_that_could_not_end_in_time_is_not_tried(fake: FakeUpstream) -> 
     assert len(fake.requests) == 1
 
 
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", first_of(STYLES))
 @pytest.mark.parametrize("how", ["silent", "normal?delay=9", "drip", "stall", "endless_error?code=200"])
 def test_the_total_is_hard(fake: FakeUpstream, style: Style, how: str) -> None:
     fake.behave(how)

@@ -44,7 +44,7 @@ WHEN = {
 REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"}
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize"}
-REBUILDING = {"resummarize", "chats_update", "revisions_restore"}
+REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
 """Operations that have a chat's memory made anew."""
 LIMITED = {
     *REPLYING,
@@ -60,6 +60,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
     (STATELESS, {502, 504}),
     (LIMITED, {429}),
     ({"messages_cancel", "messages_update", "messages_delete", "pins_create"}, {409}),
+    ({"revisions_restore", "brief_clear"}, {409}),
     ({"v1_auth_token_create"}, {401}),
     ({"v1_auth_token_destroy"}, {400}),
 ]

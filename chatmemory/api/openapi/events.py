@@ -35,9 +35,9 @@ MEANINGS = {
     "message.created": "The reply has begun: its ids, and what its prompt is made of.",
     "content.delta": "The next piece of the reply. All pieces joined are its content.",
     "message.completed": "The reply is complete and stored.",
-    "message.incomplete": "The reply was cut off. What was said is kept.",
+    "message.incomplete": "The reply was cut off. The partial reply is saved.",
     "message.failed": "There is no usable reply.",
-    "message.cancelled": "Somebody stopped the reply. What was said is kept.",
+    "message.cancelled": "Somebody stopped the reply. The partial reply is saved.",
     "reconnect": "This server is about to stop: come back with `Last-Event-ID`.",
 }
 """What each event says."""

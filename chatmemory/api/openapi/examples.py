@@ -23,6 +23,7 @@ REQUESTS: dict[str, Any] = {
     "messages_regenerate": {"stream": False},
     "pins_create": {"text": "Always answer in metric units."},
     "resummarize": {"mode": "update"},
+    "revisions_restore": {"pause": True},
     "me_delete": {"password": "correct horse battery staple"},
     "message": {"chat_id": _CHAT, "message": "Where is my order AB-1234?"},
     "message_first": {
@@ -70,6 +71,7 @@ VALUES: dict[str, Any] = {
     "model_variant": "arco",
     "name": "arco",
     "next": None,
+    "paused": None,
     "options": {"budget": 3000},
     "output_tokens": 28,
     "parent": 2,

@@ -64,7 +64,7 @@ OPERATIONS: dict[str, str] = {
     "revisions_read": "Its text, what it was made from, by which model, and what it kept and lost.",
     "revisions_diff": "Word by word. `lost` and `gained` name the numbers, ids and names that went or came.",
     "revisions_restore": "What it says becomes the memory in use, as a new version. Newer messages are "
-    "summarized again.",
+    "summarized again, or, with `pause`, wait until updates are resumed.",
     "me_read": "The account that the token or session belongs to.",
     "message": "Stores the message in its chat, builds the prompt and answers with the reply.",
     "message_first": "Makes the chat, stores the message and answers with the reply, in one call.",

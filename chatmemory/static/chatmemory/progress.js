@@ -1,5 +1,6 @@
 // Keeps what is said of the work on a memory up to date. Asks every second at first, then less often, and stops when
-// nothing is left to be done or nobody looks. A page is never reloaded while somebody reads it: a link offers that.
+// nothing is left to be done or nobody looks. Then what shows the memory is fetched anew and put in place, form fields
+// untouched, and a link leads to what changed.
 "use strict";
 {
   const FIRST_MS = 1000, LONGEST_MS = 5000, SLOWER = 1.25;
@@ -21,12 +22,32 @@
         bar.max = now.of;
         bar.value = now.done;
       } else bar.removeAttribute("value");
-      const isNew = String(now.head) !== box.dataset.head;
-      refresh.hidden = !isNew;
-      refresh.textContent = "Reload to see it";
-      box.classList.toggle("cm-has-news", isNew);
       over = now.is_over;
+      if (over) settle(now.head);
       box.dispatchEvent(new CustomEvent("memory-progress", { bubbles: true, detail: now }));
+    };
+
+    // What was said when the work began is not so any more, and what is shown is of the version before.
+    const settle = (head) => {
+      for (const line of document.querySelectorAll(".messagelist .cm-until-done")) line.remove();
+      const before = box.dataset.head;
+      if (String(head) === before) return;
+      box.dataset.head = head;
+      refresh.href = before === "0" ? "" : `${box.dataset.diff}?from=${before}&to=${head}`;
+      refresh.textContent = before === "0" ? "Reload this page" : "See what changed";
+      refresh.hidden = false;
+      box.classList.add("cm-has-news");
+      freshen().catch(() => {}); // the page stays as it was, and the link is there
+    };
+
+    const freshen = async () => {
+      const answer = await fetch(location.href, { redirect: "error" });
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const part of document.querySelectorAll("[data-fresh]")) {
+        const newer = fresh.getElementById(part.id);
+        if (newer) part.replaceWith(document.adoptNode(newer));
+      }
     };
 
     const ask = async () => {

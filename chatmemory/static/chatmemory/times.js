@@ -6,6 +6,10 @@
     const moment = new Date(time.dateTime);
     if (Number.isNaN(moment.getTime()) || time.dataset.shown) return;
     time.dataset.shown = "yes";
+    if (time.classList.contains("cm-ago")) {
+      time.title = absolute.format(moment);
+      return;
+    }
     time.title = time.textContent;
     time.textContent = absolute.format(moment);
   };

@@ -13,6 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
+from memory.admin.overview.sentences import MOST_BAD
 from memory.admin.overview.totals import SUMMARIZER, Row, of_kind, tokens
 from memory.usage.figures import Number, short, usd
 
@@ -58,6 +59,8 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
     found = [_by_variant("tokens", "Tokens a day, by model variant", "tokens", days, usage, folds, tokens)]
     if cost:
         found.append(_by_variant("cost", "Cost a day, by model variant", "USD", days, usage, folds, _cost))
+    if any(row["cards"] for row in usage):
+        found.append(_cards(days, usage))
     made, rebuilt = of_kind(folds, "fold"), of_kind(folds, "rebuild")
     found += [
         _chart(
@@ -99,6 +102,15 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
         ),
     ]
     return found
+
+
+def _cards(days: Sequence[date], usage: Sequence[Row]) -> Chart:
+    """The share of replies whose memory card could be used, and what it should not fall below."""
+    asked, kept = _sums(usage, lambda row: row["cards"]), _sums(usage, lambda row: row["cards_kept"])
+    shares = {day: 100 * kept[day] / count for day, count in asked.items() if count}
+    least = round(100 * (1 - MOST_BAD), 3)
+    series = {"good cards": shares, f"least, {least:.0f} %": dict.fromkeys(days, least)}
+    return _chart("cards", "Replies whose memory card was good", "%", days, series, gaps=True)
 
 
 def _by_variant(

@@ -1,6 +1,7 @@
-"""The overview: how the work on memory stands now, and what the last days were like. Numbers alone, nobody's text.
+"""The start page of the admin: what needs attention, how the work on memory stands, what the last days were like.
 
-Who may see briefs may see it; money only with the permission to see cost.
+Who may see briefs may see it, others get the list of what they may see; money only with the permission to see cost.
+Numbers alone, but for the titles of chats that fail: for those who may read them, and recorded.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from conversations.admin.access import sees_cost
-from conversations.admin.html import admin_url
+from conversations.admin.access import LIST, may_see, record, sees_cost
+from conversations.admin.html import admin_url, heading
+from conversations.models import Chat
 from memory.admin.overview import workload
 from memory.admin.overview.charts import charts_of
-from memory.admin.overview.totals import lines_of, totals_of
+from memory.admin.overview.sentences import MOST_BAD, cards_told, kept_told, net, too_many_bad
+from memory.admin.overview.totals import Totals, lines_of, totals_of
 from memory.admin.states import PARAMETER, STATES
 from memory.models import FoldDay, UsageDay
 from memory.usage import daily
@@ -41,30 +43,46 @@ class OverviewRow(NamedTuple):
 
 
 @require_safe
+def start(request: HttpRequest) -> HttpResponse:
+    """The overview, for those who may see it."""
+    return overview(request) if request.user.has_perm(PERMISSION) else admin.site.index(request)
+
+
 def overview(request: HttpRequest) -> HttpResponse:
     """The page, of the last `days` days."""
-    if not request.user.has_perm(PERMISSION):
-        raise PermissionDenied
     period, cost = _period(request), sees_cost(request)
     days = days_until(daily.today(), period)
     usage = list(UsageDay.objects.filter(day__gte=days[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=days[0]).values())
     now = workload.standing()
+    facts, totals = _facts(now, request), totals_of(usage, folds)
     context = {
         **admin.site.each_context(request),
         "title": "Overview",
         "now": now,
-        "facts": _facts(now, request),
-        "failing": workload.failing() if now.chats["failing"] else [],
+        "facts": facts,
+        "attention": [row for _, rows in facts for row in rows if row.kind] + _bad_cards(totals),
+        "failing": _failing(request) if now.chats["failing"] else [],
         "period": period,
         "periods": PERIODS,
         "is_empty": not usage and not folds,
-        "tiles": _tiles(totals_of(usage, folds), cost=cost),
+        "net": net(totals, cost=cost, is_priced=settings.SUMMARIZER.price is not None),
+        "tiles": _tiles(totals, cost=cost),
         "charts": charts_of(days, usage, folds, cost=cost),
         "lines": lines_of(usage, folds),
         "sees_cost": cost,
     }
     return TemplateResponse(request, "admin/memory/overview.html", context)
+
+
+def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
+    """Chats that fail, with what to call them."""
+    failing, may = workload.failing(), may_see(request)
+    chats = Chat.objects.only("title", "owner").in_bulk([one.chat_id for one in failing])
+    if may:
+        titled = [chat for chat in chats.values() if chat.title]
+        record(request, "memory_conversationbrief", [(chat, LIST) for chat in titled])
+    return [(one, heading(chats[one.chat_id], may)) for one in failing if one.chat_id in chats]
 
 
 def _period(request: HttpRequest) -> int:
@@ -128,7 +146,7 @@ def _queue(now: workload.Workload) -> list[OverviewRow]:
     return [tasks, OverviewRow("Oldest task", oldest)]
 
 
-def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:
+def _tiles(totals: Totals, *, cost: bool) -> list[tuple[str, str, str]]:
     """The sums of the period: name, figure, and a sentence about it."""
     failed = f"{totals.failed:,} of them failed." if totals.failed else "None of them failed."
     less = totals.times_less
@@ -151,11 +169,25 @@ def _tiles(totals: Any, *, cost: bool) -> list[tuple[str, str, str]]:
     if cost:
         saved = f"Or {usd(totals.saved_usd)}. {saved}"
     tiles.append(("Saved by memory", f"{short(totals.saved_tokens)} tokens", saved))
-    share = "–" if totals.kept_share is None else f"{totals.kept_share:.0%}"
-    took = "–" if totals.fold_seconds is None else f"{totals.fold_seconds:.1f} s"
-    told = f"{took} each; {share} of names, numbers and dates kept. "
-    told += f"{totals.failures:,} failed attempts, {totals.degraded:,} by the built-in summarizer."
-    return [*tiles, ("Folds", f"{totals.folds:,}", told)]
+    if totals.cards:
+        share = totals.cards_kept / totals.cards
+        tiles.append(("Replies with a good card", f"{share:.1%}", cards_told(totals)))
+    return [*tiles, ("Folds", f"{totals.folds:,}", _folds_told(totals))]
+
+
+def _folds_told(totals: Totals) -> str:
+    kept = kept_told(totals.kept_share, is_recalled=settings.MEMORY_LIMITS.recalls)
+    took = "" if totals.fold_seconds is None else f"{totals.fold_seconds:.1f} s each. "
+    counts = f"{totals.failures:,} failed attempts, {totals.degraded:,} by the built-in summarizer."
+    return f"{took}{kept} {counts}".strip()
+
+
+def _bad_cards(totals: Totals) -> list[OverviewRow]:
+    """What needs attention where replies bring too few cards that can be used."""
+    if not too_many_bad(totals) or totals.bad_cards is None:
+        return []
+    told = f"{totals.bad_cards:.1%} of these days, over the {MOST_BAD:.0%} that are tolerable"
+    return [OverviewRow("Replies without a usable memory card", told, "cm-bad")]
 
 
 def _since(moment: Any) -> str:

@@ -32,6 +32,10 @@ class Totals:
     memory_tokens: int
     saved_tokens: int
     saved_usd: float
+    compared: int
+    """Replies of which it is known what memory saved."""
+    fold_tokens: int
+    fold_usd: float
     folds: int
     degraded: int
     failures: int
@@ -39,11 +43,19 @@ class Totals:
     """Mean of what a fold took; None where there was none. Rebuilds, which are many calls, are not among them."""
     kept_share: float | None
     """Mean, of folds."""
+    cards: int
+    """Replies that were asked for a memory card."""
+    cards_kept: int
 
     @property
     def times_less(self) -> float | None:
         """How many times more would have been sent without memory."""
         return self.history_tokens / self.memory_tokens if self.memory_tokens else None
+
+    @property
+    def bad_cards(self) -> float | None:
+        """The share of replies whose card could not be used; None where none was asked for."""
+        return (self.cards - self.cards_kept) / self.cards if self.cards else None
 
 
 def totals_of(usage: Sequence[Row], folds: Sequence[Row]) -> Totals:
@@ -64,11 +76,16 @@ def totals_of(usage: Sequence[Row], folds: Sequence[Row]) -> Totals:
         memory_tokens=add(usage, "memory_tokens"),
         saved_tokens=add(usage, "saved_tokens"),
         saved_usd=float(add(usage, "saved_usd")),
+        compared=add(usage, "compared"),
+        fold_tokens=sum(map(tokens, folds)),
+        fold_usd=float(add(folds, "cost_usd")),
         folds=add(folds, "folds"),
         degraded=add(folds, "degraded"),
         failures=add(folds, "failures"),
         fold_seconds=add(made, "duration_ms") / 1000 / count if count else None,
         kept_share=add(made, "share_sum") / count if count else None,
+        cards=add(usage, "cards"),
+        cards_kept=add(usage, "cards_kept"),
     )
 
 

@@ -18,11 +18,14 @@ from memory.policies import POLICIES
 
 USUAL = 50
 TITLE_CHARS = 40
+MOST_DAYS = 36_500
+"""A hundred years; dates end before much more."""
 HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
 STATES = {
     "due": Q(brief__due=True),
     "failing": Q(brief__attempts__gt=0),
     "degraded": Q(brief__degraded=True),
+    "paused": Q(brief__paused_at__isnull=False),
     "requested": ~Q(brief__requested=Requested.NOTHING),
 }
 
@@ -46,6 +49,8 @@ class Command(BaseCommand):
         limit: int = options["limit"]
         if limit < 1:
             raise CommandError("--limit takes a number from 1 on.")
+        if options["days"] is not None and not 0 <= options["days"] <= MOST_DAYS:
+            raise CommandError(f"--days takes a number from 0 to {MOST_DAYS:,}.")
         found = list(_chosen(options)[: limit + 1])
         rows = [HEADINGS, *(_row(chat) for chat in found[:limit])]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -53,7 +58,8 @@ class Command(BaseCommand):
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             self.stdout.write("  ".join(cells).rstrip())
         more = f"; there are more: see --limit {limit * 2}" if len(found) > limit else ""
-        self.stderr.write(f"{min(len(found), limit)} chats{more}")
+        shown = min(len(found), limit)
+        self.stderr.write(f"{shown} {'chat' if shown == 1 else 'chats'}{more}")
 
 
 def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
@@ -74,7 +80,7 @@ def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
 
 def _row(chat: Chat) -> tuple[str, ...]:
     brief: ConversationBrief | None = getattr(chat, "brief", None)
-    said = said_tokens(brief) if brief else 0
+    said = said_tokens(brief)
     return (
         str(chat.pk),
         plain(chat.owner.username),
@@ -95,4 +101,6 @@ def status_of(brief: ConversationBrief | None) -> str:
         return f"failing, {brief.attempts}"
     if brief.degraded:
         return "degraded"
-    return brief.requested or ("due" if brief.due else "up to date")
+    if brief.requested or brief.due:
+        return brief.requested or "due"
+    return "paused" if brief.paused_at else "up to date"

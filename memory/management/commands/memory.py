@@ -14,12 +14,15 @@ from memory.counters import said_tokens
 from memory.explain.reasons import name_of
 from memory.management.commands.chats import status_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
+from memory.pause import paused_by
 from memory.revisions.diff import remembered
+from memory.revisions.updates import pause_updates, resume_updates
 
 
 class Command(BaseCommand):
     help = (
-        "Show what the memory of a chat holds: its sizes, its summary, its pins, and what a prompt shows now."
+        "Show what the memory of a chat holds: its sizes, its summary, its pins, and what a prompt shows now; "
+        "or pause its updates, or resume them."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,6 +30,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--version", type=int, metavar="V", dest="of", help="the text of this version instead"
         )
+        held = parser.add_mutually_exclusive_group()
+        held.add_argument("--pause", action="store_true", help="keep the summary as it is: pause its updates")
+        held.add_argument("--resume", action="store_true", help="let its updates go on")
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # Django has a --version of its own, which nobody asks of one command.
@@ -34,6 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         chat = _known(options["chat"])
+        if options["pause"] or options["resume"]:
+            (pause_updates if options["pause"] else resume_updates)(chat, None)
         brief = ConversationBrief.objects.filter(chat=chat).first()
         if options["of"] is not None:
             self._text(_version(chat, options["of"]))
@@ -46,7 +54,7 @@ class Command(BaseCommand):
 
     def _numbers(self, chat: Chat, brief: ConversationBrief | None) -> None:
         shown = services.preview_last(chat)
-        said = said_tokens(brief) if brief else 0
+        said = said_tokens(brief)
         self.stdout.write(
             f"Chat        {plain(chat.title) or 'without title'}, of {plain(chat.owner.username)}"
         )
@@ -58,6 +66,10 @@ class Command(BaseCommand):
         if brief is not None and brief.head:
             covers = f"covers messages 1–{brief.folded_through_seq:,}"
             self.stdout.write(f"Summary     version {brief.head}, {brief.token_count:,} tokens, {covers}")
+        if brief is not None and brief.paused_at:
+            self.stdout.write(
+                f"Paused      since {brief.paused_at:%Y-%m-%d %H:%M} UTC, by {paused_by(brief)}"
+            )
         if brief is not None:
             left = f"{brief.unfolded_turns:,} turns, {brief.unfolded_tokens:,} tokens"
             self.stdout.write(f"Not yet in  {left}")

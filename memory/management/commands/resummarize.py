@@ -24,6 +24,7 @@ from memory.folding.rebuild import told
 from memory.folding.request import Mode, Outlook, foresee, outlook, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
+from memory.revisions.policy_change import is_by_another_policy
 from memory.revisions.restore import restorable, restore
 
 ALONE = ("all", "due", "rebuild", "policy", "sync")
@@ -40,13 +41,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
-        parser.add_argument("--all", action="store_true", help="every chat")
+        parser.add_argument("--all", action="store_true", help="every chat whose updates are not paused")
         parser.add_argument("--due", action="store_true", help="of these, only the chats that are due")
         parser.add_argument(
             "--rebuild", action="store_true", help="from the first message, not from the summary"
         )
         parser.add_argument(
             "--restore", type=int, metavar="VERSION", help="make this version the memory of one chat again"
+        )
+        parser.add_argument(
+            "--pause", action="store_true", help="with --restore: keep the version as it is, pause updates"
         )
         parser.add_argument("--policy", choices=sorted(POLICIES), help="switch the chats to this policy, too")
         parser.add_argument(
@@ -60,7 +64,13 @@ class Command(BaseCommand):
         if options["restore"] is not None:
             self.stdout.write(_restored(options))
             return
+        if options["pause"]:
+            raise CommandError(
+                "--pause goes with --restore. To pause by itself: manage.py memory CHAT --pause."
+            )
         chats = _chosen(options["chats"], everything=options["all"], due=options["due"])
+        if options["all"]:
+            chats = self._unpaused(chats)
         total, failed = chats.count(), 0
         if options["dry_run"]:
             self._foresee(chats, options)
@@ -71,6 +81,14 @@ class Command(BaseCommand):
             failed += not is_well
         if failed:
             raise CommandError(f"{failed} of {total} chats failed.")
+
+    def _unpaused(self, chats: QuerySet[Chat]) -> QuerySet[Chat]:
+        """Those whose updates nobody paused: what was restored or written by hand holds, unless its chat is named."""
+        paused = chats.filter(brief__paused_at__isnull=False).count()
+        if paused:
+            are = "chat is" if paused == 1 else "chats are"
+            self.stdout.write(f"{paused} {are} left out: updates are paused. Name them to update them.")
+        return chats.filter(brief__paused_at=None)
 
     def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
         """Do what was asked for one chat: the line to print, and whether all is well."""
@@ -128,22 +146,25 @@ class _Totals:
 def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
     """By which policy, and how."""
     policy: str = options["policy"] or chat.policy
-    return policy, "rebuild" if options["rebuild"] or policy != chat.policy else "update"
+    switches = policy != chat.policy or (options["policy"] and is_by_another_policy(chat))
+    return policy, "rebuild" if options["rebuild"] or switches else "update"
 
 
 def _restored(options: dict[str, Any]) -> str:
     """Restore a version, or say that this can be done: the line to print."""
     if len(options["chats"]) != 1 or any(options[name] for name in ALONE):
-        raise CommandError("--restore wants one chat, and nothing besides but --dry-run.")
+        raise CommandError("--restore wants one chat, and nothing besides but --pause and --dry-run.")
     chat, version = Chat.objects.get(pk=_known(options["chats"][0])), options["restore"]
     try:
         if options["dry_run"]:
             through = restorable(chat, version)[1].through_seq
             return f"{chat.pk}: would restore version {version}, which ends at message {through}"
-        brief = restore(chat, version)
+        brief = restore(chat, version, pauses=options["pause"])
     except ChatMemoryError as refused:
         raise CommandError(refused.message) from refused
-    left = f"{brief.unfolded_turns} turns to go on from"
+    left = (
+        f"{brief.unfolded_turns} turns {'wait: updates are paused' if brief.paused_at else 'to go on from'}"
+    )
     return f"{chat.pk}: version {version} restored as version {brief.version}, {left}"
 
 
@@ -184,4 +205,4 @@ def _told(chat: Chat, report: FoldReport) -> str:
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
         return "nothing to fold"
-    return f"{report.published} revisions from {report.bites} calls"
+    return f"{report.published} versions from {report.bites} calls"

@@ -158,7 +158,7 @@ PICTURES = (
     Picture(
         "revision", lambda _, facts: f"/admin/memory/summaryrevision/{facts.revision_ids[1]}/change/", settle
     ),
-    Picture("overview", lambda *_: "/admin/overview/", settle),
+    Picture("overview", lambda *_: "/admin/", settle),
 )
 
 

@@ -12,6 +12,7 @@ from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 from tests.api.cards import GOAL, answered, brief, card_chat, fields, marks
+from tests.support.exhaustive import first_of
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
@@ -129,7 +130,7 @@ def test_a_card_that_left_something_out_folds_nothing(alice: Client, upstream: F
 @pytest.mark.promise(
     "P24", injected="sources and instructions of every turn, under every policy, and its folds"
 )
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_no_summarizer_is_shown_them_and_no_memory_has_them(
     policy: str, alice: Client, upstream: FakeUpstream
 ) -> None:

@@ -69,10 +69,22 @@ def test_the_list_is_narrowed(house: tuple[Chat, Chat]) -> None:
     assert listed("--days", "7") == [second]
 
 
-@pytest.mark.parametrize("arguments", [["--owner", "nobody"], ["--limit", "0"]])
+@pytest.mark.parametrize(
+    "arguments", [["--owner", "nobody"], ["--limit", "0"], ["--days", "-1"], ["--days", "999999999999"]]
+)
 def test_what_cannot_be_listed_is_said(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         run("chats", *arguments)
+
+
+def test_updates_are_paused_and_resumed(house: tuple[Chat, Chat]) -> None:
+    first = str(house[0].pk)
+    paused = next(line for line in run("memory", first, "--pause") if line.startswith("Paused"))
+    assert paused.endswith("UTC, by staff")
+    assert listed("--state", "paused") == [first]
+    assert "  paused  " in run("chats", "--state", "paused")[1]
+    assert not any(line.startswith("Paused") for line in run("memory", first, "--resume"))
+    assert listed("--state", "paused") == []
 
 
 def test_memory_shows_what_it_holds(house: tuple[Chat, Chat]) -> None:

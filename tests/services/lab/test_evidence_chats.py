@@ -11,10 +11,11 @@ from benchmarks.evidence.measure import memory_text, share
 from benchmarks.evidence.questions import Question, Sample
 from benchmarks.evidence.stored import stored
 from benchmarks.evidence.turns import played, summed
-from benchmarks.recall_sets import Message
+from benchmarks.recall.sets import Message
 from conversations.models import Chat
 from memory import services
 from memory.models import ConversationBrief
+from tests.support.exhaustive import first_of
 from tests.support.folds import WORDS
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,7 +32,7 @@ def sample(turns: int = 12) -> Sample:
     return Sample("made", 1, "made", tuple(said), (question,))
 
 
-@pytest.mark.parametrize("policy", ["chunked", "hierarchical", "interval", "progressive"])
+@pytest.mark.parametrize("policy", first_of(["chunked", "hierarchical", "interval", "progressive"]))
 def test_a_chat_is_folded_into_a_summary_that_says_nothing(policy: str, settings: Any) -> None:
     settings.MEMORY_POLICY = policy
     one = sample(40)

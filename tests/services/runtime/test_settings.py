@@ -27,6 +27,7 @@ from chatmemory.config.kinds import (
 from chatmemory.config.setting import Setting, settings_in
 from chatmemory.config.variants import VariantTable
 from chatmemory.llm.protocol import Price, Usage
+from tests.support.exhaustive import first_row_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -46,29 +47,31 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("MEMORY_PROMPT_TOKEN_BUDGET", "many"),
-        ("MEMORY_POLICY", "elephant"),
-        ("MEMORY_INTERVAL_EVERY_TURNS", "0"),
-        ("MEMORY_INTERVAL_TOKEN_CAP", "some"),
-        ("DEFAULT_MODEL_VARIANT", "nobody"),
-        ("MEMORY_SUMMARY_TOKEN_CAP", "3000"),  # no room is left in the budget
-        ("REPLY_LEASE_SECONDS", "1"),  # shorter than a few checkpoints
-        ("DATABASE_URL", "mysql://elsewhere/db"),
-        ("DATABASE_URL", "postgres://user:sk-pass/word@host/db"),  # the slash ends the host
-        ("DATABASE_URL", "postgres://user:12/sk-word@host/db"),
-        ("DATABASE_URL", "postgres://user:sk-pass@host:port/db"),
-        ("DATABASE_URL", "postgres://user:sk-pass@host/"),
-        ("DATABASE_URL", "sqlite:////dev/null/folder/db.sqlite3"),
-        ("Q_BROKER", "redis"),  # without REDIS_URL
-        ("MODEL_VARIANTS", json.dumps({"n" * 65: {"model": "m"}})),  # no column has room for the name
-        ("MEMORY_SUMMARIZER_MODEL", "m" * 129),
-        ("MEMORY_SUMMARIZER_EFFORT", "enormous"),
-        ("MEMORY_SUMMARIZER_OUTPUT_TOKENS", "-1"),
-        ("MEMORY_EMBEDDINGS_FOLDER", "/nowhere"),
-        ("OPENAI_BASE_URL", "http://"),
-        ("OPENAI_API_KEY", "sk-ü"),
-    ],
+    first_row_of(
+        [
+            ("MEMORY_PROMPT_TOKEN_BUDGET", "many"),
+            ("MEMORY_POLICY", "elephant"),
+            ("MEMORY_INTERVAL_EVERY_TURNS", "0"),
+            ("MEMORY_INTERVAL_TOKEN_CAP", "some"),
+            ("DEFAULT_MODEL_VARIANT", "nobody"),
+            ("MEMORY_SUMMARY_TOKEN_CAP", "3000"),  # no room is left in the budget
+            ("REPLY_LEASE_SECONDS", "1"),  # shorter than a few checkpoints
+            ("DATABASE_URL", "mysql://elsewhere/db"),
+            ("DATABASE_URL", "postgres://user:sk-pass/word@host/db"),  # the slash ends the host
+            ("DATABASE_URL", "postgres://user:12/sk-word@host/db"),
+            ("DATABASE_URL", "postgres://user:sk-pass@host:port/db"),
+            ("DATABASE_URL", "postgres://user:sk-pass@host/"),
+            ("DATABASE_URL", "sqlite:////dev/null/folder/db.sqlite3"),
+            ("Q_BROKER", "redis"),  # without REDIS_URL
+            ("MODEL_VARIANTS", json.dumps({"n" * 65: {"model": "m"}})),  # no column has room for the name
+            ("MEMORY_SUMMARIZER_MODEL", "m" * 129),
+            ("MEMORY_SUMMARIZER_EFFORT", "enormous"),
+            ("MEMORY_SUMMARIZER_OUTPUT_TOKENS", "-1"),
+            ("MEMORY_EMBEDDINGS_FOLDER", "/nowhere"),
+            ("OPENAI_BASE_URL", "http://"),
+            ("OPENAI_API_KEY", "sk-ü"),
+        ]
+    ),
 )
 def test_it_does_not_start(name: str, value: str) -> None:
     run = start(**{name: value, "REDIS_URL": "", "MEMORY_ENABLED": "true"})

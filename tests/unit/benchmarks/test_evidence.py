@@ -13,7 +13,7 @@ from benchmarks.evidence.matching import PART, Haystack, Piece, has_part
 from benchmarks.evidence.measure import Row, share
 from benchmarks.evidence.questions import Question, Sample
 from benchmarks.evidence.report import table
-from benchmarks.recall_sets import Message
+from benchmarks.recall.sets import Message
 
 LONG = " ".join(f"word{number}" for number in range(200))
 

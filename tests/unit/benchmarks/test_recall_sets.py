@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.recall_public import locomo, longmemeval
-from benchmarks.recall_sets import Chat
+from benchmarks.recall.public import locomo, longmemeval
+from benchmarks.recall.sets import Chat
 from tests.support.folds import WORDS
 
 

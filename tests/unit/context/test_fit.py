@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,20 +14,23 @@ from hypothesis import strategies as st
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Context, PromptRequest, hash_prompt, prompt_messages, rebuild
+from memory.context.fit import Context, PromptRequest, assemble, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
+from memory.pins.section import PinText, fit_pins
 from memory.policies import State, get_policy
 from memory.policies.protocol import StateSection
 from tests.unit.context.makers import (
+    NO_QUESTION,
     all_limits,
     asked_for,
     chats,
     context_of,
     make_turn,
     memory_tokens,
+    plan_of,
     states,
     turn_of,
     with_texts,
@@ -167,7 +171,6 @@ def test_a_budget_too_small_for_anything_still_holds(budget: int) -> None:
     assert contents(context)[-1] == "q"
 
 
-@settings(deadline=None, max_examples=150)
 @given(chats(), states, all_limits, asked_for, st.integers(0, 20), st.integers(0, 30))
 def test_any_text_fits_any_budget(
     turns: list[Turn],
@@ -249,3 +252,18 @@ def test_a_hash_exists_for_any_text_and_tells_prompts_apart() -> None:
     two = context_of([make_turn(0, "lone \ud801 surrogate", "a")], LIMITS)
     assert one.prompt_hash == hash_prompt(one.prompt) != two.prompt_hash
     assert len(one.prompt_hash) == 64
+
+
+def test_pins_are_counted_within_the_budget_and_a_cut_one_as_clipped() -> None:
+    whole = [PinText("a", "Always in metric units."), PinText("b", "Call me Noor.")]
+    pinned = fit_pins([*whole, PinText("c", words(2000))], 300)
+    assert [pin.clip is None for pin in pinned.shown] == [True, True, False]
+    limits = replace(LIMITS, prompt_budget=3000 - pinned.tokens)
+    plan = plan_of([turn_of(0, 50)], limits)
+    rest: dict[str, Any] = {"older_turns": 0, "older_from_seq": None, "anchor_seq": 0, "window_turns": 3}
+    context = assemble(
+        plan, (), with_texts([turn_of(0, 50)], plan), NO_QUESTION, limits=limits, pinned=pinned, **rest
+    )
+    assert context.budget == 3000
+    assert context.tokens == memory_tokens(context) <= 3000
+    assert context.clipped == 1

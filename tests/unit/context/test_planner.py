@@ -350,3 +350,10 @@ def test_turns_whose_lines_are_no_shorter_are_all_verbatim_when_they_fit() -> No
     plan = plan_of(turns, LIMITS)
     assert len(plan.verbatim) == 100
     assert plan.lines == ()
+
+
+def test_a_turn_of_the_window_of_which_enough_fits_is_cut_and_not_a_line() -> None:
+    limits = replace(LIMITS, prompt_budget=2000, k_raw_turns=3)
+    plan = plan_of([make_turn(number, words(1500), words(20)) for number in range(3)], limits, window_turns=3)
+    assert shown(plan) == [0, 1, 2]
+    assert all(one.user_clip and one.user_clip > MIN_NEWEST for one in plan.verbatim)

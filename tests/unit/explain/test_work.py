@@ -12,7 +12,7 @@ from memory.explain.work import BriefWork, WorkNow, work_of
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 LEASE = timedelta(seconds=60)
-IDLE = BriefWork(False, False, False, None, None, None, 0, "")
+IDLE = BriefWork(False, False, False, None, None, None, None, 0, "")
 SOON, BEFORE = NOW + timedelta(seconds=40), NOW - timedelta(seconds=20)
 
 
@@ -40,6 +40,8 @@ SOON, BEFORE = NOW + timedelta(seconds=40), NOW - timedelta(seconds=20)
             WorkNow("queued", None, 1, "x"),
         ),
         ({"later": SOON}, True, WorkNow("idle")),
+        ({"paused_at": BEFORE}, False, WorkNow("paused", BEFORE)),
+        ({"paused_at": BEFORE, "is_wanted": True}, True, WorkNow("queued")),
     ],
 )
 def test_the_state_of_the_work(changed: dict[str, Any], has_worker: bool, work: WorkNow) -> None:

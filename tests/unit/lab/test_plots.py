@@ -12,6 +12,7 @@ from chatmemory.llm.protocol import Variant
 from memory.lab.measures import SummarizerCall
 from memory.lab.plots import NoLibrary, draw
 from memory.lab.retention import RetentionTally
+from tests.support.exhaustive import first_row_of
 from tests.unit.lab.makers import MODELS, nothing_kept, outcome_of, run_of, turn
 
 RUNS = [
@@ -26,13 +27,14 @@ RUNS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG")]
+    ("name", "magic"), first_row_of([("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG")])
 )
 def test_it_draws(tmp_path: Path, name: str, magic: bytes) -> None:
     draw(outcome_of(*RUNS), tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(magic)
 
 
+@pytest.mark.exhaustive
 def test_the_same_outcome_is_the_same_file(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         draw(outcome_of(*RUNS[:2]), tmp_path / name, title="Twice")

@@ -44,7 +44,7 @@ def test_what_it_costs_beside_what_it_is_compared_with() -> None:
     rows = titled(outcome_of(RUN), "What it costs").rows
     assert rows[0][:7] == ("chunked", "4,100", "1,280", "20", "0.0031", "0.0110", "0.0141")
     assert [row[0] for row in rows] == ["chunked", "everything", "chained"]
-    assert [row[-2:] for row in rows[1:]] == [("100 %", "100 %")] * 2  # no tool messages, so both are one
+    assert [row[-2:] for row in rows[1:]] == [("1.00", "1.00")] * 2  # no tool messages, so both are one
 
 
 def test_what_is_kept() -> None:

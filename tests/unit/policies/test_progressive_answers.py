@@ -18,6 +18,7 @@ from memory.policies import (
 from memory.policies.progressive.important_data import MOST_ITEMS
 from memory.policies.progressive.stored import folds_of, summary_cap
 from memory.policies.protocol import Fault
+from tests.support.exhaustive import first_of
 from tests.unit.context.makers import make_turn, words
 from tests.unit.policies.makers import (
     KNOWN,
@@ -148,8 +149,10 @@ def test_no_important_data_is_an_answer_too() -> None:
     assert POLICY.ask(KNOWN, TURNS, TWO, [said("{}")]) == POLICY.ask(KNOWN, TURNS, TWO, [None])
 
 
-@pytest.mark.parametrize("piece", ["{", '{"', "a ", "[{", '{"important_data":', "```", "\n", '"x",'])
-@pytest.mark.parametrize("limits", [LIMITS, TWO])
+@pytest.mark.parametrize(
+    "piece", first_of(["{", '{"', "a ", "[{", '{"important_data":', "```", "\n", '"x",'])
+)
+@pytest.mark.parametrize("limits", first_of([LIMITS, TWO]))
 def test_a_huge_answer_ends_in_time(piece: str, limits: MemoryLimits) -> None:
     huge = said(piece * (2_000_000 // len(piece)))
     assert next_ask([huge], limits) == next_ask(limits=limits)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
@@ -154,7 +154,6 @@ def test_a_turn_that_is_shown_word_for_word_is_not_recalled_and_the_next_best_is
     assert quoted(context) == [1, 3]
 
 
-@settings(deadline=None, max_examples=150)
 @given(recalled(), chats(), states, all_limits, asked_for, st.integers(0, 12))
 def test_any_text_fits_any_budget_and_comes_once(
     found: tuple[list[Excerpt], dict[int, RecalledMessage]],

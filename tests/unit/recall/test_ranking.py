@@ -18,6 +18,7 @@ from memory.recall.ranking import (
     Lengths,
     Ranked,
     Size,
+    alone,
     closest,
     excerpts,
     looked_at,
@@ -188,3 +189,29 @@ def test_a_giant_question_costs_little_and_its_end_counts() -> None:
     assert {word.token for word in read_question("zeppelin7", 1).words} <= {
         word.token for word in asked.words
     }
+
+
+def in_full(seq: int, tokens: int, words: int) -> Ranked:
+    """A message that is shown as a whole and has these of the question's words."""
+    return Ranked(1.0, Indexed(seq, True, tokens, ("one passage",)), words=words)
+
+
+def test_about_as_many_are_shown_as_the_room_holds() -> None:
+    ranked = [in_full(seq, 100, 1 << seq) for seq in range(1, 9)]
+    assert [one.message.seq for one in worth_showing(ranked, 250)] == [1, 2, 3]
+
+
+def test_what_says_the_same_again_takes_no_room() -> None:
+    same = [in_full(1, 100, 1) for _ in range(5)]
+    others = [in_full(seq, 100, 1 << seq) for seq in range(2, 9)]
+    assert [one.message.seq for one in worth_showing([*same, *others], 250)] == [1, 2, 3]
+
+
+def test_a_passage_gains_where_the_rest_of_its_message_has_its_words_again() -> None:
+    question = read_question("ferry Zanzibar", 1)
+    once, again = (
+        Indexed(1, True, 40, tuple(" ".join(stored_terms(part, 1).split()) for part in parts))
+        for parts in (("Zanzibar", "harbour"), ("Zanzibar", "harbour and Zanzibar"))
+    )
+    worth = (1.0,) * len(question.words)
+    assert alone(question, worth, again)[0] > alone(question, worth, once)[0]

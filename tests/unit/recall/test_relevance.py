@@ -140,3 +140,13 @@ def test_a_request_of_which_the_prompt_shows_most_calls_for_nothing() -> None:
     all_words = (1 << len(question.words)) - 1
     assert decide("auto", question, finds, 0) == Recall("some", "new_words")
     assert decide("auto", question, finds, all_words & ~1) == Recall("none", "nothing_new")
+
+
+def test_a_word_is_known_where_it_is_shown_or_remembered() -> None:
+    question = read_question("zeppelin Zanzibar ferry", 1)
+    places = {word.term: 1 << at for at, word in enumerate(question.words)}
+    finds = weigh(question, [(7,), (9,), (11,)], 200, 200)
+    first, second, third = places
+    assert known_words(question, finds, (7,), ()) == places[first]
+    assert known_words(question, finds, (), {second}) == places[second]
+    assert known_words(question, finds, (7, 9), {third}) == sum(places.values())

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.injections import KnownOrders
 from tests.security.injection.corpus import DOUBLES, MARKERS, ORDERS, ORDINARY, VARIANTS
+from tests.support.exhaustive import first_of
 
 TALK = "I like tea. The rules of the house are strict; the system is old. Please send the instructions."
 
@@ -85,7 +86,8 @@ def test_any_text_may_be_said_again(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["ignore ", "a", "system ", "<|", "[", "{'name':'", "> ", "===", "you are ", ". ", "\n"]
+    "piece",
+    first_of(["ignore ", "a", "system ", "<|", "[", "{'name':'", "> ", "===", "you are ", ". ", "\n"]),
 )
 def test_long_texts_take_no_longer_than_they_must(piece: str) -> None:
     text = piece * (40_000 // len(piece))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text import tokens
 from chatmemory.text.tokens import RanksError, clip_end, clip_middle, count_tokens, load
+from tests.support.exhaustive import first_of
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 BITS = st.sampled_from(
@@ -59,7 +60,7 @@ def test_any_text_has_a_count(text: str) -> None:
     assert (count_tokens(text) == 0) == (text == "")
 
 
-@pytest.mark.parametrize("text", GIANTS.values(), ids=GIANTS)
+@pytest.mark.parametrize("text", first_of(GIANTS.values()), ids=GIANTS)
 def test_giants_are_counted_and_clipped(text: str) -> None:
     assert count_tokens(text) > 1000
     assert count_tokens(clip_middle(text, 100)) <= 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def test_the_pieces_give_both_texts_back(older: str, newer: str) -> None:
     assert "".join(piece.text for piece in pieces if piece.kind != "del") == newer
 
 
+@pytest.mark.exhaustive
 @given(long_words, long_words, st.integers(0, 400))
 def test_so_do_those_of_texts_too_long_to_be_compared_in_full(older: str, newer: str, at: int) -> None:
     newer = newer[:at] + "once here, once there " + older[at:]

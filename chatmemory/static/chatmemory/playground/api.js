@@ -1,5 +1,6 @@
 // The public API, as any client speaks it. Every failure is an ApiError whose message is a sentence for a person.
 
+import { WORDS } from "./dom.js";
 import * as session from "./session.js";
 
 export class ApiError extends Error {
@@ -14,12 +15,6 @@ export class ApiError extends Error {
   }
 }
 
-const AWAY = "The server cannot be reached.";
-const ODD = "The server sent an unexpected response.";
-const OURS = {
-  too_large: "This message is too long. Shorten it, or send it in parts.",
-  permission_denied: "You signed in again in another window. Reload this page; what you typed is kept.",
-};
 let onUnknown = () => {};
 
 /** `told` is called when the server no longer knows who calls. */
@@ -40,7 +35,7 @@ export async function request(method, path, { body, headers = {}, signal, keepal
       keepalive,
     });
   } catch (error) {
-    throw signal?.aborted ? error : new ApiError(navigator.onLine ? AWAY : "You are offline.");
+    throw signal?.aborted ? error : new ApiError(navigator.onLine ? WORDS.away : "You are offline.");
   }
   if (response.ok) return response;
   const error = await failure(response);
@@ -62,9 +57,9 @@ async function failure(response) {
   try {
     const { error } = await response.json();
     const fields = Object.values(error.details ?? {}).flat().filter((one) => typeof one === "string");
-    const told = error.code === "invalid_request" && fields.length ? fields.join(" ") : (OURS[error.code] ?? error.message);
-    return new ApiError(told || ODD, { ...about, code: error.code });
+    const told = error.code === "invalid_request" && fields.length ? fields.join(" ") : (WORDS.errors[error.code] ?? error.message);
+    return new ApiError(told || WORDS.odd, { ...about, code: error.code });
   } catch {
-    return new ApiError(response.status >= 500 ? AWAY : ODD, about);
+    return new ApiError(response.status >= 500 ? WORDS.away : WORDS.odd, about);
   }
 }

@@ -1,7 +1,7 @@
 // The list of chats: newest first, searched by title.
 
 import { call, queryOf } from "./api.js";
-import { button, counted, el, id, time } from "./dom.js";
+import { counted, el, id, link, time } from "./dom.js";
 
 export const titleOf = (chat) => chat.title || "Untitled chat";
 
@@ -96,7 +96,7 @@ export class Chats {
       ),
     );
     const empty = el("li", { class: "cm-empty" }, this.#search ? "No chat has this in its title." : "No chats yet.");
-    const more = this.#next ? [el("li", {}, button("More chats", () => this.#more().catch(this.failed), { kind: "plain" }))] : [];
+    const more = this.#next ? [el("li", {}, link("More chats", () => this.#more().catch(this.failed)))] : [];
     id("chats").replaceChildren(...(rows.length ? rows : [empty]), ...more);
     if (focused) [...this.#rows()].find((one) => one.dataset.id === focused)?.focus();
   }

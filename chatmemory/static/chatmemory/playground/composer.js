@@ -1,6 +1,6 @@
 // Where messages are typed: the field that grows with them, its keys, the buttons beside it.
 
-import { id } from "./dom.js";
+import { id, on, submitted } from "./dom.js";
 import * as unsent from "./unsent.js";
 
 const HIGHEST = 240; // pixels
@@ -21,11 +21,8 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
-    id("composer").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#submit();
-    });
-    id("stop").addEventListener("click", stop);
+    submitted("composer", () => this.#submit());
+    on("stop", stop);
     for (const one of document.querySelectorAll("[data-ask]")) one.addEventListener("click", () => !this.#isBusy && send(one.textContent.trim()));
   }
 
@@ -43,7 +40,8 @@ export class Composer {
     id("stop").hidden = !isBusy;
     id("send").hidden = isBusy;
     id("messages").setAttribute("aria-busy", String(isBusy));
-    id("hint").textContent = isBusy ? "You can keep typing. Send once the reply is finished." : "Enter to send, Shift+Enter for a new line";
+    id("hint").hidden = isBusy;
+    id("hint-busy").hidden = !isBusy;
   }
 
   /** Gives back what was not sent. What was typed since stands below it. */

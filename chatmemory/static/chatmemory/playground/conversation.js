@@ -1,7 +1,7 @@
 // The messages of a chat. All that were fetched are kept as values; only those around what is looked at are elements.
 
 import { call, queryOf } from "./api.js";
-import { el } from "./dom.js";
+import { announce, el, WORDS } from "./dom.js";
 import { grow, item } from "./message.js";
 
 const PAGE = 50;
@@ -23,11 +23,12 @@ export class Conversation {
   #frame = 0;
   #rest = 0;
   #verbatim = null;
-  #divider = el("p", { class: "cm-divider" }, el("span", {}, "The model sees messages below in full; above, only its memory of them."));
+  #chosen = new Set(); // answers that are looked at in place of the newest to their question
+  #divider = el("p", { class: "cm-divider" }, el("span", {}, WORDS.divider));
 
   /** `acts` are what the buttons of messages do, `moved` is told whether the newest message is in sight. */
   constructor(scroller, list, acts, moved) {
-    Object.assign(this, { scroller, list, acts, moved });
+    Object.assign(this, { scroller, list, moved, acts: { ...acts, choose: (message) => this.#choose(message) } });
     scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     const resized = new ResizeObserver(() => this.#sticks && this.#toBottom());
     resized.observe(list);
@@ -48,6 +49,7 @@ export class Conversation {
   clear() {
     this.#messages = [];
     this.#items.clear();
+    this.#chosen.clear();
     this.#divider.remove();
     this.#verbatim = this.#older = null;
     this.#from = this.#to = 0;
@@ -56,6 +58,10 @@ export class Conversation {
 
   get last() {
     return this.#messages.at(-1);
+  }
+
+  isNewestQuestion({ id }) {
+    return this.#messages.findLast((one) => one.role === "user")?.id === id;
   }
 
   find(id) {
@@ -69,15 +75,16 @@ export class Conversation {
     if (at >= 0) this.#messages[at] = message;
     else {
       this.#messages.push(message);
+      this.#unchoose(message);
       if (this.#to === this.#messages.length - 1) this.#to++;
     }
-    this.#redraw(message.id, before?.id);
+    this.#redraw(before, ...this.#answers(message));
   }
 
   drop(id) {
     this.#messages = this.#messages.filter((one) => one.id !== id);
     this.#to = Math.min(this.#to, this.#messages.length);
-    this.#redraw(this.last?.id);
+    this.#redraw(this.last);
     if (this.#sticks) this.#toBottom();
   }
 
@@ -118,25 +125,56 @@ export class Conversation {
     this.#rest = ended - started < 4 ? 0 : ended + 3 * (ended - started);
   }
 
-  #redraw(...ids) {
-    for (const id of ids) {
-      this.#items.get(id)?.remove();
-      this.#items.delete(id);
-    }
+  #redraw(...messages) {
+    for (const one of messages) this.#forget(one?.id);
     this.#draw();
+  }
+
+  #forget(id) {
+    this.#items.get(id)?.remove();
+    this.#items.delete(id);
+  }
+
+  /** The message, or where it is an answer, all answers to its question: the newest last. */
+  #answers(message) {
+    let from = this.#messages.indexOf(message);
+    let last = from;
+    const isOlder = (at) => this.#messages[at]?.superseded_by;
+    if (message.role === "assistant") while (isOlder(from - 1)) from--;
+    while (isOlder(last) && this.#messages[last + 1]) last++;
+    return this.#messages.slice(from, last + 1);
+  }
+
+  #unchoose(message) {
+    const answers = this.#answers(message);
+    for (const one of answers) this.#chosen.delete(one.id);
+    return answers;
+  }
+
+  /** Shows this answer in place of the others to its question. */
+  #choose(message) {
+    const answers = this.#unchoose(message);
+    this.#chosen.add(message.id);
+    this.#anchored(() => this.#redraw(...answers));
+    this.#items.get(message.id)?.querySelector(".cm-versions :enabled").focus();
+    announce(`Version ${answers.indexOf(message) + 1} of ${answers.length}`);
+  }
+
+  #itemOf(message) {
+    const answers = this.#answers(message);
+    const made = item(message, this.acts, message === this.last, answers);
+    made.hidden = message !== (answers.find((one) => this.#chosen.has(one.id)) ?? answers.at(-1));
+    return made;
   }
 
   #draw() {
     const shown = this.#messages.slice(this.#from, this.#to);
     const ids = new Set(shown.map((one) => one.id));
-    for (const [id, made] of this.#items)
-      if (!ids.has(id)) {
-        made.remove();
-        this.#items.delete(id);
-      }
+    for (const id of this.#items.keys())
+      if (!ids.has(id)) this.#forget(id);
     let at = this.list.firstElementChild;
     for (const one of shown) {
-      const made = this.#items.get(one.id) ?? item(one, this.acts, one === this.last);
+      const made = this.#items.get(one.id) ?? this.#itemOf(one);
       this.#items.set(one.id, made);
       if (made === at) at = at.nextElementSibling;
       else this.list.insertBefore(made, at);
@@ -194,11 +232,13 @@ export class Conversation {
     const page = await call("GET", `${path}${this.#older}`);
     if (path !== this.#path) return;
     const known = this.#messages.length;
+    const [first] = this.#messages;
     this.#messages = unique([...page.results.reverse(), ...this.#messages]);
     const added = this.#messages.length - known;
     this.#older = queryOf(page.next);
     this.#from += added;
     this.#to += added;
+    for (const one of this.#answers(first)) this.#forget(one.id); // it may have other versions now
   }
 
   /** Does `change` without moving what the reader looks at. */

@@ -5,12 +5,14 @@ import { el, id } from "./dom.js";
 /**
  * Asks, and gives the answer: null for no; else true, or with `text` what was written.
  *
- * `text` is what a field begins with, `label` names it, `long` makes it a large one.
+ * `text` is what a field begins with, `label` names it, `long` makes it a large one. With `check`, a box that is ticked at
+ * first, yes is `{ checked }`. With `also`, even an empty one, yes is `{ text, also }`: whether that button said so.
  */
-export function ask({ title, told, yes, danger = false, text = null, label = "", long = false }) {
+export function ask({ title, told, yes, danger = false, text = null, label = "", long = false, check = "", also = null }) {
   const dialog = id("dialog");
   const field = text === null ? null : el(long ? "textarea" : "input", { id: "dialog-field", dir: "auto", ...(long ? { rows: 8 } : {}) });
   if (field) field.value = text;
+  const box = check ? el("input", { type: "checkbox", checked: true }) : null;
   const submit = el("button", { class: `cm-button ${danger ? "cm-danger" : "cm-primary"}`, value: "yes" }, yes);
   const back = document.activeElement;
   dialog.replaceChildren(
@@ -21,7 +23,8 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
       told ? el("p", { id: "dialog-told" }, told) : null,
       field ? el("label", { for: "dialog-field" }, label) : null,
       field,
-      el("div", { class: "cm-answers" }, el("button", { class: "cm-button cm-plain", value: "" }, "Cancel"), submit),
+      box ? el("label", { class: "cm-check" }, box, check) : null,
+      el("div", { class: "cm-answers" }, el("button", { class: "cm-button cm-plain", value: "" }, "Cancel"), also ? el("button", { class: "cm-button", value: "also" }, also) : null, submit),
     ),
   );
   dialog.returnValue = "";
@@ -37,8 +40,8 @@ export function ask({ title, told, yes, danger = false, text = null, label = "",
     dialog.addEventListener(
       "close",
       () => {
-        const said = dialog.returnValue === "yes";
-        resolve(!said ? null : field ? field.value : true);
+        const said = dialog.returnValue;
+        resolve(!said ? null : also !== null ? { text: field.value, also: said === "also" } : field ? field.value : box ? { checked: box.checked } : true);
         if (back?.isConnected) back.focus();
       },
       { once: true },

@@ -1,7 +1,5 @@
 // Making elements. Text is only ever text: nothing on this page is made from a string of HTML.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** An element with attributes, properties (`on…`, `dataset` parts as `data-…`) and children; null children are left out. */
 export function el(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -15,15 +13,7 @@ export function el(name, attributes = {}, ...children) {
 }
 
 /** One of the page's signs, drawn in the template once. */
-export function icon(name) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("class", "cm-icon");
-  svg.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS(SVG, "use");
-  use.setAttribute("href", `#icon-${name}`);
-  svg.append(use);
-  return svg;
-}
+export const icon = (name) => id("signs").content.querySelector(`[data-sign="${name}"]`).cloneNode(true);
 
 /** A button that says in words what it does; with an icon, the words are shown on hover. */
 export function button(words, onclick, { sign = null, kind = "quiet", ...rest } = {}) {
@@ -32,6 +22,16 @@ export function button(words, onclick, { sign = null, kind = "quiet", ...rest } 
 }
 
 export const id = (name) => document.getElementById(name);
+export const on = (name, work) => id(name).addEventListener("click", work);
+export const submitted = (name, work) =>
+  id(name).addEventListener("submit", (event) => {
+    event.preventDefault();
+    work();
+  });
+export const hint = (...children) => el("p", { class: "cm-hint" }, ...children);
+/** A button that looks like a link. */
+export const link = (words, onclick, rest = {}) => button(words, onclick, { kind: "plain", ...rest });
+export const WORDS = JSON.parse(id("dialog").dataset.words);
 export const number = new Intl.NumberFormat(undefined).format;
 export const counted = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;
 
@@ -39,11 +39,16 @@ const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeSty
 const ago = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60]];
 
+/** So many seconds from now, in words. */
+export function relative(seconds) {
+  const [unit, size] = UNITS.find(([, one]) => Math.abs(seconds) >= one) ?? ["second", 1];
+  return ago.format(Math.round(seconds / size), unit);
+}
+
 /** A time in the viewer's zone; what is not a week old, as how long ago. */
 export function time(iso) {
   const seconds = (Date.now() - new Date(iso)) / 1000;
-  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? ["second", 1];
-  const words = seconds < 45 ? "just now" : ago.format(-Math.round(seconds / size), unit);
+  const words = seconds < 45 ? "just now" : relative(-seconds);
   return el("time", { datetime: iso, title: moment.format(new Date(iso)) }, seconds > 604_800 ? moment.format(new Date(iso)) : words);
 }
 

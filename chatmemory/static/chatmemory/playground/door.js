@@ -1,14 +1,9 @@
 // Whose account it is: the way in, by a token, a link or name and password, and the way out.
 
 import { call, whenUnknown } from "./api.js";
-import { id } from "./dom.js";
+import { id, on, submitted, WORDS } from "./dom.js";
 import * as session from "./session.js";
 
-const UNKNOWN = "This token is invalid or has expired.";
-const STALE_LINK = "The token in this link is invalid or has expired.";
-const SIGNED_OUT = "Your session has ended. Sign in again to continue.";
-const STILL_VALID = "You are signed out here, but the server could not be reached: the token that this page had stays valid until it expires, or until all your tokens are revoked.";
-const NOT_ENDED = "Signing out did not work. Load this page again, and try once more.";
 const AGAIN_MS = 5000;
 
 /**
@@ -21,9 +16,10 @@ export function door({ entered, left, ended, told }) {
   let name = "";
   let asideLink = null; // {token, chat} of a link that came while somebody else was in
 
+  const tell = (sentence) => (id("door-told").textContent = sentence);
   const enter = async () => {
     document.body.dataset.view = "chat";
-    id("door-told").textContent = "";
+    tell("");
     await Promise.all([entered(), identify()]);
   };
 
@@ -50,7 +46,7 @@ export function door({ entered, left, ended, told }) {
     document.body.dataset.view = "door";
     id("offer").hidden = true;
     id("ways").hidden = false;
-    id("door-told").textContent = sentence;
+    tell(sentence);
     id("token").focus();
   };
 
@@ -58,17 +54,17 @@ export function door({ entered, left, ended, told }) {
   const offer = async ({ token, chat }) => {
     show();
     asideLink = null;
-    if (chat) history.replaceState(null, "", `#${new URLSearchParams({ chat })}`);
+    if (chat) session.address(chat);
     let me = null;
-    let sentence = STALE_LINK;
+    let sentence = WORDS.stale_link;
     try {
       me = await call("GET", "me", { headers: session.bearer(token) });
     } catch (error) {
-      if (error.status !== 401) sentence = `${error.message} Open the link again in a moment.`;
+      if (error.status !== 401) sentence = `${error.message} ${WORDS.link_again}`;
     }
     if (document.body.dataset.view !== "door") return; // meanwhile somebody came in by another way
     if (!me) {
-      id("door-told").textContent = sentence;
+      tell(sentence);
       return;
     }
     id("offer-name").textContent = me.username;
@@ -88,10 +84,10 @@ export function door({ entered, left, ended, told }) {
     if (!token || token === session.token()) return { chat };
     if (!session.isKnown() || document.body.dataset.view === "door") return { offered: { token, chat } };
     asideLink = { token, chat };
-    history.replaceState(null, "", location.pathname);
+    session.address();
     return { isAside: true };
   };
-  const aside = () => asideLink && told(`You are signed in as ${name}. The link that you opened has another token, which was not used: sign out first.`);
+  const aside = () => asideLink && told(`You are signed in as ${name}. ${WORDS.aside}`);
 
   const signOut = async () => {
     const token = session.isIssued() ? session.token() : "";
@@ -103,7 +99,7 @@ export function door({ entered, left, ended, told }) {
     try {
       await call("DELETE", "auth/token", { headers: session.bearer(token), keepalive: true });
     } catch (error) {
-      if (error.status !== 401 && document.body.dataset.view === "door") id("door-told").textContent = STILL_VALID;
+      if (error.status !== 401 && document.body.dataset.view === "door") tell(WORDS.still_valid);
     }
   };
   const endSession = async () => {
@@ -111,7 +107,7 @@ export function door({ entered, left, ended, told }) {
       const answer = await session.endSession();
       if (answer.type !== "opaqueredirect" && !answer.ok) throw new Error(`status ${answer.status}`);
     } catch {
-      told(NOT_ENDED);
+      told(WORDS.not_ended);
       return;
     }
     left();
@@ -119,29 +115,27 @@ export function door({ entered, left, ended, told }) {
     location.reload();
   };
 
-  id("by-token").addEventListener("submit", (event) => {
-    event.preventDefault();
+  submitted("by-token", () => {
     session.keep(id("token").value.trim());
     id("token").value = "";
     enter();
   });
-  id("by-name").addEventListener("submit", async (event) => {
-    event.preventDefault();
+  submitted("by-name", async () => {
     try {
       const body = { username: id("username").value, password: id("password").value };
       session.keep((await call("POST", "auth/token", { body })).token, { issued: true });
       id("password").value = "";
       enter();
     } catch (error) {
-      id("door-told").textContent = error.message;
+      tell(error.message);
     }
   });
-  id("offer-no").addEventListener("click", () => show());
-  id("leave").addEventListener("click", () => (session.byToken() ? signOut() : endSession()));
+  on("offer-no", () => show());
+  on("leave", () => (session.byToken() ? signOut() : endSession()));
   whenUnknown(() => {
     if (document.body.dataset.view === "door") return;
     if (asideLink) offer(asideLink);
-    else show(session.byToken() ? UNKNOWN : SIGNED_OUT);
+    else show(session.byToken() ? WORDS.unknown : WORDS.signed_out);
   });
   // Somebody else may have signed in to the admin meanwhile, in another window.
   document.addEventListener("visibilitychange", async () => {

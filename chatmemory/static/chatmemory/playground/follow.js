@@ -1,10 +1,9 @@
 // A reply, read to its end: through lost connections, servers that go away, and reloads.
 
 import { ApiError, request } from "./api.js";
+import { WORDS } from "./dom.js";
 import { eventsOf } from "./sse.js";
 
-const LOST = "Connection lost. The reply continues on the server; reconnecting…";
-const UNHEARD = "The server is not responding. Your message is kept and will be sent again…";
 const TRIES = 20; // while the browser is offline, they do not count
 const LONGEST_MS = 10_000;
 
@@ -16,7 +15,7 @@ const LONGEST_MS = 10_000;
  * Raises ApiError where the server refuses or stays away, and AbortError when `signal` ends the reading.
  */
 export async function follow({ start, reply = null, on, signal }) {
-  const known = { reply, position: reply ? codePoints(reply.text) : 0 };
+  const known = { reply, position: reply ? [...reply.text].length : 0 };
   for (let tries = 0; ; tries++) {
     let wait = Math.min(500 * 2 ** tries, LONGEST_MS);
     try {
@@ -30,7 +29,7 @@ export async function follow({ start, reply = null, on, signal }) {
         else if (event.name === "content.delta") grow(known, data.delta, event.id, on);
         else if (data.message) return data.message;
       }
-      if (tries >= TRIES) throw new ApiError("The reply is taking too long. Open the chat again later.", { status: 410 });
+      if (tries >= TRIES) throw new ApiError(WORDS.slow, { status: 410 });
     } catch (error) {
       if (error instanceof ApiError && !error.isPassing) throw error;
       if (signal.aborted) throw abort();
@@ -38,7 +37,7 @@ export async function follow({ start, reply = null, on, signal }) {
       if (!navigator.onLine) tries--;
       if (error.retryAfter) wait = error.retryAfter * 1000;
     }
-    on.waiting(known.reply ? LOST : UNHEARD);
+    on.waiting(known.reply ? WORDS.lost_line : WORDS.unheard);
     await pause(wait, signal);
   }
 }
@@ -58,12 +57,6 @@ function grow(known, delta, id, on) {
   known.reply.text += delta;
   known.position = Number(id) || known.position;
   on.text(known.reply.text);
-}
-
-function codePoints(text) {
-  let count = 0;
-  for (const _ of text) count++;
-  return count;
 }
 
 const abort = () => new DOMException("No longer read.", "AbortError");

@@ -1,53 +1,53 @@
 // The versions of a summary: what each one changed, and the way back to it.
 
-import { button, counted, el, id, number, time } from "./dom.js";
+import { counted, el, hint, id, link, number, time, WORDS } from "./dom.js";
 
 const NEAR = 80; // letters
 const MADE = {
   fold: (one) => `Summarized ${counted(one.turns, "turn")}`,
-  rebuild: () => "Rebuilt from the original messages",
-  restore: () => "Restored from an older version",
-  manual: () => "Edited by hand",
-  retract: () => "Rolled back because a message was edited or deleted",
+  manual: (one) => (one.tokens_after ? "Edited by hand" : "Cleared"),
 };
+
+const made = (one) => MADE[one.kind]?.(one) ?? WORDS.made[one.kind] ?? one.kind;
 
 /** One sentence on what a version is. */
 export function told(one) {
-  if (one.kind !== "fold") return `${MADE[one.kind]?.(one) ?? one.kind}.`;
+  if (one.kind !== "fold") return `${made(one)}.`;
   const span = one.from_seq === one.through_seq ? `message ${one.from_seq}` : `messages ${one.from_seq} to ${one.through_seq}`;
   return `${counted(one.turns, "turn")} (${span}) ${one.turns === 1 ? "was" : "were"} merged into the summary.`;
 }
 
 /** Lists versions, newest first. `acts` are `changed(version)`, `restore(version)`. */
-export function showHistory(revisions, current, acts) {
+export function showHistory(revisions, { version: current, paused }, acts) {
   const rows = revisions.map((one) =>
     el(
       "li",
       { class: "cm-version", "data-version": one.version },
-      el("p", {}, el("strong", {}, `Version ${one.version}`), one.version === current ? " · current" : "", el("span", { class: "cm-when" }, time(one.created_at))),
-      el("p", { class: "cm-hint" }, `${MADE[one.kind]?.(one) ?? one.kind} · ${counted(one.tokens_after, "token")}${one.degraded ? " · by the built-in summarizer" : one.model ? ` · ${one.model}` : ""}`),
+      el("p", {}, el("strong", {}, `Version ${one.version}`), one.version === current ? ` · current${paused ? ", updates paused" : ""}` : "", el("span", { class: "cm-when" }, time(one.created_at))),
+      hint(`${made(one)} · ${counted(one.tokens_after, "token")}${one.degraded ? " · by the built-in summarizer" : one.model ? ` · ${one.model}` : ""}`),
       el(
         "p",
         { class: "cm-links" },
-        button("Show changes", () => acts.changed(one.version), { kind: "plain", "aria-label": `Changes in version ${one.version}` }),
-        one.version === current ? null : button("Restore", () => acts.restore(one), { kind: "plain", "aria-label": `Restore version ${one.version}` }),
+        link("Show changes", () => acts.changed(one), { "aria-label": `Changes in version ${one.version}` }),
+        one.version === current ? null : link("Restore", () => acts.restore(one), { "aria-label": `Restore version ${one.version}` }),
       ),
     ),
   );
   id("history").replaceChildren(...(rows.length ? rows : [el("li", { class: "cm-hint" }, "No version yet.")]));
 }
 
-/** Shows what a version changed, word by word. */
-export function showDifference(found, sentence, back) {
-  const last = found.pieces.length - 1;
-  const parts = found.pieces.flatMap(({ op, text }, at) => (op === "equal" ? near(text, at === 0, at === last) : [el(op === "insert" ? "ins" : "del", {}, text)]));
-  const lost = found.lost ?? [];
-  const legend = el("p", { class: "cm-hint" }, el("ins", {}, "Added"), " ", el("del", {}, "removed"), found.against ? ` since version ${found.against}. ` : ": the first version. ", button("Show summary", back, { kind: "plain" }));
+/** Shows what a version changed, word by word; or that it changed nothing. */
+export function showDifference(found, { kind, version }, sentence, back) {
+  const { pieces, against, lost } = found;
+  const last = pieces.length - 1;
+  const isSame = pieces.every(({ op }) => op === "equal");
+  const parts = pieces.flatMap(({ op, text }, at) => (op !== "equal" ? [el(op === "insert" ? "ins" : "del", {}, text)] : isSame ? [text] : near(text, at === 0, at === last)));
+  const since = against ? ` since version ${against}. ` : version === 1 ? ": the first version. " : ". ";
+  const legend = isSame ? [kind === "fold" ? WORDS.same : "The summary did not change.", " "] : [el("ins", {}, "Added"), " ", el("del", {}, "removed"), since];
   id("summary").replaceChildren(
-    el("p", { class: "cm-landed" }, sentence),
-    legend,
-    el("div", { class: "cm-text cm-diff", dir: "auto" }, parts),
-    ...(lost.length ? [el("p", { class: "cm-hint" }, `No longer in the summary: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. The original messages are kept, and recalled when you ask about them.`)] : []),
+    el("p", { class: kind === "retract" ? "cm-landed cm-rolled" : "cm-landed" }, sentence),
+    ...(last < 0 ? [hint(WORDS.cleared)] : [hint(legend, link("Show summary", back)), el("div", { class: "cm-text cm-diff", dir: "auto" }, parts)]),
+    ...(lost.length ? [hint(`No longer in the summary: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. ${WORDS.lost}`)] : []),
   );
 }
 

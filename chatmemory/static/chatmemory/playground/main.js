@@ -1,13 +1,13 @@
 // The page: which chat is open. All else is in the modules that it puts together.
 
 import { ApiError, call } from "./api.js";
-import { edit, forget, remove, titleFor } from "./changes.js";
+import { edit, forget, maySwitch, remove, titleFor } from "./changes.js";
 import { Chats, titleOf } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { button, el, id } from "./dom.js";
+import { el, id, link, on, WORDS } from "./dom.js";
 import { door } from "./door.js";
-import { look } from "./look.js";
+import { keys, look } from "./look.js";
 import { Memory } from "./memory.js";
 import { Note } from "./note.js";
 import { Pins } from "./pins.js";
@@ -16,14 +16,12 @@ import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
 
 const WELCOMED = "cm-welcomed";
-const GONE = "This chat was deleted or is not yours. What you typed is kept.";
-const OFFLINE = "You are offline. What you type is kept, and replies continue on the server.";
 let chat = null;
 let opening = null;
 let opened = Promise.resolve(true); // whether the chat that was asked for last is there
 
 const note = new Note(id("note"));
-const memory = new Memory({ verbatim: (message) => conversation.verbatimFrom(message), failed });
+const memory = new Memory({ verbatim: (message) => conversation.verbatimFrom(message), settled: () => note.clear("policy"), tried });
 const pins = new Pins({ changed: () => memory.afterChange(), failed });
 const composer = new Composer({ send, stop: () => talk.stop() });
 const acts = { edit: changing(edit), forget: changing(forget), pin: (message) => pins.pin(message), regenerate: (message) => talk.regenerate(message), saw, failed };
@@ -46,25 +44,27 @@ async function entered() {
 
 /** Nothing of anybody's is left to the next who comes, but what was typed: it is theirs who lost the way in. */
 function left() {
-  leave();
-  opened = Promise.resolve(true);
-  show(null);
+  close();
   chats.clear();
 }
 
 function ended() {
   composer.clear();
   unsent.forget();
-  history.replaceState(null, "", location.pathname);
+  session.address();
 }
 
 // The open chat
 
-function fresh() {
+function close() {
   leave();
   opened = Promise.resolve(true);
   show(null);
-  history.replaceState(null, "", location.pathname);
+}
+
+function fresh() {
+  close();
+  session.address();
   look("chat");
   composer.focus();
 }
@@ -82,7 +82,7 @@ async function load(chatId) {
   try {
     const [found] = await Promise.all([call("GET", `chats/${chatId}`, { signal }), conversation.open(chatId, signal)]);
     if (signal.aborted) return opened;
-    history.replaceState(null, "", `#chat=${chatId}`);
+    session.address(chatId);
     show(found);
     const { last } = conversation;
     if (last?.status === "streaming") talk.resume(last);
@@ -91,7 +91,7 @@ async function load(chatId) {
     if (signal.aborted) return opened;
     opened = Promise.resolve(true); // the one before still is
     if (error.status === 404) gone(chatId);
-    else if (error.isPassing) note.fail(error.message, { action: button("Try again", () => open(chatId), { kind: "plain" }) });
+    else if (error.isPassing) note.fail(error.message, { action: link("Try again", () => open(chatId)) });
     else failed(error);
     return false;
   }
@@ -132,7 +132,7 @@ function head() {
 
 /** A chat that was made by its first message, which the server titles it by. */
 function began(chatId) {
-  history.replaceState(null, "", `#chat=${chatId}`);
+  session.address(chatId);
   show({ id: chatId, title: "", policy: id("policy").value, options: {}, metadata: {} });
   renewed(chatId);
 }
@@ -140,8 +140,9 @@ function began(chatId) {
 /** Shows a chat as the server has it: how much is said in it, and its title, which is made from its messages. */
 function renewed(chatId) {
   return tried(async () => {
-    const before = chat;
+    const [before, who] = [chat, session.token()];
     const found = await call("GET", `chats/${chatId}`);
+    if (who !== session.token()) return; // they signed out meanwhile
     chats.put(found);
     if (chat?.id !== chatId || chat !== before) return; // it was changed meanwhile
     chat = found;
@@ -153,7 +154,7 @@ function renewed(chatId) {
 function gone(chatId) {
   chats.drop(chatId);
   fresh();
-  note.fail(GONE);
+  note.fail(WORDS.gone);
 }
 
 /** Whether the open chat was changed. */
@@ -170,12 +171,12 @@ async function change(fields) {
   return isDone;
 }
 
-id("new").addEventListener("click", fresh);
-id("rename").addEventListener("click", async () => {
+on("new", fresh);
+on("rename", async () => {
   const title = await titleFor(chat);
   if (title !== null) await change({ title });
 });
-id("delete").addEventListener("click", () =>
+on("delete", () =>
   tried(async () => {
     const { id: chatId } = chat;
     if (!(await remove(chat))) return;
@@ -183,24 +184,28 @@ id("delete").addEventListener("click", () =>
     fresh();
   }),
 );
-id("policy").addEventListener("change", async () => {
-  if (!chat) return;
-  if (!(await change({ policy: id("policy").value }))) return;
-  note.say("Rebuilding memory with the new policy. The current memory is used until it's done.");
-  memory.afterChange();
-});
+id("policy").addEventListener("change", () =>
+  tried(async () => {
+    const policy = id("policy").value;
+    if (!chat) return;
+    head(); // until somebody is sure, and it is so
+    if (!(await maySwitch(chat, policy)) || !(await change({ policy }))) return;
+    note.say(WORDS.switching, { about: "policy" });
+    memory.afterChange();
+  }),
+);
 
 // Messages
 
 function changing(work) {
   return (message) =>
     tried(async () => {
-      const changed = await work(message);
+      const { changed, again } = (await work(message, conversation.isNewestQuestion(message) && !talk.isReading)) ?? {};
       if (!changed || changed.chat_id !== chat?.id) return;
       conversation.put(changed);
       memory.afterChange();
       pins.refresh();
-      await renewed(changed.chat_id);
+      await (again ? talk.regenerate(conversation.last) : renewed(changed.chat_id));
     });
 }
 
@@ -214,8 +219,9 @@ function saw(message) {
   memory.saw(message);
 }
 
-id("newest").addEventListener("click", () => conversation.toNewest());
-id("guide-close").addEventListener("click", () => {
+keys({ stop: () => talk.stop(), fresh });
+on("newest", () => conversation.toNewest());
+on("guide-close", () => {
   localStorage.setItem(WELCOMED, "yes");
   id("guide").hidden = true;
   composer.focus();
@@ -244,7 +250,7 @@ addEventListener("hashchange", () => {
   const wanted = moved();
   if (wanted && wanted !== chat?.id) open(wanted);
 });
-addEventListener("offline", () => note.fail(OFFLINE, { about: "network" }));
+addEventListener("offline", () => note.fail(WORDS.offline, { about: "network" }));
 addEventListener("online", () => note.clear("network"));
 
 const moved = door({ entered, left, ended, told: (sentence) => note.say(sentence) });

@@ -1,7 +1,7 @@
 // Markdown as elements. `marked` reads it; what it found is built here, one known element at a time. No HTML is ever
 // parsed: tags in a text are shown as text. Images are not loaded: their words stand there, as a link where it may be one.
 
-import { lexer } from "./vendor/marked.esm.js";
+import { lexer, use } from "./vendor/marked.esm.js";
 import { button, copy, el } from "./dom.js";
 
 // What is shown as it is: texts that would take long to read. Nobody writes them by hand.
@@ -9,6 +9,9 @@ const LONGEST = 20_000; // in UTF-16 units
 const DEEP = /^(?:[ \t]*(?:[-*+>]|\d{1,9}[.)])){30}/m;
 const SCHEMES = ["http:", "https:", "mailto:"];
 const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
+const FORMULA = /^\\(?:\([^]{1,999}?\\\)|\[(?=\s|[^\]]{0,999}[\^_={])[^]{1,999}?\\\])/; // \(a^2\) or \[ a^2 \]: shown as it is written
+use({ extensions: [{ name: "formula", level: "inline", tokenizer: (text) => FORMULA.test(text) ? { type: "formula", raw: FORMULA.exec(text)[0] } : undefined }] });
+const node = (text) => document.createTextNode(text);
 const drawn = new WeakMap();
 
 /** Shows `text` in `place`. What stands there already and has not changed stays: a text can grow under a reader's eyes. */
@@ -51,14 +54,14 @@ function block(token) {
 function blockOf(token) {
   const { type } = token;
   if (type === "heading") return el(`h${Math.min(6, token.depth + 2)}`, {}, inside(token));
-  if (type === "paragraph") return el("p", {}, inside(token));
-  if (type === "text") return el("p", {}, inside(token));
+  if (type === "paragraph" || type === "text") return el("p", {}, inside(token));
   if (type === "code") return code(token);
   if (type === "blockquote") return el("blockquote", {}, token.tokens.map(blockOf));
   if (type === "list") return list(token);
   if (type === "table") return table(token);
   if (type === "hr") return el("hr");
-  if (type === "space" || type === "def") return document.createTextNode("");
+  if (type === "checkbox") return box(token);
+  if (type === "space" || type === "def") return node("");
   return el("p", { class: "cm-asis" }, token.raw.trimEnd());
 }
 
@@ -74,15 +77,11 @@ function code(token) {
 
 function list(token) {
   const start = token.ordered && Number(token.start) > 1 ? { start: token.start } : {};
-  const items = token.items.map((item) =>
-    el("li", {}, item.tokens.flatMap((inner) => (inner.type === "text" ? inside(inner) : isSpace(inner) ? [] : [boxed(inner)]))),
-  );
+  const items = token.items.map((item) => el("li", {}, item.tokens.flatMap((inner) => (inner.type === "text" ? inside(inner) : blockOf(inner)))));
   return el(token.ordered ? "ol" : "ul", start, items);
 }
 
-const isSpace = (token) => token.type === "space";
-const boxed = (token) => (token.type === "checkbox" ? box(token) : blockOf(token));
-const box = (token) => document.createTextNode(token.checked ? "☑ " : "☐ ");
+const box = (token) => node(token.checked ? "☑ " : "☐ ");
 
 function table(token) {
   const cell = (name) => (one) => el(name, { class: one.align ? `cm-${one.align}` : null }, inside(one));
@@ -108,9 +107,9 @@ function inline(token, linked) {
   if (type === "checkbox") return box(token);
   if (type === "link") return link(token.href, inside(token, true), linked);
   if (type === "image") return link(token.href, [plain(token.text || "image")], linked);
-  if (type === "escape") return document.createTextNode(token.text);
+  if (type === "escape") return node(token.text);
   if (type === "text") return token.tokens ? el("span", {}, inside(token, linked)) : plain(token.text);
-  return document.createTextNode(token.raw);
+  return node(token.raw);
 }
 
 function link(href, words, linked) {
@@ -119,7 +118,7 @@ function link(href, words, linked) {
 }
 
 const plain = (text) =>
-  document.createTextNode(
+  node(
     text.replace(/&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|(amp|lt|gt|quot|apos|nbsp));/g, (whole, decimal, hex, name) => {
       if (name) return NAMED[name];
       const point = decimal ? Number(decimal) : parseInt(hex, 16);

@@ -1,14 +1,15 @@
 // The memory of the open chat, as it is now: what would be sent, the summary, its versions; and a fold as it lands.
 
 import { call } from "./api.js";
-import { announce, counted, el, id, number, time } from "./dom.js";
-import { ask } from "./dialogs.js";
+import { clear, restore } from "./changes.js";
+import { announce, counted, el, hint, id, number, on, time, WORDS } from "./dom.js";
 import { showDifference, showHistory, told } from "./history.js";
 import { showContext } from "./sections.js";
 
 const TICK_MS = 2000;
 const AFTER_REPLY_MS = 8000;
 const FOLD_MS = 12_000;
+const SETTLED = ["idle", "paused"];
 
 export class Memory {
   #chat = null;
@@ -21,12 +22,14 @@ export class Memory {
   #asked = 0;
   #hasAsked = false;
 
-  /** `verbatim` is told the id of the first message that is sent word for word, `failed` what went wrong. */
-  constructor({ verbatim, failed }) {
-    Object.assign(this, { verbatim, failed });
-    id("fold").addEventListener("click", () => this.#try(() => this.#fold()));
-    id("sooner").addEventListener("change", () => this.#try(() => this.#updateAfter(Number(id("sooner").value))));
-    id("context-now").addEventListener("click", () => {
+  /** `verbatim` is told the first message that is sent word for word, `settled` is called when no work goes on, `tried` does work that may fail. */
+  constructor({ verbatim, settled, tried }) {
+    Object.assign(this, { verbatim, settled, tried });
+    on("pause", () => this.tried(() => this.#pause()));
+    on("clear", () => this.tried(async () => (await clear(this.#chat)) && this.afterChange()));
+    on("fold", () => this.tried(() => this.#fold()));
+    id("sooner").addEventListener("change", () => this.tried(() => this.#updateAfter(Number(id("sooner").value))));
+    on("context-now", () => {
       this.#drawNow();
       id("context-title").focus();
     });
@@ -43,7 +46,7 @@ export class Memory {
     id("memory").classList.toggle("cm-blank", !chat);
     id("context-now").hidden = true;
     if (!chat) return;
-    await this.#try(() => this.#refresh());
+    await this.tried(() => this.#refresh());
     this.watch(0);
   }
 
@@ -57,11 +60,11 @@ export class Memory {
     if (!this.#chat) return;
     this.watch(AFTER_REPLY_MS);
     await this.#saw(message);
-    await this.#try(() => this.#refresh());
+    await this.tried(() => this.#refresh());
   }
 
   afterChange() {
-    this.#try(() => this.#refresh());
+    this.tried(() => this.#refresh());
     this.watch(FOLD_MS);
   }
 
@@ -71,7 +74,7 @@ export class Memory {
   }
 
   async #saw(message) {
-    await this.#try(async () => {
+    await this.tried(async () => {
       const chat = this.#chat;
       const context = await call("GET", `chats/${chat.id}/messages/${message.id}/context`);
       if (chat.id !== this.#chat?.id) return;
@@ -89,23 +92,29 @@ export class Memory {
   }
 
   async #look() {
-    if (!this.#chat || document.hidden || !((this.#brief?.work.state ?? "idle") !== "idle" || Date.now() < this.#until)) return;
-    await this.#try(() => this.#refresh(true));
+    if (!this.#chat || document.hidden || (this.#isSettled() && Date.now() > this.#until)) return;
+    await this.tried(() => this.#refresh(true));
     this.watch(0);
+  }
+
+  #isSettled() {
+    return SETTLED.includes(this.#brief?.work.state ?? "idle");
   }
 
   async #refresh(quietly = false) {
     const asked = ++this.#asked;
     const chat = this.#chat;
+    if (!chat) return; // it was left meanwhile
     const path = `chats/${chat.id}`;
     const [brief, known] = await Promise.all([call("GET", `${path}/brief`), quietly ? chat : call("GET", path)]);
     if (asked !== this.#asked) return;
     this.#chat = known;
     const landed = this.#version !== null && brief.version !== this.#version;
-    const isNew = this.#version !== brief.version;
+    const isNew = this.#version !== brief.version || !brief.paused !== !this.#brief?.paused;
     this.#brief = brief;
     this.#version = brief.version;
     if (landed) this.#hasAsked = false;
+    if (this.#isSettled()) this.settled();
     this.#drawStanding();
     if (quietly && !isNew) return;
     const [context, revisions] = await Promise.all([call("GET", `${path}/context`), isNew ? call("GET", `${path}/revisions?limit=10`) : null]);
@@ -114,7 +123,7 @@ export class Memory {
     this.#drawStanding();
     if (!this.#pinned) this.#drawNow();
     this.verbatim(context.sections.find((one) => one.kind === "window")?.message_ids[0] ?? null);
-    if (revisions) showHistory(revisions.results, brief.version, { changed: (version) => this.#try(() => this.#changed(version)), restore: (one) => this.#try(() => this.#restore(one)) });
+    if (revisions) showHistory(revisions.results, brief, { changed: (one) => this.tried(() => this.#changed(one)), restore: (one) => this.tried(() => this.#restore(one)) });
     const newest = revisions?.results[0];
     if (landed && newest) await this.#landed(newest);
     else if (isNew) this.#drawSummary();
@@ -125,25 +134,24 @@ export class Memory {
     this.#drawNow();
     const sentence = told(revision);
     announce(sentence);
-    await this.#changed(revision.version, sentence);
+    await this.#changed(revision, sentence);
     id("summary-box").open = true;
   }
 
-  async #changed(version, sentence = "") {
-    const found = await call("GET", `chats/${this.#chat.id}/revisions/${version}/diff`);
-    showDifference(found, sentence || `Changes in version ${version}`, () => this.#drawSummary());
+  async #changed(one, sentence = "") {
+    const against = one.kind === "restore" ? `?against=${one.version - 1}` : ""; // not the one that it says again
+    const found = await call("GET", `chats/${this.#chat.id}/revisions/${one.version}/diff${against}`);
+    showDifference(found, one, sentence || `Changes in version ${one.version}`, () => this.#drawSummary());
     id("summary-box").open = true;
     if (!sentence) id("summary-box").scrollIntoView({ block: "nearest" });
   }
 
   async #restore(revision) {
-    const sure = await ask({
-      title: `Restore version ${revision.version}?`,
-      told: "It becomes the current version. Newer messages will be summarized again. Nothing is deleted.",
-      yes: "Restore",
-    });
-    if (!sure) return;
-    await call("POST", `chats/${this.#chat.id}/revisions/${revision.version}/restore`);
+    if (await restore(this.#chat, revision)) this.afterChange();
+  }
+
+  async #pause() {
+    await call("POST", `chats/${this.#chat.id}/brief/${this.#brief.paused ? "resume" : "pause"}`);
     this.afterChange();
   }
 
@@ -162,13 +170,8 @@ export class Memory {
   }
 
   #drawWork({ state, since }) {
-    const words = {
-      idle: this.#hasAsked ? "Nothing to summarize yet. The most recent messages always stay in full." : "",
-      queued: "Waiting for the worker…",
-      waiting: "It will be tried again.",
-      no_worker: "No worker is running: start manage.py worker.",
-    };
-    id("fold-told").textContent = words[state] ?? `Working on it (${Math.round((Date.now() - new Date(since)) / 1000)} s)…`;
+    id("pause").textContent = this.#brief.paused ? "Resume updates" : "Pause updates";
+    id("fold-told").textContent = state === "idle" && !this.#hasAsked ? "" : WORDS.work[state] ?? `Working on it (${Math.round((Date.now() - new Date(since)) / 1000)} s)…`;
   }
 
   #drawNow() {
@@ -180,19 +183,16 @@ export class Memory {
   #drawSummary() {
     const brief = this.#brief;
     const text = brief.brief.global_summary || kept(brief.state);
-    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : el("p", { class: "cm-hint" }, "No summary yet. The model still sees the whole conversation."));
+    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : hint(brief.version ? WORDS.cleared : WORDS.empty));
   }
 
   #drawStanding() {
     const { version, updated_at, token_count, degraded, last_error, unfolded, rebuild } = this.#brief;
     const about = version ? ["Version ", String(version), " · ", counted(token_count, "token"), " · ", updated_at ? time(updated_at) : ""] : ["No version yet"];
     id("summary-about").replaceChildren(...about);
-    const said = [
-      rebuild ? "Rebuilding from the original messages. The current summary is used until it's done." : "",
-      degraded ? "The summarizer failed; the built-in one was used until it is back." : "",
-      last_error ? `The last attempt failed: ${last_error.message ?? last_error.code}` : "",
-    ].filter(Boolean);
-    id("summary-told").replaceChildren(...said.map((one) => el("p", { class: "cm-hint" }, one)));
+    const said = [rebuild && WORDS.rebuilding, degraded && WORDS.degraded, last_error && `The last attempt failed: ${last_error.message ?? last_error.code}`];
+    id("summary-told").replaceChildren(...said.filter(Boolean).map((one) => hint(one)));
+    id("clear").hidden = !token_count;
     this.#drawWork(this.#brief.work);
     this.#drawPending(unfolded);
   }
@@ -202,23 +202,15 @@ export class Memory {
     const option = [...id("policy").options].find((one) => one.value === policy);
     id("sooner-box").hidden = !option?.dataset.threshold || policy !== this.#chat.policy;
     id("sooner").value = this.#chat.options.threshold ?? 0;
-    const words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
+    let words = `${counted(turns, "new turn")}, ${counted(tokens, "token")}`;
     const meter = id("pending");
     meter.hidden = !next;
-    id("pending-told").textContent = words;
-    if (!next) return;
-    const { unit, has, threshold } = next;
-    id("pending-told").textContent = `${number(has)} of ${counted(threshold, unit === "tokens" ? "token" : "turn")} (${words})`;
-    Object.assign(meter, { max: threshold, value: Math.min(has, threshold) });
-    meter.textContent = `${number(has)} of ${number(threshold)}`;
-  }
-
-  async #try(work) {
-    try {
-      await work();
-    } catch (error) {
-      this.failed(error);
+    if (next) {
+      const { unit, has, threshold } = next;
+      words = `${number(has)} of ${counted(threshold, unit === "tokens" ? "token" : "turn")} (${words})`;
+      Object.assign(meter, { max: threshold, value: Math.min(has, threshold) });
     }
+    id("pending-told").textContent = words;
   }
 }
 

@@ -1,26 +1,19 @@
 // One message as an element: who said it, what, how it ended, and what can be done with it.
 
-import { button, copy, counted, el, time } from "./dom.js";
+import { button, copy, counted, el, link, time, WORDS } from "./dom.js";
 import { show } from "./markdown.js";
 
 const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
-const ENDS = {
-  incomplete: "The reply was cut off. The partial reply was saved.",
-  failed: "No reply.",
-  cancelled: "Stopped. The partial reply was saved.",
-};
 
-/** The element of `message`. `acts` does what its buttons say; `isLast` tells that it is the newest of its chat. */
-export function item(message, acts, isLast) {
+/** The element of `message`. `acts` does what its buttons say; `isLast` tells that it is the newest of its chat, `answers` are it and all others to the same question. */
+export function item(message, acts, isLast, answers) {
   const byUser = message.role === "user";
   const made = el(
     "li",
     { class: `cm-message ${byUser ? "cm-user" : "cm-reply"}`, "data-id": message.id, "data-status": message.status },
     el("h3", { class: "cm-unseen" }, `${byUser ? "You" : "Reply"}, message ${message.seq}`),
   );
-  const inner = [content(message), ending(message, acts, isLast), tools(message, acts, isLast)];
-  if (message.superseded_by) made.append(el("details", { class: "cm-older" }, el("summary", {}, "An earlier answer to the same question"), ...inner.filter(Boolean)));
-  else made.append(...inner.filter(Boolean));
+  made.append(...[content(message), ending(message, acts, isLast), tools(message, acts, isLast, answers)].filter(Boolean));
   return made;
 }
 
@@ -32,7 +25,7 @@ export function grow(made, message) {
 }
 
 function content(message) {
-  if (message.status === "deleted") return el("p", { class: "cm-gone" }, "This message was deleted, from memory too.");
+  if (message.status === "deleted") return el("p", { class: "cm-gone" }, WORDS.deleted);
   const body = el("div", { class: "cm-body", dir: "auto" });
   if (message.status === "streaming" && !message.content) body.classList.add("cm-waiting");
   draw(body, message, message.status === "streaming" ? Infinity : LONG);
@@ -41,7 +34,7 @@ function content(message) {
 
 function draw(body, message, most) {
   const isLong = message.content.length > most;
-  const text = isLong ? message.content.slice(0, most).toWellFormed?.() ?? message.content.slice(0, most) : message.content;
+  const text = message.content.slice(0, most).replace(/[\ud800-\udbff]$/, "");
   if (message.role === "user") body.textContent = text;
   else show(body, text);
   if (!isLong) return;
@@ -49,18 +42,27 @@ function draw(body, message, most) {
     body.replaceChildren();
     draw(body, message, Infinity);
   };
-  body.append(el("p", { class: "cm-more" }, "… ", button(`Show all ${counted(message.content.length, "letter")}`, whole, { kind: "plain" })));
+  body.append(el("p", { class: "cm-more" }, "… ", link(`Show all ${counted(message.content.length, "letter")}`, whole)));
 }
 
 function ending(message, acts, isLast) {
-  const told = ENDS[message.status];
+  const told = WORDS.ends[message.status];
   if (!told) return null;
   const why = message.status === "cancelled" ? "" : message.error?.message ?? "";
-  const again = isLast ? button("Try again", () => acts.regenerate(message), { kind: "plain" }) : null;
+  const again = isLast ? link("Try again", () => acts.regenerate(message)) : null;
   return el("p", { class: "cm-ended" }, el("span", {}, `${told} ${why}`), again);
 }
 
-function tools(message, acts, isLast) {
+/** ‹ 2/2 ›: which of the answers to a question this is, and the way to the others. */
+function versions(message, acts, answers) {
+  if (answers.length < 2) return null;
+  const at = answers.indexOf(message);
+  const to = (other, sign, words) => button(sign, () => acts.choose(other), { "aria-label": words, title: words, disabled: !other });
+  const place = el("span", {}, `${at + 1}/${answers.length}`);
+  return el("span", { class: "cm-versions", role: "group", "aria-label": "Versions of this answer" }, to(answers[at - 1], "‹", "Previous version"), place, to(answers[at + 1], "›", "Next version"));
+}
+
+function tools(message, acts, isLast, answers) {
   if (["streaming", "sending"].includes(message.status)) return null;
   const isReply = message.role === "assistant";
   const gone = message.status === "deleted";
@@ -69,12 +71,13 @@ function tools(message, acts, isLast) {
   return el(
     "div",
     { class: "cm-tools" },
+    versions(message, acts, answers),
     gone ? null : copying,
     gone || !message.content.trim() ? null : button("Pin", () => acts.pin(message), { sign: "pin" }),
     gone ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
     gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
     isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,
-    el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant} · ` : "", time(message.created_at), message.edited_at ? " · edited" : ""),
+    el("span", { class: "cm-when" }, message.model_variant && isReply ? `${message.model_variant} · ` : "", time(message.created_at), message.edited_at ? " · edited" : "", message.superseded_by ? " · replaced" : ""),
   );
 }

@@ -1,6 +1,6 @@
 // The line above the composer: what went wrong or goes on, as a sentence, with the one thing to do about it.
 
-import { el } from "./dom.js";
+import { el, relative, WORDS } from "./dom.js";
 
 export class Note {
   #timer = 0;
@@ -43,7 +43,7 @@ export class Note {
     const end = Date.now() + seconds * 1000;
     const tick = () => {
       const rest = Math.ceil((end - Date.now()) / 1000);
-      if (rest <= 0) this.say("You can send again.");
+      if (rest <= 0) this.say(WORDS.again_now);
       else {
         left.textContent = words(rest);
         this.#timer = setTimeout(tick, 1000);
@@ -53,8 +53,4 @@ export class Note {
   }
 }
 
-function words(seconds) {
-  if (seconds < 120) return `Try again in ${seconds} s.`;
-  if (seconds < 7200) return `Try again in ${Math.ceil(seconds / 60)} minutes.`;
-  return `Try again in ${Math.ceil(seconds / 3600)} hours.`;
-}
+const words = (seconds) => `Try again ${relative(seconds)}.`;

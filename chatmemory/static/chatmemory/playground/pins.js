@@ -1,9 +1,7 @@
 // The pins of the open chat: what holds there until it is taken back, and stands in every prompt.
 
 import { call } from "./api.js";
-import { announce, button, el, id, time } from "./dom.js";
-
-const BY = { user: "pinned by you", staff: "pinned by staff", rule: "found in your message", summarizer: "found by the summarizer" };
+import { announce, el, hint, id, link, time, WORDS } from "./dom.js";
 
 export class Pins {
   #chatId = null;
@@ -62,10 +60,10 @@ export class Pins {
         "li",
         { class: "cm-version" },
         el("p", { class: "cm-pin", dir: "auto" }, one.text),
-        el("p", { class: "cm-hint" }, `${BY[one.by] ?? one.by} · `, time(one.created_at), " ", button("Remove", () => this.#remove(one), { kind: "plain", "aria-label": `Remove the pin: ${one.text.slice(0, 60)}` })),
+        hint(`${WORDS.pinned[one.by] ?? one.by} · `, time(one.created_at), " ", link("Remove", () => this.#remove(one), { "aria-label": `Remove the pin: ${one.text.slice(0, 60)}` })),
       ),
     );
-    const none = el("li", { class: "cm-hint" }, "Nothing is pinned. Pin a message, or say “always …” or “I prefer …”.");
+    const none = el("li", { class: "cm-hint" }, WORDS.no_pins);
     id("pins").replaceChildren(...(rows.length ? rows : [none]));
   }
 }

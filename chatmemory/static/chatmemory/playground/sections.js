@@ -1,6 +1,6 @@
 // What a prompt is made of: a bar for the budget of memory, and each section with its text.
 
-import { counted, el, id, number } from "./dom.js";
+import { counted, el, hint, id, number, WORDS } from "./dom.js";
 
 const BESIDE = ["instructions", "sources", "question"];
 
@@ -13,8 +13,9 @@ export function showContext(context, title) {
   id("context-sum").replaceChildren(el("strong", {}, number(context.tokens)), ` of ${counted(context.budget, "token")}`);
   showSaid(context);
   const bar = id("bar");
-  bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(Math.max(0, context.budget - context.tokens))} free.`);
-  bar.replaceChildren(...memory.map(piece), free(context));
+  const left = Math.max(0, context.budget - context.tokens);
+  bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(left)} free.`);
+  bar.replaceChildren(...memory.map((one) => piece(one.kind, `${nameOf(one)}: ${counted(one.tokens, "token")}`, one.tokens)), piece("free", "Free", left));
   const opened = new Set([...id("sections").querySelectorAll("details[open]")].map((one) => one.dataset.kind));
   id("sections").replaceChildren(
     ...memory.map((one) => section(one, opened)),
@@ -38,20 +39,14 @@ function showSaid({ tokens, said_tokens: said }) {
 const NAMES = JSON.parse(id("sections").dataset.names);
 const nameOf = ({ kind }) => NAMES[kind]?.[0] ?? kind;
 
-function piece(one) {
-  const made = el("span", { class: `cm-piece cm-kind-${one.kind}`, title: `${nameOf(one)}: ${counted(one.tokens, "token")}` });
-  made.style.flexGrow = one.tokens;
-  return made;
-}
-
-function free(context) {
-  const made = el("span", { class: "cm-piece cm-free", title: "Free" });
-  made.style.flexGrow = Math.max(0, context.budget - context.tokens);
+function piece(kind, title, tokens) {
+  const made = el("span", { class: `cm-piece cm-kind-${kind}`, title });
+  made.style.flexGrow = tokens;
   return made;
 }
 
 function section(one, opened) {
-  const text = one.text === undefined ? "Available when the reply is finished." : one.text || "Nothing.";
+  const text = one.text === undefined ? WORDS.later : one.text || "Nothing.";
   return el(
     "details",
     { class: "cm-section", "data-kind": one.kind, open: opened.has(one.kind) },
@@ -63,15 +58,15 @@ function section(one, opened) {
       el("span", { class: "cm-tokens" }, number(one.tokens), el("span", { class: "cm-unseen" }, " tokens")),
     ),
     el("pre", { class: "cm-sent", dir: "auto", tabindex: 0 }, text),
-    one.clipped ? el("p", { class: "cm-hint" }, "Shortened to fit.") : null,
+    one.clipped ? hint("Shortened to fit.") : null,
   );
 }
 
 function lacking(context) {
   const said = [];
   const left = context.budget - context.tokens;
-  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} are kept free for earlier messages that match your question, and to keep prompts cheap.`);
-  if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} did not fit and can only be recalled.`);
-  if (context.exact === false && context.why) said.push(`This differs from the prompt that was sent: ${context.why}`);
-  return said.map((one) => el("p", { class: "cm-hint" }, one));
+  if (left > 0 && context.said_tokens > context.tokens) said.push(`${counted(left, "token")} ${WORDS.left_free}`);
+  if (context.unrepresented) said.push(`${counted(context.unrepresented, "older turn")} ${WORDS.unfit}`);
+  if (context.exact === false && context.why) said.push(`${WORDS.differs} ${context.why}`);
+  return said.map((one) => hint(one));
 }

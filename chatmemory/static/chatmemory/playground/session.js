@@ -8,9 +8,12 @@ const csrf = document.querySelector('meta[name="csrf-token"]')?.content ?? "";
 export function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const chat = given.get("chat");
-  if (given.has("token")) history.replaceState(null, "", location.pathname + (chat ? `#${new URLSearchParams({ chat })}` : ""));
+  if (given.has("token")) address(chat);
   return { token: given.get("token") ?? "", chat };
 }
+
+/** Has the address lead to a chat, or to none. */
+export const address = (chat) => history.replaceState(null, "", location.pathname + (chat ? `#${new URLSearchParams({ chat })}` : ""));
 
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 export const isKnown = () => Boolean(token() || csrf);

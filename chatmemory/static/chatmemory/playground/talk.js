@@ -1,16 +1,9 @@
 // What is being said: one question at a time, on its way to the server, and its reply on its way back.
 
 import { call, request } from "./api.js";
-import { announce, button, id } from "./dom.js";
+import { announce, id, link, WORDS } from "./dom.js";
 import { follow } from "./follow.js";
 import * as unsent from "./unsent.js";
-
-const ENDED = {
-  complete: "The reply is complete.",
-  incomplete: "The reply was cut off.",
-  failed: "No reply.",
-  cancelled: "The reply was stopped.",
-};
 
 export class Talk {
   #reading = null; // {controller, chatId, messageId, message}
@@ -33,6 +26,10 @@ export class Talk {
     this.conversation.put({ id: "sending", seq: this.#nextSeq(), role: "user", content: message, status: "sending", created_at: new Date().toISOString() });
     id("welcome").hidden = id("guide").hidden = true;
     await this.#run({ start: question(path, body), message });
+  }
+
+  get isReading() {
+    return Boolean(this.#reading);
   }
 
   async regenerate(message) {
@@ -93,7 +90,7 @@ export class Talk {
       const final = await follow({ start, reply, on, signal });
       this.note.clear("waiting");
       this.conversation.put(final);
-      announce(ENDED[final.status] ?? "");
+      announce(WORDS.ends[final.status] ?? "The reply is complete.");
       this.memory.afterReply(final);
       this.desk.replied(final.chat_id);
     } catch (error) {
@@ -126,7 +123,7 @@ export class Talk {
   #refused(error, mine) {
     const { chatId, messageId } = mine;
     this.#takeBack(mine);
-    const open = (words) => button(words, () => this.desk.open(chatId), { kind: "plain" });
+    const open = (words) => link(words, () => this.desk.open(chatId));
     if (error.code === "chat_busy") this.note.fail(error.message, { action: open("Watch it") });
     else if (messageId && error.status !== 404) this.note.fail(error.message, { action: open("Try again") });
     else this.desk.failed(error);

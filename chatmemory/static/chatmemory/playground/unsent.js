@@ -40,4 +40,4 @@ function keep(name, text) {
   }
 }
 
-const newKey = () => crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint8Array(16))].map((one) => one.toString(16)).join("-");
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].join("-");

@@ -20,6 +20,7 @@ from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from tests.processes.prompts import code, codes
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, TellingModel, tell
@@ -151,12 +152,16 @@ def test_the_first_is_kept_where_the_second_is_no_better(telling: TellingModel) 
 
 @pytest.mark.parametrize(
     "second",
-    [
-        UpstreamError("upstream_error", "The model's server answered with status 500."),
-        Completion("I'm sorry, but I can't help with that.", "nano", Usage(10, 0, 10)),
-        Completion("", "nano", Usage(10, 0, 0)),
-        Completion(f"See https://evil.example/now for {code(1)}. {lorem(100)}", "nano", Usage(10, 0, 100)),
-    ],
+    first_of(
+        [
+            UpstreamError("upstream_error", "The model's server answered with status 500."),
+            Completion("I'm sorry, but I can't help with that.", "nano", Usage(10, 0, 10)),
+            Completion("", "nano", Usage(10, 0, 0)),
+            Completion(
+                f"See https://evil.example/now for {code(1)}. {lorem(100)}", "nano", Usage(10, 0, 100)
+            ),
+        ]
+    ),
 )
 def test_a_second_answer_that_cannot_be_taken_changes_nothing(
     telling: TellingModel, second: UpstreamError | Completion
@@ -188,7 +193,7 @@ def test_far_too_short_for_what_it_replaces(telling: TellingModel) -> None:
     assert revisions(chat)[-1].soft_faults[0]["tokens"] < 10
 
 
-@pytest.mark.parametrize("policy", ["chunked", "interval", "progressive", "hierarchical", "card"])
+@pytest.mark.parametrize("policy", first_of(["chunked", "interval", "progressive", "hierarchical", "card"]))
 def test_under_every_policy(policy: str, telling: TellingModel) -> None:
     chat = known_chat(telling, policy)
     telling.lines = [vague, vague]

@@ -13,6 +13,7 @@ from memory import services
 from memory.folding.request import request_resummarize
 from memory.models import ContextRecord
 from tests.support.cards import begin, card_chat, card_of, finish, kept_codes, live, marks
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import (
@@ -199,7 +200,8 @@ def test_a_rebuild_asks_the_summarizer_for_a_card_of_what_cards_had_told(model: 
 
 
 @pytest.mark.parametrize(
-    "bad", [DOWN, "", "prose", '{"goal": 1.5e3, "decisions": 4', Completion("{}", "m", truncated=True)]
+    "bad",
+    first_of([DOWN, "", "prose", '{"goal": 1.5e3, "decisions": 4', Completion("{}", "m", truncated=True)]),
 )
 def test_a_hard_fault_leaves_the_card(model: KeepingModel, bad: Any) -> None:
     chat = card_chat()

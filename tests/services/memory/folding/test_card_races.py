@@ -154,6 +154,7 @@ def queries(chat: Chat, number: int) -> int:
     return len(captured)
 
 
+@pytest.mark.exhaustive
 def test_a_turn_costs_the_same_however_long_the_chat_is(model: KeepingModel) -> None:
     chat = card_chat()
     counted = [queries(chat, number) for number in range(1, 41)]

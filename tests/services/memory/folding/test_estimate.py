@@ -12,6 +12,7 @@ from conversations.models import Chat, Message
 from memory.folding.request import foresee, request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import TellingModel
 from tests.support.folds import chat_of, revisions, run, turn
@@ -48,7 +49,7 @@ def talk(policy: str, turns: int) -> Chat:
     return chat
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -> None:
     chat = talk(policy, 60)
     foretold = foresee(chat, "rebuild")

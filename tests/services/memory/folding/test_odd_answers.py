@@ -13,6 +13,7 @@ from conversations.models import Chat
 from memory.folding import publish
 from memory.folding.request import request_resummarize
 from memory.models import FoldDay
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turns, brief_of, make_chat
 from tests.support.fakes.odd import Odd, odd_told
 from tests.support.fakes.upstream import FakeUpstream
@@ -48,7 +49,7 @@ def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
     "P9", injected="everything that a summarizer tells of its answer, odd in the six worst ways"
 )
 @pytest.mark.django_db
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("style", first_of(STYLES))
 def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
     upstream: FakeUpstream, settings: Any, style: Style
 ) -> None:
@@ -69,7 +70,7 @@ def test_whatever_a_summarizer_tells_of_its_answer_it_is_published(
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("mode", ["update", "rebuild"])
+@pytest.mark.parametrize("mode", first_of(["update", "rebuild"]))
 def test_an_answer_that_no_column_takes_counts_as_a_failure_that_staff_see(
     upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch, mode: Literal["update", "rebuild"]
 ) -> None:

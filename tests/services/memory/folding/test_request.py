@@ -48,7 +48,7 @@ def test_it_requests_durably_and_queues(model: KeepingModel) -> None:
 def test_sync_does_it_here_and_now(model: KeepingModel) -> None:
     chat = chat_of(8)
     (line,) = resummarize(str(chat.pk), sync=True)
-    assert line == f"{chat.pk}: 2 revisions from 2 calls"
+    assert line == f"{chat.pk}: 2 versions from 2 calls"
     assert_folded(chat, through=5)
     assert resummarize(str(chat.pk), sync=True) == [f"{chat.pk}: nothing to fold"]
 
@@ -148,9 +148,34 @@ def test_restore(model: KeepingModel) -> None:
     assert_folded(chat, through=9)
 
 
+def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingModel) -> None:
+    chat, other = chat_of(12), chat_of(12)
+    resummarize("--all", "--sync")
+    (line,) = resummarize(str(chat.pk), "--restore", "1", "--pause")
+    assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns wait: updates are paused"
+    told, nothing = resummarize("--all", "--sync")
+    assert told.startswith("1 chat is left out")
+    assert nothing == f"{other.pk}: nothing to fold"
+    assert brief_of(chat).version == 4
+    resummarize(str(chat.pk), "--sync")
+    assert_folded(chat, through=9)
+
+
+def test_the_policy_of_a_chat_is_its_memorys_again_after_a_restore(model: KeepingModel) -> None:
+    chat = chat_of(12)
+    resummarize(str(chat.pk), "--sync")
+    resummarize(str(chat.pk), "--sync", policy="interval")
+    resummarize(str(chat.pk), "--restore", "3")
+    would, _total = resummarize(str(chat.pk), "--dry-run", policy="interval")
+    assert would.endswith("(rebuild)")
+    resummarize(str(chat.pk), "--sync", policy="interval")
+    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("interval", RevisionKind.REBUILD)
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
+        (["--pause"], "goes with --restore"),
         (["--restore", "9"], "no such version"),
         (["--restore", "9", "--dry-run"], "no such version"),
         (["--restore", "1", "--rebuild"], "one chat, and nothing besides"),

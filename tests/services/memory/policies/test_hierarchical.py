@@ -169,6 +169,7 @@ def test_a_fact_is_updated_and_removed_as_the_model_says_and_kept_when_it_does_n
     assert "- Order: #2" in prompt_of(chat)
 
 
+@pytest.mark.exhaustive
 def test_a_long_chat_costs_what_a_short_one_does(model: FactsModel, settings: Any) -> None:
     small_bites(settings)
     chat = chat_of(120)

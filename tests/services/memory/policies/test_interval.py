@@ -14,6 +14,7 @@ from conversations.models import Chat
 from memory import services
 from memory.folding.fold import fold
 from memory.policies.interval import OPENING
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.scripted import KeepingModel, codes
 from tests.support.folds import (
@@ -132,13 +133,15 @@ def test_opening_words_with_nothing_behind_them_do_not_stop_a_chat(model: Keepin
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     "bad",
-    [
-        DOWN,
-        "",
-        "I'm sorry, but I can't help with that.",
-        "Here is a summary:",
-        Completion("T1", "m", truncated=True),
-    ],
+    first_of(
+        [
+            DOWN,
+            "",
+            "I'm sorry, but I can't help with that.",
+            "Here is a summary:",
+            Completion("T1", "m", truncated=True),
+        ]
+    ),
 )
 def test_a_hard_fault_leaves_the_old_paragraph(model: KeepingModel, bad: Any) -> None:
     chat = interval_chat()

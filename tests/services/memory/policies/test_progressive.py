@@ -19,6 +19,7 @@ from memory.models import ConversationBrief
 from memory.policies import get_policy, state_tokens
 from memory.policies.progressive.important_data import KINDS
 from memory.policies.progressive.policy import DATA_HEADING, SUMMARY_HEADING
+from tests.support.exhaustive import first_of
 from tests.support.factories import add_turn, add_turns, brief_of, make_chat
 from tests.support.fakes.behaviours import lorem
 from tests.support.fakes.scripted import ScriptedModel, codes
@@ -138,6 +139,7 @@ def test_the_first_summarization(extracting: Extracting) -> None:
     check_all()
 
 
+@pytest.mark.exhaustive
 def test_a_fold_leaves_two_thirds_of_the_threshold_and_the_first_much_less(extracting: Extracting) -> None:
     chat = progressive_chat()
     sizes = []
@@ -173,7 +175,7 @@ def test_incremental_summarization(extracting: Extracting) -> None:
     check_all()
 
 
-@pytest.mark.parametrize("calls", [1, 2])
+@pytest.mark.parametrize("calls", first_of([1, 2]))
 def test_important_data_outlive_other_topics(calls: int) -> None:
     """Scenario 4, with the built-in summarizer."""
     chat = progressive_chat(calls=calls)
@@ -217,6 +219,7 @@ def test_messages_stay_as_they_were_said(extracting: Extracting) -> None:
     assert list(Message.objects.filter(chat=chat).order_by("seq").values()) == before
 
 
+@pytest.mark.exhaustive
 def test_sessions_do_not_know_of_each_other(extracting: Extracting) -> None:
     """Scenario 8."""
     one, other = progressive_chat(), progressive_chat()
@@ -236,6 +239,7 @@ def test_sessions_do_not_know_of_each_other(extracting: Extracting) -> None:
 # Its numbers
 
 
+@pytest.mark.exhaustive
 def test_instructions_are_counted_and_long_ones_do_not_fold_each_turn(extracting: Extracting) -> None:
     plain, instructed, long = (
         progressive_chat(),
@@ -293,7 +297,7 @@ def test_extraction_that_fails_leaves_the_data_and_the_summary_goes_on(extractin
 
 
 @pytest.mark.parametrize(
-    "bad", ["Noted.", "", "{}", '{"important_data": [', '{"important_data": {}, "summary": ["x"]}']
+    "bad", first_of(["Noted.", "", "{}", '{"important_data": [', '{"important_data": {}, "summary": ["x"]}'])
 )
 def test_an_answer_without_use_is_asked_for_once_more(extracting: Extracting, bad: str) -> None:
     chat = progressive_chat(14)
@@ -322,12 +326,14 @@ def test_two_bad_answers_end_in_a_plain_summary_and_three_in_the_old_state(extra
 
 @pytest.mark.parametrize(
     "damaged",
-    [
-        {},
-        {"data": 5},
-        {"data": {"important_data": ["x"], "summary_version": "two"}},
-        {"version": "?", "data": {"important_data": {"entities": {"a": [1]}}}},
-    ],
+    first_of(
+        [
+            {},
+            {"data": 5},
+            {"data": {"important_data": ["x"], "summary_version": "two"}},
+            {"version": "?", "data": {"important_data": {"entities": {"a": [1]}}}},
+        ]
+    ),
 )
 def test_a_damaged_state_is_mended_by_the_next_fold(extracting: Extracting, damaged: dict[str, Any]) -> None:
     chat = progressive_chat(14)
@@ -367,6 +373,7 @@ def test_messages_without_text_are_no_matter(extracting: Extracting) -> None:
     check_all()
 
 
+@pytest.mark.exhaustive
 def test_a_rebuild_counts_its_bites_as_folds(extracting: Extracting) -> None:
     chat = make_chat(policy="chunked")
     add_turns(chat, [turn(number) for number in range(1, 61)])

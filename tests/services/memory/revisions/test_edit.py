@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ pytestmark = pytest.mark.usefixtures("sound")
 HERON = "T1 to T9, and a heron in the reeds."
 
 
-def write(chat: Chat, text: str = HERON, **fields: int) -> int:
+def write(chat: Chat, text: str = HERON, **fields: Any) -> int:
     """Edit the summary; the version that comes of it."""
-    given = {"on_version": brief_of(chat).head, **fields}
+    given: dict[str, Any] = {"on_version": brief_of(chat).head, **fields}
     return edit_by_hand(chat, {"summary": text}, make_user(), **given).version
 
 

@@ -21,6 +21,7 @@ from memory import services
 from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.revisions.restore import restore
+from tests.support.exhaustive import first_row_of
 from tests.support.factories import add_turn, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes, keep_codes
 from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together
@@ -92,7 +93,7 @@ def test_nothing_that_was_made_of_it_is_stored(model: KeepingModel) -> None:
     assert set(codes(brief_of(chat).global_summary)) == {f"T{n}" for n in range(1, 28) if n != 10}
 
 
-@pytest.mark.parametrize(("turn", "most"), [(2, 10), (26, 1), (27, 1)])
+@pytest.mark.parametrize(("turn", "most"), first_row_of([(2, 10), (26, 1), (27, 1)]))
 def test_it_costs_the_folds_since_and_no_more(turn: int, most: int, model: KeepingModel) -> None:
     chat = folded(model)
     forget(chat, 2 * turn - 1)

@@ -24,11 +24,20 @@ from conversations.editing import edit_message, forget_message
 from conversations.models import Chat, Message, Role, Status
 from conversations.replies import begin, finish
 from memory.folding.request import request_resummarize
-from memory.models import ContextRecord, ConversationBrief, FoldDay, RevisionKind, SummaryRevision, UsageDay
+from memory.models import (
+    CardOutcome,
+    ContextRecord,
+    ConversationBrief,
+    FoldDay,
+    RevisionKind,
+    SummaryRevision,
+    UsageDay,
+)
 from memory.revisions.restore import restore
 from memory.usage import daily, report
 from memory.usage.figures import CountedReply, saved_of
 from memory.worker.sweep import sweep
+from tests.support.exhaustive import first_of
 from tests.support.factories import make_chat, make_user
 from tests.support.fakes.scripted import KeepingModel
 from tests.support.folds import DOWN, Killed, chat_of, revisions, run, together, turn, wait_over
@@ -127,6 +136,9 @@ def added_up() -> dict[tuple[date, str], dict[str, Any]]:
         row["history_tokens"] += compared * history
         row["memory_tokens"] += compared * record.tokens
         row["saved_tokens"] += compared * saved
+        asked = bool(record.card) and reply.status == Status.COMPLETE
+        row["cards"] += asked
+        row["cards_kept"] += asked and record.card == CardOutcome.KEPT
         row["saved_usd"] += compared * (saved * rate).quantize(Decimal("1E-9"))
     return found
 
@@ -176,7 +188,7 @@ def try_restore(chat: Chat) -> None:
             restore(chat, first.version)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_of(range(6)))
 def test_whatever_was_said_is_counted_once(model: KeepingModel, seed: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(daily, "BATCH", 3)
     for number in range(2):
@@ -312,6 +324,26 @@ def test_a_crash_leaves_whole_batches(monkeypatch: Any, after: str) -> None:
     assert sum(row["replies"] for row in before.values()) == 4
     daily.count_replies(10)
     assert figures() == added_up()
+
+
+@pytest.mark.parametrize(
+    ("card", "ending", "counted"),
+    [
+        ("", "complete", (0, 0)),
+        (CardOutcome.KEPT, "complete", (1, 1)),
+        (CardOutcome.MISSING, "complete", (1, 0)),
+        (CardOutcome.MALFORMED, "complete", (1, 0)),
+        (CardOutcome.MISSING, "failed", (0, 0)),
+        (CardOutcome.MISSING, "cancelled", (0, 0)),
+    ],
+)
+def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: tuple[int, int]) -> None:
+    """A reply that was stopped or failed owes none."""
+    reply = say(make_chat(policy="card"), ending)
+    ContextRecord.objects.filter(pk=reply.pk).update(card=card)
+    daily.count_replies(1)
+    row = UsageDay.objects.get()
+    assert (row.cards, row.cards_kept) == counted
 
 
 def test_the_sweep_counts() -> None:

@@ -24,16 +24,18 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from conversations.admin.access import may_see, record
-from conversations.admin.html import admin_url, heading
+from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat, Message
 from memory import services
 from memory.api.serializers import ContextIn
 from memory.context.fit import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
-from memory.explain.reasons import Explanation, explain, name_of
+from memory.explain.reasons import Explanation, Topic, explain, name_of
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
+from memory.recall.analysis.highlights import highlights
+from memory.recall.analysis.terms import terms
 
 _FIELDS = {"message": "question", "policy": "policy", "budget": "budget"}
 """The API's names of what the form asks for."""
@@ -91,7 +93,7 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
         "opts": chats.opts,
         "media": chats.media,
         "chat": chat,
-        "chat_name": heading(chat, may_see=True),
+        "trail": chat_trail(chat, True, ("Preview of the next prompt", "")),
         "form": form,
         "in_use": in_use,
         "is_other": chosen is not None and chosen["policy"] != in_use,
@@ -135,6 +137,8 @@ class ShownSection:
     clipped: bool
     text: str
     messages: list[SafeString]
+    pieces: tuple[tuple[str, bool], ...] = ()
+    """Of what was recalled: its text, cut where words of the question begin and end."""
 
 
 def at(chat_id: UUID, seq: int, text: str) -> SafeString:
@@ -146,6 +150,7 @@ def at(chat_id: UUID, seq: int, text: str) -> SafeString:
 def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSection]:
     """`sections` with the seqs of their messages as they are now."""
     sections = list(sections)
+    asked = {term for section in sections if section.kind == "question" for term in terms(section.text)}
     wanted = {message_id for section in sections for message_id in section.message_ids}
     # By their keys alone: with the chat, SQLite would rather read all of it.
     seqs = dict(Message.objects.filter(pk__in=wanted).values_list("pk", "seq"))
@@ -160,9 +165,19 @@ def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSect
                 at(chat_id, first, str(first) if first == last else f"{first}–{last}")
                 for first, last in runs([seqs[one] for one in section.message_ids if one in seqs])
             ],
+            marked(section.text, asked) if section.kind == "recall" else (),
         )
         for section in sections
     ]
+
+
+def marked(text: str, wanted: set[str]) -> tuple[tuple[str, bool], ...]:
+    """`text` cut where words of these terms begin and end; each piece with whether it is one."""
+    pieces, done = [], 0
+    for start, end in highlights(text, wanted):
+        pieces += [(text[done:start], False), (text[start:end], True)]
+        done = end
+    return tuple(piece for piece in [*pieces, (text[done:], False)] if piece[0])
 
 
 def runs(seqs: Iterable[int]) -> list[tuple[int, int]]:
@@ -176,6 +191,23 @@ def runs(seqs: Iterable[int]) -> list[tuple[int, int]]:
     )
 
 
-def sentences(chat_id: UUID, told: Sequence[Explanation]) -> list[tuple[str, SafeString | str]]:
-    """Sentences, each with a link to the message to look at for it."""
-    return [(one.text, at(chat_id, one.seq, "look") if one.seq else "") for one in told]
+TOPICS: dict[Topic, str] = {
+    "left out": "Left out or shortened",
+    "brought back": "Brought back by recall",
+    "there": "In the prompt",
+}
+
+
+def sentences(
+    chat_id: UUID, told: Sequence[Explanation]
+) -> list[tuple[str, list[tuple[str, SafeString | str]]]]:
+    """Sentences by what they tell of, each with a link to the message to look at for it."""
+    return [
+        (heading, [_sentence(chat_id, one) for one in told if one.topic == topic])
+        for topic, heading in TOPICS.items()
+        if any(one.topic == topic for one in told)
+    ]
+
+
+def _sentence(chat_id: UUID, one: Explanation) -> tuple[str, SafeString | str]:
+    return one.text, at(chat_id, one.seq, f"View message {one.seq}") if one.seq else ""

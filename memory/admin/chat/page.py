@@ -19,18 +19,21 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from conversations.admin.access import Page, may_see
-from conversations.admin.chats import ChatAdmin
-from conversations.admin.html import admin_url, chat_rows, link, moment
+from conversations.admin.access import Page, may_see, sees_cost
+from conversations.admin.chats import ChatAdmin, cost_of
+from conversations.admin.html import admin_url, chat_rows, link, since, usd_of
 from conversations.admin.messages import MessageAdmin, code_of
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Role
 from memory import services
 from memory.admin.actions import MemoryActions, progress_url
-from memory.admin.pins import pin_rows, unpin_urls
-from memory.admin.prompts import preview_urls
+from memory.admin.chat.pins import pin_rows, unpin_urls
+from memory.admin.chat.prompts import preview_urls
+from memory.admin.chat.reading import reading_urls
+from memory.admin.chat.search import search_urls
+from memory.admin.chat.timeline import TimelineRequest, timeline
+from memory.admin.chat.trace import pieces_of, trace_urls
+from memory.admin.filters import CHAT_FILTERS, OWNER
 from memory.admin.states import PARAMETER, MemoryFilter, health_of
-from memory.admin.timeline import TimelineRequest, timeline
-from memory.admin.trace import pieces_of, trace_urls
 from memory.context.fit import Context
 from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
@@ -55,21 +58,25 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     """A chat with its memory: its turns and what became of each, links to the rest, and the actions on it."""
 
     list_display = (
-        *("short", "title", "owner", "health", "said", "memory", "unfolded", "policy"),
-        moment("updated_at"),
+        *("called", "owned_by", "policy_label", "said", "memory", "unfolded"),
+        since("updated_at"),
     )
-    list_display_links = ("short", "title")
     list_select_related = ("owner", "brief")
     list_defer = (
         *ChatAdmin.list_defer,
         *("brief__global_summary", "brief__state", "brief__rebuild", "brief__last_error", "brief__options"),
     )
-    list_filter = (MemoryFilter,)
-    lookups = (PARAMETER,)
+    list_filter = (MemoryFilter, *CHAT_FILTERS)
+    lookups = (PARAMETER, *(one.parameter_name for one in CHAT_FILTERS))
+    ordering = ("-updated_at", "-pk")
     change_form_template = "admin/conversations/chat/change_form.html"
 
     def get_urls(self) -> list[URLPattern]:
-        return [*preview_urls(self), *trace_urls(self), *unpin_urls(self), *super().get_urls()]
+        return [
+            *(*preview_urls(self), *trace_urls(self), *unpin_urls(self)),
+            *(*reading_urls(self), *search_urls(self)),
+            *super().get_urls(),
+        ]
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, *others = super().get_fieldsets(request, obj)
@@ -77,6 +84,15 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
 
     def page_for(self, request: HttpRequest, row: Chat, name: str) -> Page:
         return chat_page(request, row, name)
+
+    @admin.display(description="owner")
+    def owned_by(self, chat: Chat) -> SafeString:
+        """Leads to the owner's chats."""
+        return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
+
+    @admin.display(description="policy")
+    def policy_label(self, chat: Chat) -> str:
+        return policy_name(chat.policy)
 
     @admin.display(description="messages")
     def said(self, chat: Chat) -> str:
@@ -86,19 +102,16 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
     def memory(self, chat: Chat) -> SafeString | str:
         brief = brief_of(chat)
         if brief is None or not brief.head:
-            return "none yet"
-        return format_html("revision {}, {} tokens", brief.head, f"{brief.token_count:,}")
+            return format_html("{}<small>no summary</small>", health_of(brief))
+        told = f"version {brief.head} · {brief.token_count:,} tokens"
+        return format_html("{}<small>{}</small>", health_of(brief), told)
 
-    @admin.display(description="not folded, tokens")
+    @admin.display(description="unsummarized tokens")
     def unfolded(self, chat: Chat) -> str:
         brief = brief_of(chat)
         return f"{brief.unfolded_tokens:,}" if brief else "0"
 
-    @admin.display(description="status")
-    def health(self, chat: Chat) -> SafeString:
-        return health_of(brief_of(chat))
-
-    @admin.display(description="brief")
+    @admin.display(description="memory")
     def brief_link(self, chat: Chat) -> SafeString | str:
         brief = brief_of(chat)
         if brief is None:
@@ -106,14 +119,14 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
         text = f"{brief.token_count} tokens, version {brief.version}"
         return link(text, "memory_conversationbrief", "change", chat.pk)
 
-    @admin.display(description="revisions")
+    @admin.display(description="versions")
     def revisions(self, chat: Chat) -> SafeString:
         count = SummaryRevision.objects.filter(chat=chat).count()
-        return chat_rows(f"{count} revisions", "memory_summaryrevision", chat.pk)
+        return chat_rows(f"{count} versions", "memory_summaryrevision", chat.pk)
 
     @admin.display(description="what models were sent")
     def records(self, chat: Chat) -> SafeString:
-        return chat_rows("context records", "memory_contextrecord", chat.pk, path="reply__chat")
+        return chat_rows("prompts sent", "memory_contextrecord", chat.pk, path="reply__chat")
 
 
 @admin.register(Message)
@@ -155,6 +168,12 @@ class SearchHit:
     is_lost: bool
 
 
+def policy_name(name: str) -> str:
+    """What people call a policy."""
+    policy = POLICIES.get(name)
+    return policy.label if policy is not None and policy.label else name
+
+
 def brief_of(chat: Chat) -> ConversationBrief | None:
     """The chat's brief; a chat in which nothing was said may have none."""
     try:
@@ -173,7 +192,11 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     sections = remembered(brief) if brief else []
     pins = pin_rows(request, chat, texts=may)
     context = {
-        "title": f"Chat: {name}" if may else f"Chat {chat.pk}",
+        "title": name,
+        "line": _line(request, chat),
+        "may_edit_memory": bool(brief and brief.head)
+        and may
+        and request.user.has_perm("memory.change_conversationbrief"),
         "subtitle": None,
         "chat": chat,
         "timeline": shown,
@@ -204,6 +227,21 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     return Page(texts, context, content)
 
 
+def _line(request: HttpRequest, chat: Chat) -> dict[str, Any]:
+    """What stands under the title of a chat."""
+    newest = Message.objects.filter(chat=chat, role=Role.ASSISTANT).order_by("-seq")
+    variant, model = newest.values_list("model_variant", "model").first() or ("", "")
+    cost = cost_of(chat) if sees_cost(request) else None
+    return {
+        "owner_url": admin_url("auth_user", "change", chat.owner_id)
+        if request.user.has_perm("auth.view_user")
+        else "",
+        "policy": policy_name(chat.policy),
+        "model": " · ".join(dict.fromkeys(filter(None, (model, variant)))),
+        "cost": usd_of(cost) if cost is not None else "",
+    }
+
+
 def wanted_in(asked: Mapping[str, str], chat: Chat) -> TimelineRequest:
     """Which page of the timeline a query string means; the newest where it means none."""
     for name in _PAGES:
@@ -225,7 +263,7 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "brief": brief if brief is not None and chat.last_seq else None,
         "head": _head(brief),
         "budget": budget_of(sections, preview.budget),
-        "said_tokens": said_tokens(brief) if brief else 0,
+        "said_tokens": said_tokens(brief),
         "numbers": numbers_of(chat),
         "state_of_it": _states(chat, brief) if brief else [],
         "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",
@@ -269,6 +307,8 @@ def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
         said.append(("busy", "A new summary was asked for."))
     if brief.due:
         said.append(("busy", f"Due: the worker folds older turns {_when(brief)}."))
+    if brief.paused_at:
+        said.append(("paused", "Updates are paused: nothing is summarized until they are resumed."))
     if brief.policy != chat.policy:
         said.append(("busy", f"Made by policy {brief.policy}; the chat now asks for {chat.policy}."))
     return said or [("good", "Up to date: nothing waits to be folded.")]

@@ -1,13 +1,13 @@
-"""Comparing policies on one chat: the page that starts it, the page of each comparison, and its plot.
+"""Comparing policies on one chat: the page that starts it, and the page of each comparison.
 
 Who may see a chat and its memory may see what was measured on it; who may have it resummarized may have it compared.
-The work is the service's. A comparison holds numbers, and its pages no title: nothing of what people said.
+The work is the service's. A comparison holds numbers: of what people said, its pages show the chat's title alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django import forms
@@ -16,26 +16,36 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.formats import date_format
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import OfChatAdmin, Page
-from conversations.admin.html import admin_url, link, moment
+from conversations.admin.access import OfChatAdmin, Page, may_see, record
+from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since
 from conversations.models import Chat
-from memory.lab.comparison import ComparisonUnderWay, request_comparison
+from memory.admin.comparison.chart import HEIGHT, WIDTH, plot_of
+from memory.admin.comparison.verdict import at_a_glance, verdict
+from memory.lab.comparison import (
+    CHANGED,
+    ComparisonUnderWay,
+    NotToContinue,
+    continue_comparison,
+    request_comparison,
+)
+from memory.lab.growth import Growth
 from memory.lab.runner import MOST_BUDGET, least_budget
 from memory.lab.stored_chat import MOST_TURNS
-from memory.models import Comparison, ConversationBrief
+from memory.models import Comparing, Comparison, ConversationBrief
 from memory.policies import POLICIES
 
-REFRESH_SECONDS = 2
-"""How often the page of a comparison that is not over yet asks for itself."""
+COMPARED_FIRST = ("chunked", "hierarchical")
+"""With which of them a chat's own policy is compared where nothing else is chosen."""
 
-PLOT_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""A drawing needs its own styles and nothing else, also where it is opened by itself."""
+REFRESH_SECONDS = 2
+"""How often the page of a comparison that is not over yet is fetched anew."""
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
@@ -45,13 +55,17 @@ def _holds_a_summary(budget: int) -> None:
         raise forms.ValidationError(f"It must be at least {least_budget()}, more than a summary may have.")
 
 
+def chosen_at_first(policy: str) -> list[str]:
+    """The chat's policy, and one other."""
+    return [policy, next(one for one in COMPARED_FIRST if one != policy)]
+
+
 class CompareForm(forms.Form):
     """Which policies, and how much memory a prompt may have."""
 
     policies = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,
-        choices=lambda: [(name, name) for name in POLICIES],
-        initial=lambda: list(POLICIES),
+        choices=lambda: [(name, policy.label) for name, policy in POLICIES.items()],
         error_messages={"required": "Choose at least one."},
     )
     budget = forms.IntegerField(
@@ -67,17 +81,12 @@ class ComparisonAdmin(OfChatAdmin):
     """Comparisons that were asked for. Their chat's own page starts one more."""
 
     list_display = (
-        "short",
-        "in_chat",
-        "title",
-        "owner",
-        "state",
-        "turns",
-        "requested_by",
-        moment("created_at"),
+        *("called", "short", "policies_named", "state", "turns", "requested_by"),
+        since("created_at"),
     )
     list_select_related = ("chat__owner", "requested_by")
-    list_defer = ("progress", "result", "plot", *_CHAT_COLUMNS)
+    list_display_links = ("short",)
+    list_defer = ("progress", "result", "played", *_CHAT_COLUMNS)
     chat_ordering = ("chat", "-id")
     chat_filters = ("state",)
     change_form_template = "admin/memory/comparison/change_form.html"
@@ -92,7 +101,7 @@ class ComparisonAdmin(OfChatAdmin):
     def get_urls(self) -> list[URLPattern]:
         own: list[tuple[str, Callable[..., HttpResponse], str]] = [
             ("of/<uuid:chat_id>/", self.compare_view, "compare"),
-            ("<uuid:comparison_id>/plot.svg", self.plot_view, "plot"),
+            ("<uuid:comparison_id>/continue/", self.continue_view, "continue"),
         ]
         urls = [
             path(route, self.admin_site.admin_view(view), name=f"memory_comparison_{name}")
@@ -100,31 +109,59 @@ class ComparisonAdmin(OfChatAdmin):
         ]
         return [*urls, *super().get_urls()]
 
+    def steps(self, row: Comparison) -> list[Step]:
+        """A comparison is one of those of its chat."""
+        url = admin_url("memory_comparison", "change", row.pk)
+        return [
+            ("Comparisons", admin_url("memory_comparison", "compare", row.chat_id)),
+            (f"{date_format(row.created_at, 'j M Y')}", url),
+        ]
+
+    @admin.display(description="policies")
+    def policies_named(self, comparison: Comparison) -> str:
+        return ", ".join(comparison.policies)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Comparison]:
         rows: QuerySet[Comparison] = super().get_queryset(request)
-        return rows.select_related("chat__owner", "requested_by").defer("plot", *_CHAT_COLUMNS)
+        return rows.select_related("chat__owner", "requested_by").defer("played", *_CHAT_COLUMNS)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         return []  # the page is a template of its own
 
     def page(self, row: Comparison, name: str) -> Page:
+        told = row.result or {}
+        growth = Growth.from_json(told["growth"]) if told.get("growth") else None
         context = {
-            "title": f"Policies compared on chat {row.chat_id}",
+            "title": f"Policies compared on {name}",
             "subtitle": None,
             "comparison": row,
             "facts": _facts(row),
             "sheets": _sheets(row),
-            "progress": [(policy, row.progress.get(policy, 0)) for policy in row.policies],
+            "verdict": verdict(growth) if growth else "",
+            "glance": at_a_glance(growth) if growth else [],
+            "unit": growth.unit if growth else "",
+            "plot": plot_of(growth) if growth else None,
+            "plot_size": (WIDTH, HEIGHT),
+            "parts": parts_of(row),
+            "failed": told.get("failed", {}),
+            "can_continue": row.state == Comparing.FAILED and row.error != CHANGED,
             "refresh": REFRESH_SECONDS,
         }
-        return Page({}, context)
+        return Page({"title": row.chat.title}, context)
+
+    def page_for(self, request: HttpRequest, row: Comparison, name: str) -> Page:
+        """With a button to continue it, for those who may."""
+        page = self.page(row, name)
+        may = self.has_compare_permission(request)
+        return Page(page.texts, {**page.context, "may_compare": may}, page.content)
 
     def compare_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
         """The page of one chat: what was compared, and a form for one more."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         chat = get_object_or_404(Chat.objects.defer("instructions", "metadata"), pk=chat_id)
-        form = CompareForm(request.POST if request.method == "POST" else None)
+        at_first = {"policies": chosen_at_first(chat.policy)}
+        form = CompareForm(request.POST if request.method == "POST" else None, initial=at_first)
         if request.method == "POST":
             if not self.has_compare_permission(request):
                 raise PermissionDenied
@@ -134,16 +171,24 @@ class ComparisonAdmin(OfChatAdmin):
             request, "admin/memory/comparison/compare.html", self._page(request, chat, form)
         )
 
-    def plot_view(self, request: HttpRequest, comparison_id: UUID) -> HttpResponse:
-        """The plot of one comparison."""
-        if not self.has_view_permission(request):
+    def continue_view(self, request: HttpRequest, comparison_id: UUID) -> HttpResponse:
+        """Have what is missing played."""
+        if not self.has_compare_permission(request):
             raise PermissionDenied
-        found = Comparison.objects.filter(pk=comparison_id).exclude(plot="").values_list("plot", flat=True)
-        plot = found.first()
-        if plot is None:
-            raise Http404("There is no plot of this comparison.")
-        headers = {"Content-Security-Policy": PLOT_CSP}
-        return HttpResponse(plot, content_type="image/svg+xml", headers=headers)
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        found = get_object_or_404(self.get_queryset(request).defer("result"), pk=comparison_id)
+        going = found.pk
+        try:
+            continue_comparison(found.pk)
+        except ComparisonUnderWay as exc:
+            self.message_user(request, f"{exc} Here it is.", messages.WARNING)
+            going = exc.comparison_id
+        except NotToContinue:
+            self.message_user(request, "There is nothing to continue.", messages.WARNING)
+        else:
+            self.log_change(request, found, "Continued.")
+        return redirect(admin_url("memory_comparison", "change", going))
 
     def _start(self, request: HttpRequest, chat: Chat, chosen: dict[str, Any]) -> HttpResponse:
         assert isinstance(request.user, User)  # the admin lets nobody else in
@@ -159,23 +204,81 @@ class ComparisonAdmin(OfChatAdmin):
         return redirect(admin_url("memory_comparison", "change", started))
 
     def _page(self, request: HttpRequest, chat: Chat, form: CompareForm) -> dict[str, Any]:
+        if may_see(request) and chat.title:
+            record(request, self.own_name, [(chat, chat.pk)])
         earlier = self.get_queryset(request).filter(chat=chat).order_by("-pk")
         return {
             **self.admin_site.each_context(request),
-            "title": f"Compare policies on chat {chat.pk}",
+            "title": f"Compare policies on {heading(chat, may_see(request))}",
+            "trail": chat_trail(chat, may_see(request), ("Comparisons", "")),
             "opts": self.opts,
             "media": self.media,
             "chat": chat,
             "form": form,
             "may_compare": self.has_compare_permission(request),
-            "earlier": earlier.defer("progress", "result", "plot", *_CHAT_COLUMNS),
+            "earlier": earlier.defer("progress", "result", "played", *_CHAT_COLUMNS),
             "default_budget": settings.MEMORY_LIMITS.prompt_budget,
             "least_budget": least_budget(),
             "most_turns": MOST_TURNS,
         }
 
 
+def state_of(comparison: Comparison) -> str:
+    """`Running, 3 of 5 policies done`."""
+    state = str(comparison.get_state_display())
+    if comparison.state == Comparing.DONE:
+        return state
+    done = sum(part.kind == "done" for part in parts_of(comparison))
+    return f"{state}, {done} of {len(comparison.policies)} policies done"
+
+
+class Part(NamedTuple):
+    """How far one policy is: turns done, and in words; `kind` is done, failed, running or waiting."""
+
+    policy: str
+    done: int
+    kind: str
+    told: str
+
+
+def parts_of(comparison: Comparison) -> list[Part]:
+    """Each policy with how far it is, in the order in which they are played."""
+    told = comparison.result or {}
+    failed = told.get("failed", {})
+    # Where all policies were one task, they were done together.
+    played = _played(told["growth"]) if "growth" in told else set(comparison.policies if told else ())
+    left = [one for one in comparison.policies if one not in played and one not in failed]
+    running = left[:1] if comparison.state == Comparing.RUNNING else []
+    return [_part(comparison, one, played, failed, running) for one in comparison.policies]
+
+
+def _played(growth: Mapping[str, Any] | None) -> set[str]:
+    return {way["name"] for way in growth["ways"]} if growth else set()
+
+
+def _part(
+    comparison: Comparison,
+    policy: str,
+    played: Collection[str],
+    failed: Mapping[str, str],
+    running: Collection[str],
+) -> Part:
+    done = comparison.progress.get(policy, 0)
+    so_far = f"{done:,} of {comparison.turns:,} turns" if comparison.turns else ""
+    if policy in played:
+        return Part(policy, done, "done", "done")
+    if policy in failed:
+        return Part(policy, done, "failed", f"failed after {so_far}" if so_far else "failed")
+    if policy in running:
+        return Part(policy, done, "running", so_far if done else "starting")
+    return Part(policy, done, "waiting", "not played" if comparison.is_over else "waiting")
+
+
 def _seconds(comparison: Comparison) -> str:
+    """What the policies took together, waiting in between left out."""
+    told = (comparison.result or {}).get("seconds")
+    if told is not None:
+        return f"{sum(told.values()):.0f} seconds"
     if comparison.started_at is None or comparison.finished_at is None:
         return "–"
     return f"{(comparison.finished_at - comparison.started_at).total_seconds():.0f} seconds"
@@ -212,11 +315,11 @@ def _facts(comparison: Comparison) -> list[tuple[str, list[tuple[str, Any]]]]:
         (
             "When",
             [
-                ("State", comparison.get_state_display()),
+                ("State", state_of(comparison)),
                 ("Requested by", comparison.requested_by or "–"),
                 *(
                     ("Requested", viewer_time(comparison.created_at)),
-                    ("Began", viewer_time(comparison.started_at)),
+                    ("Finished", viewer_time(comparison.finished_at)),
                 ),
                 ("Took", _seconds(comparison)),
             ],

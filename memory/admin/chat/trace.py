@@ -17,7 +17,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from conversations.admin.access import may_see, record
-from conversations.admin.html import admin_url, heading
+from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat
 from memory import services
 from memory.explain.trace import WAYS, HeldSpan, PromptRun, prompt_runs
@@ -79,7 +79,7 @@ def trace_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID
         "opts": chats.opts,
         "media": chats.media,
         "chat": chat,
-        "chat_name": heading(chat, may_see=True),
+        "trail": chat_trail(chat, True, ("Trace a fact", "")),
         "text": text,
         "before": before_seq,
         "trace": found,

@@ -1,0 +1,48 @@
+"""The menu of the admin: what there is to see, by what people do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import template
+
+register = template.Library()
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Conversations": ("Chat", "Message"),
+    "Memory": ("ConversationBrief", "SummaryRevision", "Comparison"),
+    "Operations": ("ActiveReply", "IdempotencyKey", "Allowance", "ContentView"),
+    "Accounts": ("User", "Group"),
+}
+"""Models by the names of their classes."""
+HIDDEN = ("ContextRecord",)
+"""What is reached from its chat alone."""
+OTHERS = "More"
+"""The group of what nobody has put into one."""
+NAMES = {
+    "ConversationBrief": "Memory of chats",
+    "SummaryRevision": "Versions of summaries",
+    "ContextRecord": "Prompts sent",
+    "ActiveReply": "Replies being written",
+    "Allowance": "Limits",
+    "ContentView": "Audit log",
+}
+"""What lists are called, where that is not the name of their model."""
+
+
+@register.filter
+def menu(apps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Django's list of apps with their models, as our groups."""
+    models = {model["object_name"]: model for app in apps for model in app["models"]}
+    named = {name for names in GROUPS.values() for name in (*names, *HIDDEN)}
+    groups = {**GROUPS, OTHERS: tuple(sorted(models.keys() - named))}
+    return [
+        {"name": group, "models": [_shown(models[name]) for name in names if name in models]}
+        for group, names in groups.items()
+        if any(name in models for name in names)
+    ]
+
+
+def _shown(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {**model, "name": NAMES.get(model["object_name"], model["name"])}

@@ -1,0 +1,1 @@
+"""The page of one chat, for staff, and the pages behind it."""

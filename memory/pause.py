@@ -1,0 +1,50 @@
+"""A pause of a chat's updates, in its brief: nothing is folded that nobody asks for, so that what somebody restored or
+wrote by hand holds.
+
+It ends when somebody resumes, or has memory updated or rebuilt; or, by itself, when what was said since does not fit
+into a prompt any more (`memory.policies.is_due`): nothing that is said while updates are paused is ever left out.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from memory.models import ConversationBrief, Requested
+from memory.policies.protocol import Counts
+
+PAUSE = ("paused_at", "paused_by", "paused_with")
+"""The fields of a brief that `pause` and `unpause` change."""
+
+
+def pause(brief: ConversationBrief, user: User | None) -> None:
+    """Let nothing be folded from here on, and drop what is asked for or under way. Saves nothing.
+
+    The caller has begun another epoch, and counted what is unfolded; it decides `due` anew.
+    """
+    brief.paused_at, brief.paused_by = timezone.now(), user
+    brief.paused_with = {
+        "turns": brief.unfolded_turns,
+        "tokens": brief.unfolded_tokens,
+        "line_tokens": brief.unfolded_line_tokens,
+    }
+    brief.requested, brief.rebuild, brief.on_demand_at = Requested.NOTHING, None, None
+
+
+def unpause(brief: ConversationBrief) -> None:
+    """Let folding go on. Saves nothing, and decides nothing."""
+    brief.paused_at = brief.paused_by = brief.paused_with = None
+
+
+def paused_by(brief: ConversationBrief) -> Literal["user", "staff"]:
+    """Who paused updates: the chat's owner, or somebody else."""
+    return "user" if brief.paused_by_id == brief.chat.owner_id else "staff"
+
+
+def waited(brief: ConversationBrief) -> Counts | None:
+    """What waited already when updates were paused; None where they are not."""
+    if brief.paused_at is None:
+        return None
+    return Counts(**(brief.paused_with or {}), window_turns=0, window_tokens=0)

@@ -1,0 +1,135 @@
+"""Updates paused, resumed and estimated over HTTP, and the summary cleared."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from conversations.accounts.limits import Limits
+from conversations.models import Chat
+from memory.folding.fold import fold
+from memory.folding.request import request_resummarize
+from memory.revisions.updates import pause_updates
+from tests.api.talking import error
+from tests.support.factories import add_turns
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import turn
+from tests.support.invariants import check_all
+from tests.support.live_server import Client
+
+
+@pytest.fixture
+def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
+    """Twelve turns of 30 tokens in three versions of three turns each; a hundred and more are due again."""
+    limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
+    settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
+    chat_id: str = alice.post("chats", json={}).json()["id"]
+    stored = Chat.objects.get(pk=chat_id)
+    add_turns(stored, [turn(number) for number in range(1, 13)])
+    request_resummarize(stored, "update")
+    assert work(chat_id) == "done"
+    return chat_id
+
+
+def work(chat: str) -> str:
+    return fold(UUID(chat), until=time.monotonic() + 60).outcome
+
+
+def test_a_restored_version_can_be_kept_and_resumed(alice: Client, chat: str) -> None:
+    kept = alice.post(f"chats/{chat}/revisions/1/restore", json={"pause": True}).json()
+    assert kept["paused"] == {"at": kept["work"]["since"], "by": "user"}
+    assert (kept["due"], kept["work"]["state"], kept["next_update"]) == (False, "paused", None)
+    assert kept == alice.get(f"chats/{chat}/brief").json()
+    assert work(chat) == "idle"
+    resumed = alice.post(f"chats/{chat}/brief/resume").json()
+    assert (resumed["paused"], resumed["due"]) == (None, True)
+    assert work(chat) == "done"
+    assert alice.get(f"chats/{chat}/brief").json()["version"] == 6
+    check_all()
+
+
+def test_pausing_by_itself_and_by_staff(alice: Client, chat: str) -> None:
+    paused = alice.post(f"chats/{chat}/brief/pause").json()
+    assert paused["paused"]["by"] == "user"
+    assert alice.post(f"chats/{chat}/brief/pause").json() == paused
+    assert alice.post(f"chats/{chat}/brief/resume").json()["paused"] is None
+    pause_updates(Chat.objects.get(pk=chat), None)
+    assert alice.get(f"chats/{chat}/brief").json()["paused"]["by"] == "staff"
+    assert alice.post(f"chats/{chat}/resummarize", json={"mode": "update"}).status_code == 202
+    assert alice.get(f"chats/{chat}/brief").json()["paused"] is None
+
+
+def test_what_is_no_choice_is_refused(alice: Client, chat: str) -> None:
+    path = f"chats/{chat}/revisions/1/restore"
+    assert "pause" in error(alice.post(path, json={"pause": "perhaps"}), 400, "invalid_request")["details"]
+    assert "fold" in error(alice.post(path, json={"fold": True}), 400, "invalid_request")["details"]
+    assert alice.get(f"chats/{chat}/brief").json()["version"] == 3
+
+
+def test_what_is_somebody_elses_does_not_exist(bob: Client, chat: str) -> None:
+    for path in ("pause", "resume", "clear"):
+        error(bob.post(f"chats/{chat}/brief/{path}"), 404, "not_found")
+    error(bob.get(f"chats/{chat}/estimate"), 404, "not_found")
+
+
+def test_pausing_and_resuming_in_a_loop_is_counted(alice: Client, chat: str, settings: Any) -> None:
+    """Each drops a fold under way, which is made and paid for again."""
+    settings.LIMITS = Limits(resummarize_per_hour=3)
+    add_turns(Chat.objects.get(pk=chat), [turn(number) for number in range(13, 30)])
+    codes = []
+    for _ in range(5):
+        alice.post(f"chats/{chat}/brief/pause")
+        codes.append(alice.post(f"chats/{chat}/brief/resume").status_code)
+    assert codes == [200, 200, 200, 429, 429]
+    assert alice.get(f"chats/{chat}/brief").json()["paused"] is not None
+
+
+def test_a_summary_is_cleared_and_restored(alice: Client, chat: str) -> None:
+    before = alice.get(f"chats/{chat}/brief").json()
+    cleared = alice.post(f"chats/{chat}/brief/clear").json()
+    assert (cleared["brief"]["global_summary"], cleared["token_count"], cleared["version"]) == ("", 0, 4)
+    assert alice.get(f"chats/{chat}/revisions/4").json()["kind"] == "manual"
+    messages = alice.get(f"chats/{chat}/messages?limit=200").json()["results"]
+    assert len(messages) == 24
+    asked = alice.post(f"chats/{chat}/context", json={"message": "What was T2 about?"}).json()
+    assert any("T2" in one["text"] for one in asked["sections"] if one["kind"] == "recall")
+    error(alice.post(f"chats/{chat}/brief/clear"), 409, "conflict")
+    back = alice.post(f"chats/{chat}/revisions/3/restore").json()
+    assert back["brief"] == before["brief"]
+
+
+def test_after_a_restore_across_policies_the_patch_rebuilds(alice: Client, chat: str) -> None:
+    assert alice.patch(f"chats/{chat}", json={"policy": "interval"}).status_code == 200
+    work(chat)
+    restored = alice.post(f"chats/{chat}/revisions/3/restore").json()
+    assert restored["policy"] == "chunked"
+    assert alice.patch(f"chats/{chat}", json={"title": "Not the policy"}).status_code == 200
+    assert alice.get(f"chats/{chat}/brief").json()["rebuild"] is None
+    assert alice.patch(f"chats/{chat}", json={"policy": "interval"}).status_code == 200
+    assert alice.get(f"chats/{chat}/brief").json()["rebuild"] is not None
+    assert work(chat) == "done"
+    assert alice.get(f"chats/{chat}/brief").json()["policy"] == "interval"
+
+
+def test_estimates_do_nothing_and_tell_turns_calls_and_cost(alice: Client, chat: str) -> None:
+    before = alice.get(f"chats/{chat}/brief").json()
+    update, rebuild, policy, restored = (
+        alice.get(f"chats/{chat}/estimate", params=asked).json()
+        for asked in ({}, {"mode": "rebuild"}, {"policy": "interval"}, {"restore": 1})
+    )
+    assert (update["turns"], rebuild["turns"], policy["turns"], restored["turns"]) == (0, 9, 9, 6)
+    assert rebuild["calls"] >= 3
+    assert 0 < rebuild["tokens"] < rebuild["input_tokens"]
+    assert rebuild["cost_usd"] > 0
+    assert set(rebuild) == {
+        *("turns", "tokens", "calls", "input_tokens", "output_tokens", "cost_usd", "minutes")
+    }
+    assert alice.get(f"chats/{chat}/brief").json() == before
+    assert alice.get(f"chats/{chat}").json()["policy"] == "chunked"
+    error(alice.get(f"chats/{chat}/estimate?restore=9"), 404, "not_found")
+    for wrong in ("mode=all", "policy=none", "restore=x", "restore=0"):
+        error(alice.get(f"chats/{chat}/estimate?{wrong}"), 400, "invalid_request")

@@ -1,0 +1,345 @@
+"""A pause of updates: what was restored or written by hand holds, nothing said since is left out, it ends as told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chatmemory.errors import Conflict, NotFound
+from chatmemory.llm.protocol import Prompt
+from conversations import editing
+from conversations.lifecycle import delete_chat, update_chat
+from conversations.models import Chat, Message
+from memory import services
+from memory.folding.fold import FoldReport
+from memory.folding.request import request_resummarize, require_fresh
+from memory.models import ConversationBrief, RevisionKind
+from memory.revisions.edit import clear, edit_by_hand
+from memory.revisions.restore import restore
+from memory.revisions.updates import pause_updates, resume_updates
+from memory.worker.sweep import sweep
+from tests.support.cards import card_chat, live
+from tests.support.factories import add_turn, add_turns, brief_of, make_user
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import (
+    DOWN,
+    assert_folded,
+    chat_of,
+    fail_until_given_up,
+    folded_chat,
+    revisions,
+    run,
+    together,
+    turn,
+    wait_over,
+)
+
+pytestmark = pytest.mark.usefixtures("sound")
+
+
+def queued(chat: Chat) -> bool:
+    return brief_of(chat).queued_at is not None
+
+
+def worked(chat: Chat) -> FoldReport:
+    """What a worker does whom a task and the sweep have sent."""
+    sweep()
+    return run(chat)
+
+
+def test_what_was_restored_holds_while_the_chat_goes_on(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    calls = len(model.prompts)
+    ConversationBrief.objects.filter(chat=chat).update(queued_at=None)
+    brief = restore(chat, 1, make_user(), pauses=True)
+    assert (brief.due, brief.paused_by) == (False, make_user())
+    assert brief.paused_at is not None
+    add_turns(chat, [turn(number) for number in range(13, 25)])
+    assert worked(chat).outcome == "idle"
+    brief = brief_of(chat)
+    assert (brief.due, brief.head, brief.unfolded_turns) == (False, 4, 21)
+    assert brief.global_summary == revisions(chat)[0].global_summary
+    assert (len(model.prompts), queued(chat)) == (calls, False)
+
+
+def test_without_a_pause_what_is_newer_is_folded_again(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    pause_updates(chat, None)
+    brief = restore(chat, 1)
+    assert (brief.due, brief.paused_at) == (True, None)
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+
+
+def test_resuming_folds_what_waits(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    restore(chat, 1, pauses=True)
+    brief = resume_updates(chat, make_user())
+    assert (brief.paused_at, brief.paused_by, brief.paused_with, brief.due) == (None, None, None, True)
+    assert queued(chat)
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+
+
+@pytest.mark.parametrize("mode", ["update", "rebuild"])
+def test_who_asks_for_an_update_resumes(model: KeepingModel, mode: Any) -> None:
+    chat = folded_chat(model)
+    restore(chat, 1, pauses=True)
+    request_resummarize(chat, mode)
+    assert brief_of(chat).paused_at is None
+    assert run(chat).outcome == "done"
+    assert_folded(chat, through=9)
+
+
+def test_a_pause_by_itself_drops_what_is_under_way(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def meanwhile(prompt: Prompt) -> str:
+        pause_updates(chat, None)
+        return "as if"
+
+    model.lines = [meanwhile]
+    report = run(chat)
+    assert (report.lost, report.published) == (1, 0)
+    brief = brief_of(chat)
+    assert (brief.due, brief.version, brief.requested) == (False, 0, "")
+
+
+def test_a_rebuild_that_was_asked_for_is_dropped(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    request_resummarize(chat, "rebuild")
+    pause_updates(chat, None)
+    assert worked(chat).outcome == "idle"
+    assert [row.kind for row in revisions(chat)] == [RevisionKind.FOLD] * 3
+
+
+def test_pausing_twice_and_resuming_what_is_not_paused(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    first = pause_updates(chat, make_user())
+    again = pause_updates(chat, None)
+    assert (again.paused_at, again.paused_by, again.epoch) == (first.paused_at, make_user(), first.epoch)
+    resume_updates(chat, None)
+    assert not resume_updates(chat, None).due
+
+
+def test_a_chat_without_memory_and_one_that_is_gone(model: KeepingModel) -> None:
+    chat = chat_of(0)
+    ConversationBrief.objects.filter(chat=chat).delete()
+    assert pause_updates(chat, None).paused_with == {"turns": 0, "tokens": 0, "line_tokens": 0}
+    delete_chat(chat)
+    for act in (pause_updates, resume_updates):
+        with pytest.raises(NotFound):
+            act(chat, None)
+
+
+def test_what_the_built_in_summarizer_made_is_not_replaced_meanwhile(model: KeepingModel) -> None:
+    chat = chat_of(5)
+    request_resummarize(chat, "update")
+    fail_until_given_up(chat, model)
+    assert brief_of(chat).degraded
+    pause_updates(chat, None)
+    wait_over(chat)
+    assert worked(chat).outcome == "idle"
+    resume_updates(chat, None)
+    assert worked(chat).outcome == "done"
+    assert not brief_of(chat).degraded
+
+
+def test_no_lazy_fold_is_waited_for(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    Chat.objects.filter(pk=chat.pk).update(policy="progressive")
+    restore(chat, 1, pauses=True)
+    require_fresh(brief_of(chat))
+
+
+def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    add_turns(chat, [turn(number) for number in range(13, 16)])
+    edit_by_hand(chat, {"summary": "The heron."}, make_user(), on_version=3, pauses=True)
+    add_turns(chat, [turn(number) for number in range(16, 26)])
+    worked(chat)
+    assert brief_of(chat).global_summary == "The heron."
+    edit_by_hand(chat, {"summary": "The crane."}, make_user(), on_version=4)
+    worked(chat)
+    assert "T13" in brief_of(chat).global_summary
+
+
+# Nothing is left out
+
+
+def test_it_ends_when_what_was_said_since_does_not_fit(
+    model: KeepingModel, roomy: None, settings: Any
+) -> None:
+    """A prompt has room for about 20 lines; the turns that waited already are not counted."""
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, min_fold_tokens=100)
+    chat = chat_of(30)
+    request_resummarize(chat, "update")
+    run(chat)
+    restore(chat, revisions(chat)[0].version, pauses=True)
+    held = 0
+    for number in range(31, 200):
+        add_turn(chat, *turn(number))
+        merged = services.preview(chat).plan.merged
+        assert merged is None or merged.through_seq <= 60
+        if brief_of(chat).due:
+            break
+        held += 1
+    assert 10 < held < 60
+    assert worked(chat).outcome == "done"
+    brief = brief_of(chat)
+    assert (brief.paused_at, brief.due) == (None, False)
+
+
+def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: Any) -> None:
+    """As when a version is restored from which on more was said than a prompt can show."""
+    chat = chat_of(260)
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000, prompt_budget=1000)
+    request_resummarize(chat, "update")
+    while run(chat).outcome == "more":
+        pass
+    brief = restore(chat, 1, pauses=True)
+    assert brief.unfolded_turns > 200
+    assert not brief.due
+    assert worked(chat).outcome == "idle"
+    context = services.preview(chat)
+    assert context.unrepresented > 100  # counted, and found by recall
+    asked = services.preview(chat, "What was T100 about?")
+    assert any("T100" in section.text for section in asked.sections if section.kind == "recall")
+
+
+def test_where_nothing_is_recalled_all_of_it_has_to_fit(model: KeepingModel, settings: Any) -> None:
+    chat = chat_of(60)
+    update_chat(chat, {"options": {"recall": "off"}})
+    settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, prompt_budget=1000)
+    request_resummarize(chat, "update")
+    while run(chat).outcome == "more":
+        pass
+    assert restore(chat, 1, pauses=True).due
+    while worked(chat).outcome == "more":
+        pass
+    assert services.preview(chat).unrepresented == 0
+    assert brief_of(chat).paused_at is None
+
+
+def test_the_forgetting_of_what_memory_stands_on_goes_before_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    restore(chat, 3, pauses=True)
+    editing.forget_message(chat.pk, Message.objects.get(chat=chat, seq=9).pk)
+    assert "T5" not in brief_of(chat).global_summary
+    assert brief_of(chat).folded_through_seq == 6
+
+
+def test_no_card_is_asked_for_meanwhile(model: KeepingModel) -> None:
+    chat = card_chat()
+    live(chat, 1)
+    live(chat, 2)
+    held = brief_of(chat).global_summary
+    pause_updates(chat, None)
+    version = brief_of(chat).version
+    question = services.preview(chat, "And now?")
+    assert "memory_card" not in str(question.prompt)
+    live(chat, 3)
+    assert (brief_of(chat).global_summary, brief_of(chat).version) == (held, version)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_pauses_folds_and_turns_at_once(model: KeepingModel) -> None:
+    chat = chat_of(12)
+
+    def talks() -> None:
+        add_turn(chat, *turn(13))
+
+    def folds() -> None:
+        run(chat)
+
+    together(lambda: _done(pause_updates, chat), folds, talks, lambda: _done(resume_updates, chat))
+    request_resummarize(chat, "update")
+    while run(chat).outcome in ("idle", "more"):
+        pass
+    assert_folded(chat, through=10)
+
+
+def _done(act: Any, chat: Chat) -> None:
+    act(chat, None)
+
+
+# Policies
+
+
+def test_after_a_restore_across_policies_the_policy_can_be_chosen_again(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    update_chat(chat, {"policy": "interval"})
+    run(chat)
+    restore(chat, 3)
+    chat = update_chat(Chat.objects.get(pk=chat.pk), {"policy": "interval"})
+    assert brief_of(chat).requested == "rebuild"
+    run(chat)
+    assert (brief_of(chat).policy, revisions(chat)[-1].kind) == ("interval", RevisionKind.REBUILD)
+    update_chat(chat, {"policy": "interval"})
+    assert brief_of(chat).requested == ""
+
+
+def test_a_new_policy_ends_a_pause(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    restore(chat, 3, pauses=True)
+    update_chat(chat, {"policy": "interval"})
+    assert brief_of(chat).paused_at is None
+    run(chat)
+    assert brief_of(chat).policy == "interval"
+
+
+# Clearing
+
+
+def test_a_cleared_summary_begins_anew_and_one_restore_undoes_it(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    before = brief_of(chat)
+    brief = clear(chat, make_user())
+    last = revisions(chat)[-1]
+    assert (last.kind, last.parent, last.created_by) == (RevisionKind.MANUAL, 3, make_user())
+    assert (last.tokens_after, last.turns, last.retained["kept"]) == (0, 0, [])
+    assert "T1" in last.retained["lost"]
+    assert (brief.global_summary, brief.state, brief.token_count) == ("", {"version": 1, "data": {}}, 0)
+    assert brief.folded_through_seq == before.folded_through_seq
+    recalled = services.preview(chat, "What was T2 about?")
+    assert any("T2" in section.text for section in recalled.sections if section.kind == "recall")
+    add_turns(chat, [turn(number) for number in range(13, 22)])
+    run(chat)
+    assert "T1 " not in brief_of(chat).global_summary
+    assert "T10" in brief_of(chat).global_summary
+    assert restore(chat, 3).global_summary == before.global_summary
+
+
+def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
+    chat = chat_of(2)
+    with pytest.raises(Conflict, match="no summary"):
+        clear(chat, None)
+    folded = folded_chat(model)
+    clear(folded, None)
+    with pytest.raises(Conflict, match="no summary"):
+        clear(folded, None)
+
+
+@pytest.mark.parametrize("policy", ["card", "hierarchical", "interval", "progressive"])
+def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> None:
+    chat = chat_of(0)
+    update_chat(chat, {"policy": policy})
+    add_turns(chat, [turn(number, words=40) for number in range(1, 60)])
+    request_resummarize(chat, "update")
+    fail_until_given_up(chat, model)  # the built-in summarizer writes as each policy wants it
+    model.lines = [DOWN] * 100
+    before = brief_of(chat)
+    assert before.token_count > 0
+    brief = clear(chat, None)
+    assert (brief.policy, brief.token_count) == (policy, 0)
+    kinds = {section.kind for section in services.preview(chat).sections}
+    assert kinds <= {"window", "lines", "outline", "instructions"}
+    add_turns(chat, [turn(number, words=40) for number in range(60, 90)])
+    for _ in range(3):
+        wait_over(chat)
+        request_resummarize(chat, "update")
+        run(chat)
+    assert brief_of(chat).token_count > 0
+    assert restore(chat, before.head).global_summary == before.global_summary
