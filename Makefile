@@ -11,6 +11,7 @@ AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
 QUICK := not slow and not services and not browser and not embeddings
+NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
 # What comes out the same on any database, or brings one of its own.
@@ -18,7 +19,7 @@ NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_repla
 
 .PHONY: run test test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
 
-run: .venv/installed
+run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
 
 test: .venv/installed
@@ -40,7 +41,7 @@ test-postgres: .venv/installed
 test-slow-postgres: .venv/installed
 	DATABASE_URL=$(POSTGRES_URL) $(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser" $(NO_DATABASE) $(WHERE)
 
-test-services: .venv/installed
+test-services: .venv/checks
 	POSTGRES_URL=$(POSTGRES_URL) REDIS_URL_FOR_TESTS=$(REDIS_URL_FOR_TESTS) $(BIN)/python -m pytest -m services $(WHERE)
 
 # Chromium in the path, headless.
@@ -116,10 +117,18 @@ evidence: .venv/installed
 	touch $@
 
 .venv/installed: requirements-dev.lock
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
-	@echo "Installing what is needed, once. This takes about a minute."
+	$(NEEDS_PYTHON)
+	@echo "Installing what tests and lint need, once. This takes about a minute."
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	touch .venv/runtime $@
+
+# What runs it, and no more: a part of the above.
+.venv/runtime: requirements.lock
+	$(NEEDS_PYTHON)
+	@echo "Installing what is needed, once. This takes about half a minute."
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	touch $@
 
 lock:

@@ -33,20 +33,10 @@ def main(name: str) -> None:
 
 
 def _benchmarks() -> dict[str, Callable[[User], Group]]:
-    from benchmarks import (
-        calls,
-        growth,
-        heads,
-        hostile,
-        lineage,
-        pages,
-        recall_speed,
-        slow,
-        streams,
-        talks,
-        turns,
-        vectors,
-    )
+    from benchmarks import pages
+    from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
+    from benchmarks.recall import speed, vectors
+    from benchmarks.serving import heads, slow, streams
 
     return {
         "turns": turns.run,
@@ -59,7 +49,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "growth": growth.run,
         "heads": heads.run,
         "hostile": hostile.run,
-        "recall": recall_speed.run,
+        "recall": speed.run,
         "vectors": vectors.run,
         "lineage": lineage.run,
         "pages": pages.run,

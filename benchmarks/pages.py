@@ -220,12 +220,16 @@ def _url(name: str, *args: Any, **query: Any) -> str:
 
 
 PAGES: dict[str, Where] = {
-    "first page": lambda _: _url("admin:index"),
-    "overview": lambda _: _url("admin-overview"),
+    "first page, the overview": lambda _: _url("admin-overview"),
     "overview of 90 days": lambda _: _url("admin-overview", days=90),
     "playground": lambda _: _url("playground"),
     "list of chats": _list("conversations_chat"),
     "list of chats, by title": _list("conversations_chat", q="50000 turns"),
+    "list of chats with failed replies": _list("conversations_chat", trouble="failed"),
+    "list of chats of low quality": _list("conversations_chat", trouble="quality"),
+    "list of chats of a policy, last week": _list("conversations_chat", policy="card", updated=7),
+    "search in all messages": lambda _: _url("admin:conversations_chat_search", q=WORD),
+    "search in all messages, in vain": lambda _: _url("admin:conversations_chat_search", q="zeppelin"),
     "list of messages": _list("conversations_message"),
     "list of briefs": _list("memory_conversationbrief"),
     "list of chats that fail": _list("conversations_chat", memory="failing"),
@@ -239,6 +243,7 @@ PAGES: dict[str, Where] = {
     "long chat, newest": _of("long", "conversations_chat_change"),
     "long chat, oldest": _at("long", 0),
     "long chat, in the middle": _at("long", 0.5),
+    "long chat, read as in the playground": _of("long", "conversations_chat_read"),
     "long chat, search": _of("long", "conversations_chat_change", q=WORD),
     "long chat, search in vain": _of("long", "conversations_chat_change", q="zeppelin"),
     "long chat, trace of a common word": _of("long", "conversations_chat_trace", text=WORD),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log
 
-from benchmarks.recall_sets import Message
+from benchmarks.recall.sets import Message
 
 OVERHEAD = 4
 K1, B = 1.2, 0.75

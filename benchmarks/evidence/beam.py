@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.evidence.matching import PART, Piece
 from benchmarks.evidence.questions import Question, Sample
-from benchmarks.recall_sets import Message
+from benchmarks.recall.sets import Message
 
 LEFT_OUT = ("summarization", "event_ordering")
 _MARK = re.compile(r"\s*->->\s*[\d,.\s]*$")

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 
 from benchmarks.evidence.matching import Piece
-from benchmarks.recall_sets import Message
+from benchmarks.recall.sets import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import recall_public, recall_sets
 from benchmarks.evidence.beam import beam
 from benchmarks.evidence.matching import Piece
 from benchmarks.evidence.questions import Question, Sample
-from benchmarks.recall_sets import Asked, Chat
+from benchmarks.recall import public, sets
+from benchmarks.recall.sets import Asked, Chat
 
 BEAM_NUMBERS = range(1, 11)
 """BEAM's chats by which something may be chosen or reported; the others are for whoever judges the result."""
@@ -26,19 +26,17 @@ def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable
     if folder := environment.get("BEAM"):
         found["beam"] = lambda: list(beam(Path(folder), BEAM_NUMBERS))
     if people := environment.get("LOCOMO"):
-        found["locomo"] = lambda: list(_samples("locomo", recall_public.locomo(Path(people))))
+        found["locomo"] = lambda: list(_samples("locomo", public.locomo(Path(people))))
     if assistant := environment.get("LONGMEMEVAL"):
-        found["longmemeval"] = lambda: list(
-            _samples("longmemeval", recall_public.longmemeval(Path(assistant)))
-        )
+        found["longmemeval"] = lambda: list(_samples("longmemeval", public.longmemeval(Path(assistant))))
     if samples := environment.get("SAMPLES"):
         found["tau"] = lambda: list(
-            _samples("tau", recall_sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)
+            _samples("tau", sets.recorded(Path(samples) / "tau_airline_xl.json"), are_values=True)
         )
         found["tm4"] = lambda: list(
-            _samples("tm4", recall_sets.recorded(Path(samples) / "tm4_long.json"), are_values=True)
+            _samples("tm4", sets.recorded(Path(samples) / "tm4_long.json"), are_values=True)
         )
-    found["languages"] = lambda: list(_samples("languages", recall_sets.own(), are_values=True))
+    found["languages"] = lambda: list(_samples("languages", sets.own(), are_values=True))
     return found
 
 

@@ -1,7 +1,7 @@
 """The turn's own work: begin, context and finish as services, in one thread, with no model to wait for.
 
-Timed in turn with the sketch of `benchmarks.sketch`, so that their ratio holds when the machine's speed drifts. Between
-two turns the chat is put back as it was, untimed: every turn is the same turn.
+Timed in turn with the sketch of `benchmarks.engine.sketch`, so that their ratio holds when the machine's speed drifts.
+Between two turns the chat is put back as it was, untimed: every turn is the same turn.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from benchmarks.budgets import Prompts
 from benchmarks.chats import make_chat
+from benchmarks.engine.budgets import Prompts
+from benchmarks.engine.sketch import Given, sketch_turn
 from benchmarks.figures import Figure, Group, ratio
-from benchmarks.sketch import Given, sketch_turn
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import Reply, Usage
 from chatmemory.runtime import process_id

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmarks.recall_sets import Asked, Chat, Message
+from benchmarks.recall.sets import Asked, Chat, Message
 
 NO_ANSWER = 5
 """The category of LoCoMo's questions that ask for what was not said."""

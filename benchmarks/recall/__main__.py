@@ -20,11 +20,12 @@ from typing import Any
 import django
 import psycopg
 
-from benchmarks import databases, recall_public, recall_shares
-from benchmarks.recall_sets import Asked, Chat, own, recorded
-from benchmarks.recall_ways import WITH_EMBEDDINGS, Stored
+from benchmarks import databases
+from benchmarks.recall import public, shares
+from benchmarks.recall.sets import Asked, Chat, own, recorded
+from benchmarks.recall.ways import WITH_EMBEDDINGS, Stored
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "recall.md"
 PROMPTS = (1000, 2000, 3000)
 SERVICE = "Service chats (tau-bench, airline)"
@@ -79,17 +80,17 @@ def measure() -> None:
     for title, chats in _sets():
         found[title] = _scores(chats, _budgets(title)) | {SIZE: _size(chats)}
         if title == SERVICE and connection.vendor == "sqlite":
-            found[SHARES] = recall_shares.measure(chats)
+            found[SHARES] = shares.measure(chats)
     json.dump(found, sys.stdout)
 
 
 def _sets() -> Iterator[tuple[str, list[Chat]]]:
     if people := _file("LOCOMO"):
-        chats = recall_public.locomo(people)
+        chats = public.locomo(people)
         yield PEOPLE, chats[0::2]
         yield HELD_OUT, chats[1::2]
     if assistant := _file("LONGMEMEVAL"):
-        yield ASSISTANT, recall_public.longmemeval(assistant)
+        yield ASSISTANT, public.longmemeval(assistant)
     if folder := os.environ.get("SAMPLES"):
         yield SERVICE, recorded(Path(folder) / "tau_airline_xl.json")
         yield ORDERS, recorded(Path(folder) / "tm4_long.json")

@@ -41,9 +41,11 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
 
 @contextmanager
 def pacemaker() -> Iterator[Running]:
-    """The upstream of `benchmarks.pacemaker`."""
+    """The upstream of `benchmarks.serving.pacemaker`."""
     port = free_port()
-    with _process([sys.executable, "-m", "benchmarks.pacemaker", "--port", str(port)], port) as upstream:
+    with _process(
+        [sys.executable, "-m", "benchmarks.serving.pacemaker", "--port", str(port)], port
+    ) as upstream:
         yield upstream
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.recall_languages import LANGUAGES, Language
+from benchmarks.recall.languages import LANGUAGES, Language
 
 NEAR = 4
 """Messages within which another fact is of the same place."""

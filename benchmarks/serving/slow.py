@@ -20,11 +20,11 @@ from django.contrib.auth.models import User
 from django.db import connection
 from knox.models import AuthToken
 
-from benchmarks import processes
 from benchmarks.figures import Figure, Group, percentile
-from benchmarks.listener import Heard, Listener, listen
-from benchmarks.pacemaker import RATE
-from benchmarks.processes import Running
+from benchmarks.serving import processes
+from benchmarks.serving.listener import Heard, Listener, listen
+from benchmarks.serving.pacemaker import RATE
+from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
 STREAMS = 500

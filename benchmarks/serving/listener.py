@@ -1,6 +1,6 @@
 """A client that reads many slow streams at once and costs next to nothing: when was what read that was written when?
 
-The texts are those of `benchmarks.pacemaker`. Deltas may come joined; each stamp counts.
+The texts are those of `benchmarks.serving.pacemaker`. Deltas may come joined; each stamp counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import cast
 
-from benchmarks.client import RequestFailed
+from benchmarks.serving.client import RequestFailed
 
 STAMP = re.compile(rb"(\d{6,});")
 ENDED = re.compile(rb"event: message\.(?!created)(\w+)")

@@ -7,7 +7,7 @@ from functools import cache, partial
 from itertools import chain
 from math import inf, log
 
-from benchmarks.recall_sets import Chat
+from benchmarks.recall.sets import Chat
 from memory.recall.ranking import Near
 
 WITH_EMBEDDINGS = "recall with embeddings"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from django.contrib.auth.models import User
 
-from benchmarks.budgets import Prompts
 from benchmarks.chats import make_chat
+from benchmarks.engine.budgets import Prompts
 from benchmarks.figures import Group
 from benchmarks.speech import Exchange, exchanges
 from chatmemory.text.salience import make_line, outline

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from django.contrib.auth.models import User
 
+from benchmarks.engine.talks import SAMPLES
 from benchmarks.figures import Figure, Group
-from benchmarks.talks import SAMPLES
 from chatmemory.llm.offline.model import OfflineModel
 from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.salience import make_line

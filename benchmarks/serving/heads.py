@@ -17,9 +17,9 @@ from statistics import median
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from benchmarks import processes
 from benchmarks.chats import make_chat
 from benchmarks.figures import Figure, Group, percentile
+from benchmarks.serving import processes
 
 PAIRS = 1000
 WARM_UP = 50

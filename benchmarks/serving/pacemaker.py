@@ -1,8 +1,8 @@
 """An upstream that costs next to nothing: every stream gets its delta on time, from one timer for all of them.
 
-`python -m benchmarks.pacemaker --port N` speaks the Responses API as far as a stream needs it. A delta's text is the
-moment at which it was written, in microseconds of the machine's monotonic clock, and a semicolon; every stream gets one
-each `1 / RATE` seconds, not all of them at once. Streams go on until `POST /end`.
+`python -m benchmarks.serving.pacemaker --port N` speaks the Responses API as far as a stream needs it. A delta's text
+is the moment at which it was written, in microseconds of the machine's monotonic clock, and a semicolon; every stream
+gets one each `1 / RATE` seconds, not all of them at once. Streams go on until `POST /end`.
 """
 
 from __future__ import annotations

@@ -18,11 +18,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from knox.models import AuthToken
 
-from benchmarks import processes
 from benchmarks.chats import make_chat
-from benchmarks.client import Connection, chat_id_of
 from benchmarks.figures import Figure, Group, percentile
-from benchmarks.processes import Running
+from benchmarks.serving import processes
+from benchmarks.serving.client import Connection, chat_id_of
+from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
 DELTAS = 200

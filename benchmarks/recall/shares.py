@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from benchmarks.recall_sets import Chat
+from benchmarks.recall.sets import Chat
 
 if TYPE_CHECKING:
     from conversations.models import Chat as Row

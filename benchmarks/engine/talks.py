@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 
-from benchmarks.budgets import Prompts
+from benchmarks.engine.budgets import Prompts
 from benchmarks.figures import Figure, Group
 from benchmarks.speech import SUMMARY_TOKENS, TURN_TOKENS, exchanges, summary
 from chatmemory.llm import registry

@@ -1,8 +1,8 @@
 """What the built-in model's summaries are like: can a person read them, and do they keep what was said?
 
-`python -m benchmarks.digests FILE… [--read N]` folds recorded conversations as `chunked` does, bite by bite, without a
-database. It tells how many points of the last summaries have fewer than three plain words, how long they are, and which
-share of the annotated facts they still hold. `--read` prints that many summaries.
+`python -m benchmarks.engine.digests FILE… [--read N]` folds recorded conversations as `chunked` does, bite by bite,
+without a database. It tells how many points of the last summaries have fewer than three plain words, how long they
+are, and which share of the annotated facts they still hold. `--read` prints that many summaries.
 """
 
 from __future__ import annotations

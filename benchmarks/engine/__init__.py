@@ -1,0 +1,1 @@
+"""Memory's own work without a server: turns, folds and prompts."""

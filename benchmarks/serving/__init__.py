@@ -1,0 +1,1 @@
+"""Real server processes over a fake upstream: first tokens, streams, memory."""
