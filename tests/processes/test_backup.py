@@ -1,0 +1,71 @@
+"""Backups as docs/backup.md makes them: what is restored is what was there, while a server writes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.image import ROOT
+from tests.support.processes import Product, scratch
+
+POSTGRES = os.environ.get("POSTGRES_URL", "")
+PAGE = (ROOT / "docs" / "backup.md").read_text()
+pytestmark = [pytest.mark.processes, pytest.mark.services]
+
+
+def shell(command: str, folder: Path, **env: str) -> None:
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def filled(folder: Path, url: str) -> tuple[Product, str]:
+    """The product on a new database with a chat, and that chat's export."""
+    product = Product(folder, url)
+    product.manage("migrate")
+    product.manage("createsuperuser", "--noinput", "--username", "alice", "--email", "a@b.example")
+    product.manage("import_chat", str(ROOT / "conversations/samples/trip.json"), "--user", "alice")
+    return product, exported(product)
+
+
+def exported(product: Product) -> str:
+    (chat,) = (line.split()[0] for line in product.manage("chats").splitlines()[1:])
+    return product.manage("export_chat", chat)
+
+
+@pytest.mark.skipif(not shutil.which("sqlite3"), reason="there is no sqlite3 on this machine")
+def test_sqlite(tmp_path: Path) -> None:
+    command = "sqlite3 var/chatmemory.sqlite3 \".backup 'chatmemory-backup.sqlite3'\""
+    assert command in PAGE
+    (tmp_path / "var").mkdir()
+    with scratch(tmp_path / "var") as url:
+        product, before = filled(tmp_path, url)
+        shell(command.replace("chatmemory.sqlite3", "scratch.sqlite3"), tmp_path)
+        restored = Product(tmp_path, f"sqlite:///{tmp_path}/chatmemory-backup.sqlite3")
+        restored.manage("migrate")
+        assert exported(restored) == before
+        product.stop()
+
+
+@pytest.mark.skipif(not POSTGRES, reason="POSTGRES_URL names no server")
+@pytest.mark.skipif(not shutil.which("pg_dump"), reason="there is no pg_dump on this machine")
+def test_postgresql(tmp_path: Path) -> None:
+    dump = 'pg_dump --format=custom --file=chatmemory.dump "$DATABASE_URL"'
+    load = 'pg_restore --no-owner --dbname="postgres://…/chatmemory_restored" chatmemory.dump'
+    assert dump in PAGE
+    assert load in PAGE
+    with scratch(tmp_path, POSTGRES) as url, scratch(tmp_path, POSTGRES) as empty:
+        assert urlsplit(url).path != urlsplit(empty).path
+        product, before = filled(tmp_path, url)
+        shell(dump, tmp_path, DATABASE_URL=url)
+        shell(load.replace("postgres://…/chatmemory_restored", empty), tmp_path)
+        restored = Product(tmp_path, empty)
+        restored.manage("migrate")
+        assert exported(restored) == before
+        product.stop()

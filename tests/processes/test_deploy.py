@@ -1,0 +1,179 @@
+"""The files of `deploy/`, run: the proxy before a real server, and what the image does, by its own commands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.api.talking import heard, held
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.image import ROOT, Image
+from tests.support.live_server import Client
+from tests.support.ports import free_port
+from tests.support.processes import Product, scratch, wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.services]
+
+NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+"""One that every user may run; that of the tests may lie in somebody's home."""
+SYSTEMD = shutil.which("systemd-analyze")
+
+
+@contextmanager
+def proxy(folder: Path, server: str) -> Iterator[str]:
+    """nginx with our own file, but for the addresses. Its URL."""
+    assert NGINX
+    port = free_port()
+    text = (ROOT / "deploy" / "nginx.conf").read_text()
+    for ours, here in (
+        ("server server:8000", f"server {server.removeprefix('http://')}"),
+        ("listen 8080", f"listen 127.0.0.1:{port}"),
+        ("/tmp/nginx.pid", f"{folder}/nginx.pid"),  # a path in the file, not one that is opened
+        ("/dev/stdout", f"{folder}/access.txt"),
+    ):
+        assert ours in text
+        text = text.replace(ours, here)
+    file = folder / "nginx.conf"
+    file.write_text(text)
+    command = [NGINX, "-p", str(folder), "-c", str(file), "-g", "daemon off;"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_for(lambda: answers(f"{url}/healthz"), "an answer through the proxy", timeout=20)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
+def test_the_proxy_passes_each_piece_on_as_it_comes(
+    product: Product, fake: FakeUpstream, tmp_path: Path
+) -> None:
+    product.server("--forwarded-allow-ips", "*")
+    with proxy(tmp_path, product.url) as url:
+        client = Client(url, product.client().token)
+        held(fake, text="one two three", after=2, deltas=0)
+        with client.stream("POST", "message/first", json={"message": "x"}) as events:
+            assert next(events).name == "message.created"
+            assert heard(events, words=1).startswith("one")
+            fake.release()
+            assert [event.name for event in events][-1] == "message.completed"
+        answer = client.post("message/first", json={"message": "x" * 3 * 1024 * 1024})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
+        client.http.close()
+
+
+@pytest.mark.skipif(not NGINX, reason="there is no nginx on this machine")
+def test_nobody_says_by_a_header_where_they_come_from(
+    product: Product, fake: FakeUpstream, tmp_path: Path
+) -> None:
+    """Else wrong passwords would be counted for an address that the attacker chooses anew each time."""
+    product.env |= {"RATE_LIMITS": "on", "LIMIT_SIGN_INS": "3"}
+    product.server("--forwarded-allow-ips", "*")
+    with proxy(tmp_path, product.url) as url:
+        tried = [
+            httpx.post(
+                f"{url}/v1/auth/token",
+                json={"username": f"user{number}", "password": "wrong"},
+                headers={"X-Forwarded-For": f"10.0.0.{number}"},
+            ).status_code
+            for number in range(40)
+        ]
+    assert 429 in tried
+
+
+@pytest.mark.skipif(not SYSTEMD, reason="there is no systemd on this machine")
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    assert SYSTEMD
+    units = []
+    for unit in sorted((ROOT / "deploy" / "systemd").iterdir()):
+        here = tmp_path / unit.name
+        here.write_text(unit.read_text().replace("/opt/chatmemory/.venv/bin/python", sys.executable))
+        units.append(str(here))
+    done = subprocess.run([SYSTEMD, "verify", *units], capture_output=True, text=True)
+    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "chatmemory" in line]
+    assert (done.returncode, complaints) == (0, []), done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["hadolint", "Dockerfile"],
+        ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
+    ],
+    ids=["Dockerfile", "compose.yaml"],
+)
+def test_the_files_are_what_their_tools_take(command: list[str]) -> None:
+    tool = Path(sys.executable).parent / command[0]
+    done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as the image's user")
+def test_the_images_own_commands_make_a_server(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Installs the locked packages into a new environment, copies what the image copies, and runs it as its user."""
+    image, root = Image.read(), tmp_path_factory.mktemp("image")
+    for folder in (root, *root.parents[:2]):
+        folder.chmod(0o755)
+    run(PYTHON, "-m", "venv", "--without-pip", root / "venv")
+    pip = [sys.executable, "-m", "pip", "--python", root / "venv", "install", "--quiet"]
+    run(*pip, "--disable-pip-version-check", "--require-hashes", "-r", ROOT / "requirements.lock")
+    for source, target in image.copies:
+        here = root / target.removeprefix("/")
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, here, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / source, here)
+    port = free_port()
+    with scratch(root) as url:
+        data = root / "data"
+        data.mkdir()
+        os.chown(data, image.user_id, -1)
+        environment = {
+            **image.environment,
+            "PATH": f"{root}/venv/bin:/usr/bin:/bin",
+            "DATABASE_URL": url.replace(f"{root}/", f"{data}/"),
+            "DJANGO_SECRET_KEY": "x" * 50,
+        }
+
+        def as_user(*command: object) -> list[str]:
+            user = str(image.user_id)
+            return ["setpriv", "--reuid", user, "--clear-groups", *(str(word) for word in command)]
+
+        run(*as_user("python", "manage.py", "migrate"), cwd=root / "app", env=environment)
+        served = [word.replace("8000", str(port)) for word in image.command]
+        server = subprocess.Popen(as_user(*served), cwd=root / "app", env=environment)
+        try:
+            wait_for(lambda: answers(f"http://127.0.0.1:{port}/healthz"), "an answer", timeout=60)
+            check = [word.replace("8000", str(port)) for word in image.health_check]
+            run(*as_user(*check), cwd=root / "app", env=environment)
+        finally:
+            server.terminate()
+            assert server.wait(30) is not None
+        check_fails = subprocess.run(as_user(*check), cwd=root / "app", env=environment, capture_output=True)
+        assert check_fails.returncode != 0, "nobody serves any more"
+
+
+def run(*command: object, **options: object) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload]  # as given
+    assert done.returncode == 0, f"{words}:\n{done.stderr[-3000:]}"

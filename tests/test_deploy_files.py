@@ -1,0 +1,84 @@
+"""What Dockerfile, compose.yaml, nginx.conf and the systemd units say agrees with the product and with each other."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from configparser import RawConfigParser
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+import yaml
+
+from chatmemory.config import service
+from chatmemory.config.setting import settings_in
+from tests.support.image import ROOT, Image
+from tests.support.processes import SERVER
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+PYTHON = ["python", "-m"]
+
+
+def declared() -> set[str]:
+    """The names of all settings that are declared one by one."""
+    areas = [value for value in vars(service).values() if isinstance(value, type)]
+    return {setting.name for area in areas for setting in settings_in(area)}
+
+
+def is_server(command: list[str]) -> bool:
+    return command[: len(SERVER) + 2] == [*PYTHON, *SERVER]
+
+
+def test_the_image_starts_the_server_as_documented() -> None:
+    assert is_server(Image.read().command)
+    assert is_server(SERVICES["server"]["command"])
+
+
+def test_the_image_runs_as_nobody_special_and_has_no_secret() -> None:
+    image = Image.read()
+    assert image.user == str(image.user_id) != "0"
+    assert not [name for name in image.environment if re.search("KEY|TOKEN|PASSWORD|SECRET|URL", name)]
+    assert not [step for step in image.steps if step.name == "ARG"]
+
+
+def test_what_is_copied_is_all_that_the_build_may_see() -> None:
+    lines = (ROOT / ".dockerignore").read_text().split()
+    assert lines[0] == "*"
+    let_in = [line[1:] for line in lines if line.startswith("!")]
+    assert sorted(Image.read().sources) == sorted(let_in)
+    assert all((ROOT / source).exists() for source in let_in)
+    assert not [name for name in (".env", "var", ".git") if any(fnmatch(name, one) for one in let_in)]
+
+
+def test_every_setting_of_compose_is_one_of_ours() -> None:
+    given = COMPOSE["x-chatmemory"]["environment"]
+    assert set(given) <= declared()
+    for name in ("server", "worker", "migrate"):
+        assert SERVICES[name]["environment"] == given
+    assert all(":?" in given[name] for name in ("DATABASE_URL", "DJANGO_SECRET_KEY")), (
+        "a secret has no default"
+    )
+
+
+def test_server_and_worker_wait_for_the_tables() -> None:
+    for name in ("server", "worker"):
+        assert SERVICES[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+    assert SERVICES["worker"]["command"] == ["python", "manage.py", "worker"]
+
+
+def test_only_the_proxy_is_reached_from_outside() -> None:
+    assert [name for name, one in SERVICES.items() if "ports" in one] == ["proxy"]
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_units_start_what_is_documented(unit: Any) -> None:
+    read = RawConfigParser(strict=False)
+    read.optionxform = str  # type: ignore[assignment,method-assign]  # as configparser documents it
+    read.read(unit)
+    python, *command = shlex.split(read["Service"]["ExecStart"])
+    assert python == f"{read['Service']['WorkingDirectory']}/.venv/bin/python"
+    assert is_server(["python", *command]) or command == ["manage.py", "worker"]
+    assert read["Service"]["User"] == "chatmemory"
