@@ -56,6 +56,14 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """pytest-django's test database, which it can drop at the end whoever was left connected to it."""
+    yield
+    with django_db_blocker.unblock():
+        emptying.end_other_sessions()
+
+
 @pytest.fixture(autouse=True)
 def own_queue() -> None:
     """A queue on Redis is no table of the test database: what an earlier test left on it goes."""

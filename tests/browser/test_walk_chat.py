@@ -40,7 +40,7 @@ def test_staff_see_where_each_turn_stands(keeper: Person) -> None:
     page = keeper.page
     assert page.locator(".cm-mark-folded").count() > 0
     assert page.locator(".cm-mark-verbatim").count() > 0
-    assert "In use: revision" in page.inner_text("#cm-memory")
+    assert "In use: version" in page.inner_text("#cm-memory")
     fine(keeper)
     page.get_by_role("link", name="‹ Older").first.click()
     page.wait_for_load_state()
@@ -78,10 +78,10 @@ def test_what_the_model_saw_is_one_click_from_the_reply(keeper: Person, first_lo
     page = keeper.page
     page.get_by_role("link", name="Prompt sent").last.click()
     page.wait_for_load_state()
-    assert "the hash is that of the prompt that was sent" in page.inner_text("#content")
+    assert "Verified: identical to the prompt that was sent" in page.inner_text("#content")
     for part in (
         "Memory budget",
-        "Left out or recalled, and why",
+        "In the prompt",
         "Sections that were sent",
         "Tokens in",
     ):
@@ -135,7 +135,7 @@ FACT = "+31 30 555 0142"
 """What the sample chat's summary has, until somebody takes it out."""
 
 
-def test_staff_find_the_revision_that_lost_a_fact_and_restore_the_one_before(
+def test_staff_find_the_version_that_lost_a_fact_and_restore_the_one_before(
     keeper: Person, first_look: FirstLook
 ) -> None:
     assert FACT in summary(first_look)
@@ -153,17 +153,17 @@ def test_staff_find_the_revision_that_lost_a_fact_and_restore_the_one_before(
     assert FACT not in page.locator("details.cm-section", has_text="Summary").first.inner_text()
     fine(keeper)
 
-    # The revision that it was made with has lost it, and says where it was said.
-    page.get_by_role("link", name=re.compile(r"^revision \d+$")).click()
+    # The version that it was made with has lost it, and says where it was said.
+    page.get_by_role("link", name=re.compile(r"^version \d+$")).click()
     page.wait_for_load_state()
     assert page.locator(".cm-lost li", has_text=FACT.split()[-1]).count() == 1
 
     # The one before has it.
-    page.get_by_role("link", name=re.compile(r"^← revision \d+$")).click()
+    page.get_by_role("link", name=re.compile(r"^← version \d+$")).click()
     page.wait_for_load_state()
     page.get_by_role("button", name="Restore…").click()
     page.wait_for_load_state()
-    page.get_by_role("button", name=re.compile("^Yes, restore")).click()
+    page.get_by_role("button", name=re.compile("^Restore version")).click()
     page.wait_for_load_state()
     assert FACT in summary(first_look)
     keeper.go(f"{CHATS}{first_look.chat_id}/change/")
@@ -213,7 +213,7 @@ def take_out(person: Person) -> None:
     kept = [line for line in text.input_value().splitlines() if FACT not in line]
     text.fill("\n".join(kept))
     page.get_by_role("button", name="Look at the change…").click()
-    page.get_by_role("button", name="Yes, use this").click()
+    page.get_by_role("button", name="Save").click()
     page.wait_for_load_state()
 
 

@@ -49,6 +49,19 @@ def instead_of_flush() -> None:
     TransactionTestCase._fixture_teardown = teardown  # type: ignore[attr-defined]  # Django's own, which it documents nowhere
 
 
+def end_other_sessions() -> None:
+    """End what still holds PostgreSQL's test database, which could not be dropped otherwise.
+
+    A thread of the live server that was cut off in the middle of a request may leave its connection open.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+
 def in_shared_memory() -> None:
     """Have SQLite's test database in a file that no disk keeps, where the system has a folder for that.
 
