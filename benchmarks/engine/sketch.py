@@ -1,17 +1,18 @@
-"""The yardstick: the statements of one turn by plain ORM, in the same two transactions, with every value given.
+"""The yardsticks: the statements of one turn by plain ORM, in the same two transactions, and the same as SQL.
 
-No decision, no counting, no rendering and no signal: what is left is what Django and the database cost. The rows it
-reads and writes are those of the real turn, as wide and as many.
+Every value is given. No decision, no counting, no rendering and no signal: what is left is what Django and the database
+cost, and of the SQL what driver and database do. The rows read and written are those of the real turn, as wide and as many.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -41,6 +42,40 @@ def sketch_turn(user: User, chat: Chat, given: Given) -> None:
     """Write the turn `given` once more."""
     question = _begin(user, chat, given)
     _finish(chat, question, given)
+
+
+class RawSketch:
+    """The statements that the sketch of `given` executes, to be executed again as they are: ids and times included."""
+
+    def __init__(self, user: User, chat: Chat, given: Given) -> None:
+        question: list[Message] = []
+        self._transactions = (
+            _recorded(lambda: question.append(_begin(user, chat, given))),
+            _recorded(lambda: _finish(chat, question[0], given)),
+        )
+
+    def run(self) -> None:
+        """Write the turn, which must not be there."""
+        for statements in self._transactions:
+            with transaction.atomic(), connection.cursor() as cursor:
+                for sql, params in statements:
+                    cursor.execute(sql, params)
+                    if cursor.description:
+                        cursor.fetchall()
+
+
+def _recorded(act: Callable[[], object]) -> list[tuple[str, Any]]:
+    """What `act`, which is one transaction, executes."""
+    statements: list[tuple[str, Any]] = []
+
+    def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not sql.startswith("BEGIN"):
+            statements.append((sql, params))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(record):
+        act()
+    return statements
 
 
 def _begin(user: User, chat: Chat, given: Given) -> Message:

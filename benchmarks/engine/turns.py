@@ -1,6 +1,6 @@
 """The turn's own work: begin, context and finish as services, in one thread, with no model to wait for.
 
-Timed in turn with the sketch of `benchmarks.engine.sketch`, so that their ratio holds when the machine's speed drifts.
+Timed in turn with the sketches of `benchmarks.engine.sketch`, so that ratios hold when the machine's speed drifts.
 Between two turns the chat is put back as it was, untimed: every turn is the same turn.
 """
 
@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from benchmarks.chats import make_chat
 from benchmarks.engine.budgets import Prompts
-from benchmarks.engine.sketch import Given, sketch_turn
+from benchmarks.engine.sketch import Given, RawSketch, sketch_turn
 from benchmarks.figures import Figure, Group, ratio
 from benchmarks.speech import exchanges
 from chatmemory.llm.protocol import Reply, Usage
@@ -37,17 +37,19 @@ from memory.models import ContextRecord, ConversationBrief
 LENGTHS = (10, 100, 1_000, 10_000, 50_000)
 ROUNDS = 60
 WARM_UP = 10
-RATIO_BAR = 1.5
-FLAT_BAR = 1.2
+ORM_BAR = 0.6
+RAW_BAR = 4
+FLAT_BAR = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A chat's turns in milliseconds, those of the sketch, and the queries of one turn."""
+    """A chat's turns in milliseconds, those of the sketches, and the queries of one turn."""
 
     name: str
     turns: list[float]
     sketches: list[float]
+    raw: list[float]
     queries: int
 
 
@@ -61,6 +63,7 @@ class Bench:
         self._prompts = prompts
         self._turns: list[float] = []
         self._sketches: list[float] = []
+        self._raw: list[float] = []
         self._brief = ConversationBrief.objects.get(pk=chat.pk)
         self._turn()
         self._brief.anchor_seq = ConversationBrief.objects.values_list("anchor_seq", flat=True).get(
@@ -71,16 +74,20 @@ class Bench:
     def prepare(self) -> None:
         """Take one turn apart for the sketch, before the rounds."""
         self._given, self._queries = self._take_apart()
+        self._raw_sketch = RawSketch(self.owner, self.chat, self._given)
+        self.reset()
 
     def round(self) -> None:
-        """One turn and one sketch."""
+        """One turn and one of each sketch."""
         self._turns.append(self._timed(self._turn))
         self._prompts.add(self._begun.prompt)
         self._sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, self._given)))
+        self._raw.append(self._timed(self._raw_sketch.run))
 
     def measured(self) -> Measured:
         """What the rounds gave, those to warm up left out."""
-        return Measured(self._name, self._turns[WARM_UP:], self._sketches[WARM_UP:], self._queries)
+        turns, sketches, raw = (one[WARM_UP:] for one in (self._turns, self._sketches, self._raw))
+        return Measured(self._name, turns, sketches, raw, self._queries)
 
     def reset(self) -> None:
         """Take the newest turn back."""
@@ -168,9 +175,11 @@ def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS
 
 def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
     for one in (*measured, long):
-        note = f"sketch {median(one.sketches):.2f} ms; {one.queries} queries"
+        sketches = f"sketch {median(one.sketches):.2f} ms, as SQL {median(one.raw):.2f} ms"
+        note = f"{sketches}; {one.queries} queries; medians of {len(one.turns)}"
         yield Figure(one.name, median(one.turns), "ms", note=note)
-        yield Figure("  over the sketch", ratio(one.turns, one.sketches), "×", bar=RATIO_BAR, portable=True)
+        yield Figure("  over the sketch", ratio(one.turns, one.sketches), "×", bar=ORM_BAR, portable=True)
+        yield Figure("  over its SQL", ratio(one.turns, one.raw), "×", bar=RAW_BAR, portable=True)
     shortest, longest = measured[0], measured[-1]
     yield Figure(
         "longest over shortest", ratio(longest.turns, shortest.turns), "×", bar=FLAT_BAR, portable=True

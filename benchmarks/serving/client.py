@@ -72,6 +72,6 @@ class Connection:
 
 
 def chat_id_of(answer: Answer) -> str:
-    """The chat that an answer of the server belongs to."""
+    """The chat that an answer of the server belongs to; "" where it names none."""
     _, _, after = answer.body.partition(b'"chat_id":')
-    return after.split(b'"', 2)[1].decode()
+    return after.split(b'"', 2)[1].decode() if after else ""

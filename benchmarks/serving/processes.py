@@ -68,6 +68,23 @@ def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Runnin
         yield started
 
 
+@contextmanager
+def bare_view(upstream: Running) -> Iterator[Running]:
+    """One server process of `benchmarks.serving.bare_view`."""
+    port = free_port()
+    settings = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1"}
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "benchmarks.serving.bare_view:application",
+        "--lifespan",
+        "off",
+    ]
+    with _process([*command, "--port", str(port), "--no-access-log"], port, settings) as started:
+        yield started
+
+
 def resident_mib(pid: int) -> float:
     """Resident memory of a process, in MiB."""
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)

@@ -1,6 +1,8 @@
-"""Streams through one real server process over the fake upstream: first token, streams a second, memory.
+"""Streams through one real server process over the fake upstream: first token, streams a second, CPU, memory.
 
-Server, upstream and client are a process each. What is measured in turn: the same request to the upstream alone.
+Server, upstream and client are a process each. What is measured in turn: the same through a bare view
+(`benchmarks.serving.bare_view`), which is the limit of what a server of this kind could do, and, for the first token,
+to the upstream alone. The bars are ratios to the bare view, so that they hold on any machine.
 """
 
 from __future__ import annotations
@@ -26,9 +28,12 @@ from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
 DELTAS = 200
-FIRST_TOKEN_BAR = 8.0
-STREAMS_BAR = 100.0
+FIRST_TOKEN_BAR = 2.0
+STREAMS_BAR = 0.45
+CPU_BAR = 2.2
 AT_ONCE = 20
+ROUNDS = 10
+"""Of streams through the product and as many through the bare view, in turn."""
 OPEN = 200
 OPEN_SECONDS = 10
 """How long each of the open streams takes; all of them are open for most of it."""
@@ -38,51 +43,72 @@ WARM_UP = 40
 
 @dataclass(slots=True)
 class Run:
-    """What clients measured, in seconds."""
+    """What clients measured, and what the server computed, in seconds."""
 
     first_tokens: list[float] = field(default_factory=list)
-    elapsed: float = 0.0
+    streams_a_second: list[float] = field(default_factory=list)
+    """Of each round."""
+    cpu: float = 0.0
+
+    @property
+    def cpu_ms(self) -> float:
+        """Of one stream."""
+        return self.cpu * 1000 / len(self.first_tokens)
 
 
 def first_token(owner: User, *, rounds: int = 200) -> Group:
-    """One stream at a time: through the server, and from the upstream alone."""
+    """One stream at a time: through the server, through the bare view, and from the upstream alone."""
     chats = [str(make_chat(owner, 20).pk) for _ in range((WARM_UP + rounds) // TURNS_A_CHAT)]
     token = AuthToken.objects.create(owner)[1]
-    with _product(f"normal?deltas={DELTAS}") as (server, upstream):
-        through, bare = asyncio.run(_alternate(server, upstream, token, chats))
-    over = (median(through) - median(bare)) * 1000
-    note = f"through the server {median(through) * 1000:.2f} ms, bare {median(bare) * 1000:.2f} ms; medians of {rounds}"
+    with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
+        series = asyncio.run(_alternate(server, bare, upstream, token, chats))
+    through, view, alone = ([time * 1000 for time in one] for one in series)
+    over, view_over = (median(one) - median(alone) for one in (through, view))
+    note = f"bare view {view_over:.2f} ms; the upstream alone {median(alone):.2f} ms; medians of {rounds}"
     return Group(
         "Time to first token",
         (
-            Figure("over the bare upstream", over, "ms", bar=FIRST_TOKEN_BAR, note=note),
-            Figure("95th percentile through the server", percentile(through, 0.95) * 1000, "ms"),
+            Figure("over the bare upstream", over, "ms", note=note),
+            Figure("  over that of the bare view", over / view_over, "×", bar=FIRST_TOKEN_BAR, portable=True),
+            _tail("95th percentile through the server", through, view),
         ),
     )
 
 
 def throughput(owner: User, *, streams: int = 1_000) -> Group:
-    """Streams of 200 deltas, 20 at a time, in chats of five turns."""
+    """Streams of 200 deltas, 20 at a time, in chats of five turns; as many through the bare view, in turn."""
     token = AuthToken.objects.create(owner)[1]
-    with _product(f"normal?deltas={DELTAS}") as (server, _):
-        asyncio.run(_many(server, token, WARM_UP))
-        run = asyncio.run(_many(server, token, streams))
+    product, limit = Run(), Run()
+    with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
+        for one in (server, bare):
+            asyncio.run(_many(one, token, WARM_UP, Run()))
+        for _ in range(ROUNDS):
+            asyncio.run(_many(server, token, streams // ROUNDS, product))
+            asyncio.run(_many(bare, token, streams // ROUNDS, limit))
     title = f"Streams of {DELTAS} deltas, {AT_ONCE} at a time, one server process"
-    return Group(
-        title,
-        (
-            Figure(
-                "streams a second",
-                streams / run.elapsed,
-                "",
-                bar=STREAMS_BAR,
-                at_least=True,
-                note=f"{streams} streams",
-            ),
-            Figure("first token, median", median(run.first_tokens) * 1000, "ms"),
-            Figure("first token, 95th percentile", percentile(run.first_tokens, 0.95) * 1000, "ms"),
-        ),
+    return Group(title, tuple(_throughput(product, limit)))
+
+
+def _throughput(product: Run, limit: Run) -> Iterator[Figure]:
+    count = f"{len(product.first_tokens):,} streams"
+    yield Figure(
+        "CPU of the server a stream", product.cpu_ms, "ms", note=f"bare view {limit.cpu_ms:.2f} ms; {count}"
     )
+    ratio = product.cpu_ms / limit.cpu_ms
+    yield Figure("  over that of the bare view", ratio, "×", bar=CPU_BAR, portable=True)
+    speeds = [median(run.streams_a_second) for run in (product, limit)]
+    note = f"bare view {speeds[1]:.0f}; medians of {ROUNDS} rounds"
+    yield Figure("streams a second", speeds[0], "", note=note)
+    ratio = speeds[0] / speeds[1]
+    yield Figure("  of those of the bare view", ratio, "×", bar=STREAMS_BAR, at_least=True, portable=True)
+    first, bare = ([time * 1000 for time in run.first_tokens] for run in (product, limit))
+    yield Figure("first token, median", median(first), "ms", note=f"bare view {median(bare):.1f} ms")
+    yield _tail("first token, 95th percentile", first, bare)
+
+
+def _tail(name: str, through: list[float], view: list[float]) -> Figure:
+    note = f"bare view {percentile(view, 0.95):.2f} ms; {len(through):,} samples"
+    return Figure(name, percentile(through, 0.95), "ms", note=note)
 
 
 def memory(owner: User) -> Group:
@@ -115,34 +141,32 @@ def _product(behaviour: str) -> Iterator[tuple[Running, Running]]:
 
 
 async def _alternate(
-    server: Running, upstream: Running, token: str, chats: list[str]
-) -> tuple[list[float], list[float]]:
-    through = await Connection(server.port, token).open()
-    bare = await Connection(upstream.port).open()
-    asked = {"message": exchanges()[0].user}
-    same = {
-        "model": "gpt-5-mini",
-        "input": [{"role": "user", "content": exchanges()[0].user}],
-        "stream": True,
-    }
-    series: tuple[list[float], list[float]] = ([], [])
+    server: Running, bare: Running, upstream: Running, token: str, chats: list[str]
+) -> tuple[list[float], ...]:
+    """Seconds to the first token: of the server, the bare view and the upstream, asked in turn."""
+    through, view = await Connection(server.port, token).open(), await Connection(bare.port).open()
+    alone = await Connection(upstream.port).open()
+    said = exchanges()[0].user
+    same = {"model": "gpt-5-mini", "input": [{"role": "user", "content": said}], "stream": True}
+    series: tuple[list[float], ...] = ([], [], [])
     for chat_id in chats * TURNS_A_CHAT:
-        series[0].append((await through.post("/v1/message", {**asked, "chat_id": chat_id})).first_token)
-        series[1].append((await bare.post("/v1/responses", same)).first_token)
-    await through.close()
-    await bare.close()
-    return series[0][WARM_UP:], series[1][WARM_UP:]
+        asked = {"message": said, "chat_id": chat_id}
+        series[0].append((await through.post("/v1/message", asked)).first_token)
+        series[1].append((await view.post("/v1/message", asked)).first_token)
+        series[2].append((await alone.post("/v1/responses", same)).first_token)
+    for connection in (through, view, alone):
+        await connection.close()
+    return tuple(one[WARM_UP:] for one in series)
 
 
-async def _many(server: Running, token: str, streams: int) -> Run:
-    run = Run()
+async def _many(server: Running, token: str, streams: int, run: Run) -> None:
     left = iter(range(streams))
-    started = time.perf_counter()
+    computed, started = processes.cpu_seconds(server.pid), time.perf_counter()
     async with asyncio.TaskGroup() as clients:
         for _ in range(AT_ONCE):
             clients.create_task(_talk(server, token, left, run))
-    run.elapsed = time.perf_counter() - started
-    return run
+    run.streams_a_second.append(streams / (time.perf_counter() - started))
+    run.cpu += processes.cpu_seconds(server.pid) - computed
 
 
 async def _talk(server: Running, token: str, left: Any, run: Run) -> None:
