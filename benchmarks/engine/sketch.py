@@ -1,7 +1,7 @@
 """The yardsticks: the statements of one turn by plain ORM, in the same two transactions, and the same as SQL.
 
 Every value is given. No decision, no counting, no rendering and no signal: what is left is what Django and the database
-cost, and of the SQL what driver and database do. The rows read and written are those of the real turn, as wide and as many.
+cost, and of the SQL what driver and database do. The rows are those of the real turn, as wide and as many.
 """
 
 from __future__ import annotations
