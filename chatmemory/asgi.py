@@ -46,6 +46,7 @@ from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for, tell_of_crashes
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
+from conversations.openai_api.errors import openai_body
 from conversations.replies import generation, reaper
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
+OPENAI_PATH = "/v1/chat/"
+"""Where clients of OpenAI's API send whole histories, and read errors in its shape."""
 HEADERS_MAX = 200
 """Headers of a request. Browsers send about twenty, and proxies add a few."""
 
@@ -101,7 +104,8 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _http(scope: Scope, receive: Receive, send: Send) -> None:
     """Pass on to Django, but for what is over a limit: the URL, the headers, a body that says so, or is found so."""
-    limit = settings.REQUEST_MAX_BYTES
+    is_openai = scope["path"].startswith(OPENAI_PATH)
+    limit = settings.OPENAI_REQUEST_MAX_BYTES if is_openai else settings.REQUEST_MAX_BYTES
     if status := _refused_by_its_head(scope, limit):
         await _refuse(scope, receive, send, status)
         return
@@ -180,7 +184,8 @@ def refusal(
     status: int, method: str, path: str, request_id_given: str = ""
 ) -> tuple[list[tuple[bytes, bytes]], bytes]:
     """Headers and body of such an answer, which is logged. The connection ends with it."""
-    body = json.dumps(error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])).encode()
+    told = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
+    body = json.dumps(openai_body(status, told["error"]) if path.startswith(OPENAI_PATH) else told).encode()
     with request_context(request_id_for(request_id_given)):
         headers = {
             "content-type": "application/json",

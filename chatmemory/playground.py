@@ -114,6 +114,7 @@ WORDS: dict[str, str | dict[str, str]] = {
         "rebuild": "Rebuilt from the original messages",
         "restore": "Restored from an older version",
         "retract": "Rolled back because a message was edited or deleted",
+        "branch": "Taken over from the chat that this one branched off",
     },
     "ends": {
         "incomplete": "The reply was cut off. The partial reply was saved.",

@@ -232,13 +232,14 @@ if WORKER_PATIENCE_SECONDS < 3 * WORKER_CANARY_SECONDS:
 # --- API -------------------------------------------------------------------------------------------------------------
 
 REQUEST_MAX_BYTES = LimitSettings.REQUEST_MAX_BYTES.read()
+OPENAI_REQUEST_MAX_BYTES = LimitSettings.OPENAI_REQUEST_MAX_BYTES.read()
 REQUEST_HEAD_MAX_BYTES = LimitSettings.REQUEST_HEAD_MAX_BYTES.read()
 REQUEST_RECEIVE_SECONDS = LimitSettings.REQUEST_RECEIVE_SECONDS.read()
 MESSAGE_MAX_CHARS = LimitSettings.MESSAGE_MAX_CHARS.read()
 INSTRUCTIONS_MAX_CHARS = LimitSettings.INSTRUCTIONS_MAX_CHARS.read()
 METADATA_MAX_BYTES = LimitSettings.METADATA_MAX_BYTES.read()
 IMPORT_METADATA_MAX_BYTES = LimitSettings.IMPORT_METADATA_MAX_BYTES.read()
-DATA_UPLOAD_MAX_MEMORY_SIZE = REQUEST_MAX_BYTES
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(REQUEST_MAX_BYTES, OPENAI_REQUEST_MAX_BYTES)  # each path's own: `asgi`
 RATE_LIMITS = LimitSettings.RATE_LIMITS.read()
 LIMITS = Limits(
     requests_per_minute=LimitSettings.LIMIT_REQUESTS_PER_MINUTE.read(),
@@ -294,6 +295,12 @@ MODEL_VARIANTS = UpstreamSettings.MODEL_VARIANTS.read()
 DEFAULT_MODEL_VARIANT = UpstreamSettings.DEFAULT_MODEL_VARIANT.read()
 if DEFAULT_MODEL_VARIANT not in MODEL_VARIANTS:
     raise fail("DEFAULT_MODEL_VARIANT", DEFAULT_MODEL_VARIANT, f"one of {', '.join(MODEL_VARIANTS)}")
+OPENAI_MODEL_ALIASES = UpstreamSettings.OPENAI_MODEL_ALIASES.read()
+if unknown := set(OPENAI_MODEL_ALIASES.values()) - set(MODEL_VARIANTS):
+    raise fail(
+        "OPENAI_MODEL_ALIASES", ", ".join(sorted(unknown)), f"names of variants: {', '.join(MODEL_VARIANTS)}"
+    )
+OPENAI_CONVERSATION_HEADERS = UpstreamSettings.OPENAI_CONVERSATION_HEADERS.read()
 
 REPLY_DEADLINES = Deadlines(
     first_byte=UpstreamSettings.REPLY_FIRST_BYTE_SECONDS.read(),

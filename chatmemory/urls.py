@@ -24,6 +24,7 @@ urlpatterns = [
         name="docs",
     ),
     path("v1/", include("conversations.api.urls")),
+    path("v1/", include("conversations.openai_api.urls")),
     path("v1/", include("memory.api.urls")),
 ]
 

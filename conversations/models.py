@@ -274,6 +274,64 @@ class IdempotencyKey(models.Model):
         return f"idempotency key {self.pk}"  # the key itself is the client's: it may say anything
 
 
+class ChatCompletion(models.Model):
+    """A reply that a client of OpenAI's API asked for: what it asked besides, and by what its history is found again.
+
+    Made with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the messages.
+    """
+
+    message_id = models.UUIDField(primary_key=True)
+    """Of the reply."""
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    seq = models.PositiveIntegerField()
+    """Of the reply."""
+    asked = models.BinaryField(max_length=32)
+    """Of the history with the question."""
+    question = models.BinaryField(max_length=32)
+    """Of the question alone."""
+    request = models.BinaryField(max_length=32)
+    """Of the request's body: a retry has the same."""
+    model = models.CharField(max_length=128)
+    """As the client named it."""
+    parameters = models.JSONField(default=dict)
+    """What the model was sent besides the messages, by the names of Chat Completions."""
+    metadata = models.JSONField(default=dict)
+    decision = models.CharField(max_length=16)
+    found_by = models.CharField(max_length=16, blank=True)
+    """Which chat the request was taken to belong to, and by what: see `openai_api.conversation`."""
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["user", "asked"], name="completion_asked"),
+            models.Index(fields=["user", "question"], name="completion_question"),
+            models.Index(fields=["user", "message_id"], name="completion_listed"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.message_id)
+
+
+class NamedConversation(models.Model):
+    """The chat that a client of OpenAI's API knows by a name of its own. Names are each user's."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    name = models.CharField(max_length=300)
+    """`source:name`: the header or field that said it, and what it said."""
+    chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "name"], name="named_conversation")]
+
+    def __str__(self) -> str:
+        return f"named conversation {self.pk}"  # the name is the client's: it may say anything
+
+
 class ContentView(models.Model):
     """That a member of staff saw what somebody said, or what is remembered of it. Ids alone: it outlives the text."""
 

@@ -51,6 +51,7 @@ from memory.models import (
     ConversationBrief,
     MessageEmbedding,
     Pin,
+    RevisionKind,
     SummaryRevision,
 )
 from memory.models.briefs import new_brief
@@ -268,6 +269,38 @@ def messages_changed(
     if not delay:  # else the sweep has it done
         embedding_job.has_been_said(chat_id)
     return brief
+
+
+def chat_branched(branch: Chat, origin: UUID) -> None:
+    """Give a chat that begins as `origin` does what memory has of the messages it shares.
+
+    Its first version says what the newest one of `origin` says that had seen no other message; without one, nothing.
+    What is left is counted, and folded when due. Runs in the transaction that stores the branch.
+    """
+    brief = ConversationBrief(chat=branch, **new_brief(branch))
+    older = step_back.newest_before(origin, branch.last_seq + 1)
+    if older is not None and older.policy == branch.policy:
+        step_back.stand_on(brief, older)
+        brief.version = brief.head = 1
+        brief.degraded = older.degraded
+    counters.recount(brief)
+    brief.save(force_insert=True)
+    if brief.head:
+        assert older is not None
+        SummaryRevision.of(
+            brief,
+            kind=RevisionKind.BRANCH,
+            parent=None,
+            tokens_before=0,
+            degraded=older.degraded,
+            model=older.model,
+            prompt_hash=older.prompt_hash,
+            retained=older.retained,
+            soft_faults=older.soft_faults,
+            is_wanting=older.is_wanting,
+        ).save(force_insert=True)
+    dispatch.hint(brief)
+    embedding_job.has_been_said(branch.pk)
 
 
 def _demanded(brief: ConversationBrief, from_seq: int) -> int:

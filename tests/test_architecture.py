@@ -27,9 +27,10 @@ memory.revisions
 memory.services
 memory.signals conversations.interchange conversations.lifecycle conversations.sample
 conversations.replies
-conversations.erasure conversations.editing memory.lab
+conversations.erasure conversations.editing conversations.branching memory.lab
 conversations.quickstart memory.worker
 conversations.api
+conversations.openai_api
 conversations.admin conversations.management
 memory.api memory.management memory.tasks
 memory.admin
@@ -42,11 +43,13 @@ RANK = {name: rank for rank, line in enumerate(LEVELS.split("\n")) for name in l
 TOP = max(RANK.values())
 
 PURE = """
-chatmemory.text chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
+chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits conversations.replies.sse conversations.titles
 conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
+conversations.openai_api.chat_request conversations.openai_api.errors conversations.openai_api.history_keys
+conversations.openai_api.listing conversations.openai_api.model_names
 memory.limits memory.policies memory.history.turns memory.history.costs
 memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
 memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim

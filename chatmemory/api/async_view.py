@@ -35,6 +35,8 @@ class AsyncView(APIView):
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     is_stateless: ClassVar[bool] = False
     """It stores nothing: it needs no writer, and ends with its client, because nobody else could have the answer."""
+    reads_first: ClassVar[bool] = False
+    """Its handlers only read; `answer` has written what there is to write."""
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -58,7 +60,8 @@ class AsyncView(APIView):
             raise
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        run = executors.read if self.is_stateless or request.method in SAFE_METHODS else executors.write
+        only_reads = self.is_stateless or self.reads_first or request.method in SAFE_METHODS
+        run = executors.read if only_reads else executors.write
         opened = await run(self._open, request, *args, **kwargs)
         if isinstance(opened, HttpResponseBase):
             return opened

@@ -207,6 +207,29 @@ class ModelName:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """Names separated by commas."""
+
+    allowed: str = "names, separated by commas"
+
+    def parse(self, name: str, raw: str) -> tuple[str, ...]:
+        return tuple(one.strip().lower() for one in raw.split(",") if one.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """Pairs of names: `other=ours,…`."""
+
+    allowed: str = "`name=variant`, separated by commas"
+
+    def parse(self, name: str, raw: str) -> dict[str, str]:
+        pairs = [pair.partition("=") for pair in raw.split(",") if pair.strip()]
+        if not all(left.strip() and right.strip() for left, _, right in pairs):
+            raise fail(name, raw, "pairs of names such as gpt-4.1=arco,*=arco")
+        return {left.strip(): right.strip() for left, _, right in pairs}
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingsFolder:
     """A folder with a model for embeddings. The settings of an upstream's model must not be set beside it."""
 

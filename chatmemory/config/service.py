@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from chatmemory.config.kinds import (
+    Aliases,
     AnyText,
     Boolean,
     Choice,
     Endpoint,
     Integer,
+    Names,
     Seconds,
     Secret,
     Url,
@@ -85,6 +87,11 @@ class LimitSettings:
 
     REQUEST_MAX_BYTES = Setting(
         2 * 1024 * 1024, Integer(at_least=1024), "The largest request body. A larger one gets 413."
+    )
+    OPENAI_REQUEST_MAX_BYTES = Setting(
+        32 * 1024 * 1024,
+        Integer(at_least=1024),
+        "The largest body of `/v1/chat/completions`, whose clients send the whole history each time.",
     )
     REQUEST_HEAD_MAX_BYTES = Setting(
         64 * 1024,
@@ -191,6 +198,29 @@ class UpstreamSettings:
         'Public name → `{"model", "reasoning_effort"?, "max_output_tokens"?, "price"?: {"input", "cached", "output"}}`.'
         " Prices are USD per million tokens. A public name has at most 64 characters, a model's name 128.",
         "`arco` gpt-5-mini, `arco-pro` gpt-5, `deep-dive` gpt-5.1",
+    )
+    OPENAI_MODEL_ALIASES: Setting[dict[str, str]] = Setting(
+        {},
+        Aliases(),
+        "Other names of variants for clients of OpenAI's API that have a model's name built in, such as "
+        "`gpt-4.1=arco,*=arco`; `*` is any name that is not known.",
+        "none",
+    )
+    OPENAI_CONVERSATION_HEADERS = Setting(
+        (
+            "x-chatmemory-conversation-id",
+            "x-openwebui-chat-id",
+            "x-conversation-id",
+            "x-chat-id",
+            "x-session-id",
+            "session-id",
+            "x-litellm-session-id",
+            "x-sm-conversation-id",
+        ),
+        Names(),
+        "Headers by which clients of OpenAI's API name their conversation; the first that is sent counts.",
+        "`x-chatmemory-conversation-id`, `x-openwebui-chat-id`, `x-conversation-id`, `x-chat-id`, `x-session-id`, "
+        "`session-id`, `x-litellm-session-id`, `x-sm-conversation-id`",
     )
     DEFAULT_MODEL_VARIANT = Setting("arco", AnyText(), "The variant that answers where a request names none.")
     REPLY_FIRST_BYTE_SECONDS = Setting(

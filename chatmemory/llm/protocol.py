@@ -66,6 +66,8 @@ class Prompt:
     """`complete` only: the answer is to be such an object."""
     tool: Tool | None = None
     """`stream` only: the model may call it; its arguments come with the `Reply`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """`stream` only: what the client asked of the model besides, by the names of Chat Completions."""
     answer_tokens: int = 0
     """`complete` only: about how long the answer is to be; 0: not said. The instructions say it in words to models
     that read; the built-in one goes by this."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
@@ -197,6 +198,35 @@ def is_refused(user_id: int) -> bool:
         return False
     taken = Taken(Window(row.minute, row.minute_requests), _spent(row), row.open_streams).at(row.now)
     return taken.refusal(_limits(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What of a limit is left, until it begins anew in `seconds`."""
+
+    allowed: int
+    left: int
+    seconds: int
+
+
+def left_of(user_id: int) -> dict[str, Left]:
+    """What a user may still take: `requests` of this minute and `tokens` of this day, where these are limited."""
+    if not are_on():
+        return {}
+    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
+    now = getattr(row, "now", None) or timezone.now()
+    limits, minute, day = _limits(row), Window(row.minute, row.minute_requests).at(now), _spent(row).at(now)
+    begun = minute.since or now
+    midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+    of = {
+        "requests": (limits.requests_per_minute, minute.count, 60 - (now - begun).total_seconds()),
+        "tokens": (limits.tokens_per_day, day.tokens + day.reserved, (midnight - now).total_seconds()),
+    }
+    return {
+        name: Left(allowed, max(0, allowed - taken), max(0, round(seconds)))
+        for name, (allowed, taken, seconds) in of.items()
+        if allowed
+    }
 
 
 def _count_rebuild(user_id: int) -> LimitRefusal | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
@@ -14,9 +13,8 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
-from chatmemory.llm import registry
 from conversations import editing, lifecycle, lookup
-from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut, ModelsOut
+from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
 from conversations.models import UNSHOWN, ActiveReply, Chat, Message
 
 
@@ -158,26 +156,3 @@ class MessageView(APIView):
         chat = lookup.get_chat(caller(request), chat_id)
         editing.forget_message(chat.pk, message_id)
         return Response(status=204)
-
-
-class ModelsView(APIView):
-    @extend_schema(
-        responses=ModelsOut,
-        operation_id="models_list",
-        summary="The model variants you may choose",
-        tags=["account"],
-    )
-    def get(self, request: Request) -> Response:
-        variants = [
-            {
-                "name": variant.name,
-                "model": variant.model,
-                "reasoning_effort": variant.reasoning_effort,
-                "max_output_tokens": variant.max_output_tokens,
-                "default": variant.name == settings.DEFAULT_MODEL_VARIANT,
-                "price": variant.price
-                and {name: float(getattr(variant.price, name)) for name in ("input", "cached", "output")},
-            }
-            for variant in settings.MODEL_VARIANTS.values()
-        ]
-        return Response({"results": variants, "offline": registry.is_offline()})

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 from django.http.response import HttpResponseBase
@@ -40,11 +37,12 @@ from conversations.api.serializers import (
     VariantIn,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
+from conversations.api.turn_start import Begun, Looking, Opened, begun, begun_or_waiting
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import BegunTurn, ExistingReply
 from conversations.replies.message_json import message_json
-from memory.services import Near, StaleMemory, freshen, knows_meanings, last_question, near_in_meaning
+from memory.services import Near, knows_meanings, last_question
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -75,59 +73,13 @@ def idempotency_key(request: Request) -> str:
     return key
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A turn that begins when its chat's memory is fresh, or has had its time. Nothing of it is stored yet."""
-
-    stale: StaleMemory
-    begin: Callable[[], BegunTurn | ExistingReply]
-
-
-@dataclass(frozen=True, slots=True)
-class Looking:
-    """A turn that begins when older messages were looked for that mean something like its question."""
-
-    chat_id: UUID
-    question: str
-    begin: Callable[[tuple[Near, ...]], BegunTurn | ExistingReply | Waiting]
-
-
-Opened: TypeAlias = BegunTurn | ExistingReply | Waiting | Looking
-
-
-def _begun(begin: Callable[..., BegunTurn | ExistingReply]) -> BegunTurn | ExistingReply | Waiting:
-    generation.refuse_when_draining()
-    try:
-        return begin(may_wait=True)
-    except StaleMemory as stale:
-        return Waiting(stale, begin)
-
-
-async def _looked(looking: Looking) -> BegunTurn | ExistingReply | Waiting:
-    """Ask the upstream what the question means: on the loop, where nobody waits for it but this turn."""
-    near = await near_in_meaning(looking.chat_id, looking.question)
-    return await executors.write(looking.begin, near)
-
-
-async def _fresh(waiting: Waiting) -> BegunTurn | ExistingReply:
-    """Have the chat folded first, on a thread that nobody else needs. A fold that takes longer goes on by itself."""
-    stale = waiting.stale
-    with suppress(TimeoutError):
-        async with asyncio.timeout(stale.seconds):
-            await executors.slow(freshen, stale.chat_id, stale.seconds)
-    generation.refuse_when_draining()
-    return await executors.write(waiting.begin)
-
-
 class ReplyView(AsyncView):
     """Answers with the reply of a turn that has begun, or of one that stands."""
 
     wants_stream = True
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        if isinstance(opened, Looking):
-            opened = await _looked(opened)
-        turn: BegunTurn | ExistingReply = await _fresh(opened) if isinstance(opened, Waiting) else opened
+        turn: BegunTurn | ExistingReply = await begun(opened)
         if isinstance(turn, ExistingReply):
             return await self._attached(turn)
         pending = turn.pending
@@ -155,9 +107,9 @@ class ReplyView(AsyncView):
         turn, key = body.turn(services.default_variant()), idempotency_key(request)
         user = caller(request)
 
-        def begin(near: tuple[Near, ...] = ()) -> BegunTurn | ExistingReply | Waiting:
+        def begin(near: tuple[Near, ...] = ()) -> Begun:
             asked = replace(turn, near=near)
-            return _begun(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
+            return begun_or_waiting(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
 
         if chat_id is None or not knows_meanings(user, chat_id):
             return begin()
@@ -265,8 +217,8 @@ class RegenerateView(ReplyView):
         user, key = caller(request), idempotency_key(request)
         again = partial(services.begin_regeneration, user, chat_id, message_id, body.variant(), key=key)
 
-        def begin(near: tuple[Near, ...] = ()) -> BegunTurn | ExistingReply | Waiting:
-            return _begun(partial(again, near=near))
+        def begin(near: tuple[Near, ...] = ()) -> Begun:
+            return begun_or_waiting(partial(again, near=near))
 
         if not knows_meanings(user, chat_id):
             return begin()

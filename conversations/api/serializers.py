@@ -253,7 +253,19 @@ class ModelOut(serializers.Serializer[Any]):
     price = PriceOut(allow_null=True)
 
 
+class OpenAIModelOut(serializers.Serializer[Any]):
+    """A model as OpenAI's clients list it."""
+
+    id = serializers.CharField()
+    object = serializers.ChoiceField(["model"])
+    created = serializers.IntegerField()
+    owned_by = serializers.CharField()
+    shutdown_date = serializers.IntegerField(allow_null=True)
+
+
 class ModelsOut(serializers.Serializer[Any]):
+    object = serializers.ChoiceField(["list"])
+    data = OpenAIModelOut(many=True)  # type: ignore[assignment]  # DRF takes fields off the class
     results = ModelOut(many=True)
     offline = serializers.BooleanField()
 

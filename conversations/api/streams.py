@@ -57,6 +57,30 @@ async def final(chat_id: UUID, message_id: UUID) -> Message | None:
         return poller.final
 
 
+async def texts(chat_id: UUID, message_id: UUID) -> AsyncIterator[str]:
+    """The text of a reply as it grows, to its end; "" where nothing has come for `KEEP_ALIVE_SECONDS`."""
+    own = generation.running(message_id)
+    if own is not None:
+        async for text in _text_of(own):
+            yield text
+        return
+    with polling(chat_id, message_id) as poller:
+        async for text in _text_of(poller):
+            yield text
+
+
+async def _text_of(source: Generation | Poller) -> AsyncIterator[str]:
+    position = 0
+    while True:
+        if text := source.log.since(position):
+            position += len(text)
+            yield text
+        elif source.done or (generation.is_draining() and isinstance(source, Poller)):
+            return
+        elif not await source.changes.changed(KEEP_ALIVE_SECONDS):
+            yield ""
+
+
 async def _rest(source: Generation | Poller, position: int, created: Created) -> AsyncIterator[bytes]:
     if position == 0:
         yield reply_events.created(*created)

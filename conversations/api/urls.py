@@ -29,5 +29,4 @@ urlpatterns = [
     path(f"{message}/stream", active_replies.StreamView.as_view()),
     path("ask", replies.AskView.as_view()),
     path("me", account.MeView.as_view()),
-    path("models", chats.ModelsView.as_view()),
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
@@ -23,6 +24,8 @@ from conversations.interchange.read import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message
 from memory import services as memory
 from memory.history.turns import StoredMessage, Turn, to_turns
+from memory.pins.detect import Statement
+from memory.pins.section import ImportedPin
 from memory.policies import POLICIES
 from memory.recall.analysis.terms import stored_terms
 
@@ -49,29 +52,57 @@ def _check_size(what: str, value: Mapping[str, object], setting: str) -> None:
         raise InvalidRequest(f"{what} has {size} bytes as JSON; the limit is {limit} ({setting}).")
 
 
-def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
-    """Store a chat with all its messages; its memory is folded in the background if it is due.
+@dataclass(frozen=True, slots=True)
+class PreparedChat:
+    """The rows of a chat, ready to be stored: everything that costs time has been done."""
 
-    Messages without a time get that of the import. `advance` is told how many more messages are ready to be
-    stored. Raises `InvalidRequest`; then nothing was stored.
+    row: Chat
+    created_at: datetime | None
+    messages: list[Message]
+    pins: Sequence[ImportedPin] | None
+    stated: list[tuple[Message, Sequence[Statement]]]
+
+    def store(self) -> Chat:
+        """Insert the rows, and have the memory folded if it is due. Runs in a transaction."""
+        self.row.save(force_insert=True)
+        if self.created_at is not None:
+            Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
+        Message.objects.bulk_create(self.messages, batch_size=BATCH)
+        memory.messages_changed(self.row.pk, from_seq=1)
+        if self.pins is None:
+            memory.pin_imported(self.row.pk, self.stated)
+        else:
+            memory.restore_pins(self.row.pk, self.pins, self.messages)
+        return self.row
+
+
+def prepare_chat(
+    owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None
+) -> PreparedChat:
+    """Make the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`.
+
+    `advance` is told how many more messages are ready to be stored.
     """
     check_chat(chat)
     row = _chat_row(owner, chat)
     messages = _message_rows(row, chat.messages, advance)
     _add_lines(messages)
     stated = memory.stated_in(messages) if chat.pins is None else []
+    return PreparedChat(row, chat.created_at, messages, chat.pins, stated)
+
+
+def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
+    """Store a chat with all its messages; its memory is folded in the background if it is due.
+
+    Takes what `prepare_chat` does. Raises `InvalidRequest`; then nothing was stored.
+    """
+    prepared = prepare_chat(owner, chat, advance=advance)
     with transaction.atomic():
-        row.save(force_insert=True)
-        if chat.created_at is not None:
-            Chat.objects.filter(pk=row.pk).update(created_at=chat.created_at)
-        Message.objects.bulk_create(messages, batch_size=BATCH)
-        memory.messages_changed(row.pk, from_seq=1)
-        if chat.pins is None:
-            memory.pin_imported(row.pk, stated)
-        else:
-            memory.restore_pins(row.pk, chat.pins, messages)
-    tokens = sum(message.token_count for message in messages)
-    logger.info("chat imported", extra={"chat": str(row.pk), "messages": len(messages), "tokens": tokens})
+        row = prepared.store()
+    tokens = sum(message.token_count for message in prepared.messages)
+    logger.info(
+        "chat imported", extra={"chat": str(row.pk), "messages": len(prepared.messages), "tokens": tokens}
+    )
     return row
 
 

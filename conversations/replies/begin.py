@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -57,6 +57,8 @@ class TurnRequest:
     sources: tuple[Source, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What the model is asked besides, by the names of Chat Completions."""
     near: tuple[memory.Near, ...] = ()
     """Older messages that mean something like it. No part of what a client sends."""
 
@@ -88,19 +90,26 @@ class ExistingReply:
 
 
 def begin_turn(
-    user: User, request: TurnRequest, *, chat_id: UUID | None, key: str = "", may_wait: bool = False
+    user: User,
+    request: TurnRequest,
+    *,
+    chat_id: UUID | None,
+    key: str = "",
+    may_wait: bool = False,
+    fingerprint: str = "",
 ) -> BegunTurn | ExistingReply:
     """Store the user's message and begin the reply; without `chat_id`, in a new chat.
 
-    With an idempotency key that has been used, the turn it made. Raises NotFound, IdempotencyMismatch, ChatBusy,
+    With an idempotency key that has been used, the turn it made; `fingerprint` is what such requests are compared by,
+    where that is not the request. Raises NotFound, IdempotencyMismatch, ChatBusy,
     RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
     """
-    fingerprint = request.fingerprint(chat_id)
+    fingerprint = fingerprint or request.fingerprint(chat_id)
     counted = count_tokens(request.message)
 
     def begin() -> BegunTurn | ExistingReply:
         chat = None if chat_id is None else get_chat(user, chat_id, lock=True)
-        if known := _known(user, key, fingerprint):
+        if known := known_turn(user, key, fingerprint):
             return known
         if chat is None:
             chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
@@ -124,17 +133,19 @@ def begin_regeneration(
     key: str = "",
     may_wait: bool = False,
     near: tuple[memory.Near, ...] = (),
+    anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
     """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
 
-    Without `variant`, the one that answered before. Raises NotFound, IdempotencyMismatch, ChatBusy, Conflict,
-    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
+    Without `variant`, the one that answered before; with `anew`, by its instructions and parameters. Raises NotFound,
+    IdempotencyMismatch, ChatBusy, Conflict, RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`,
+    having stored nothing.
     """
     fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
     def begin() -> BegunTurn | ExistingReply:
         chat = get_chat(user, chat_id, lock=True)
-        if known := _known(user, key, fingerprint):
+        if known := known_turn(user, key, fingerprint):
             return known
         require_idle(chat)
         question, answers = _last_turn(chat, message_id)
@@ -142,10 +153,12 @@ def begin_regeneration(
         chosen = (
             variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
         )
-        instructions, sources = memory.material_of(last) if last else ("", ())
+        instructions, sources = memory.material_of(last) if last and not anew else ("", ())
         request = TurnRequest(
             message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
         )
+        if anew:
+            request = replace(anew, message=question.content, near=near)
         standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
         begun = _begin_reply(
             chat, question, chosen, request, again=True, supersedes=standing, may_wait=may_wait
@@ -173,7 +186,8 @@ def _once(begin: Any) -> BegunTurn | ExistingReply:
             return begin()  # type: ignore[no-any-return]  # as above
 
 
-def _known(user: User, key: str, fingerprint: str) -> ExistingReply | None:
+def known_turn(user: User, key: str, fingerprint: str) -> ExistingReply | None:
+    """The turn that was made by this idempotency key. Raises `IdempotencyMismatch` for another request's."""
     if not key:
         return None
     row = IdempotencyKey.objects.annotate(is_old=_OLD_KEY).filter(user=user, key=key).first()
@@ -283,7 +297,8 @@ def _begin_reply(
         started_at=pending.started_at,
         **quotas.held_by(reservation),
     )
-    return BegunTurn(pending, prepared.prompt, variant, prepared.brings_card)
+    prompt = replace(prepared.prompt, parameters=request.parameters)
+    return BegunTurn(pending, prompt, variant, prepared.brings_card)
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:

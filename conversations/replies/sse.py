@@ -24,6 +24,11 @@ def event(name: str, data: Mapping[str, object], id: int | None = None) -> bytes
     return f"event: {name}\n{line}data: {_one_line(dict(data))}\n\n".encode()
 
 
+def data(body: Mapping[str, object]) -> bytes:
+    """An event without a name, as Chat Completions streams them; `body` as above."""
+    return f"data: {_one_line(dict(body))}\n\n".encode()
+
+
 def comment(text: str = "keep-alive") -> bytes:
     """A line that readers ignore; it keeps a silent connection open. `text` is one line."""
     return f": {text}\n\n".encode()

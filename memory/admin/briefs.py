@@ -41,6 +41,7 @@ HAPPENED = {
     "restore": ("↶", "restored"),
     "manual": ("✎", "edited by hand"),
     "retract": ("✂", "rolled back"),
+    "branch": ("⑂", "taken over"),
 }
 """What each kind of revision is called in its history, with a sign."""
 

@@ -113,6 +113,7 @@ class RevisionKind(models.TextChoices):
     RESTORE = "restore"
     MANUAL = "manual"
     RETRACT = "retract"
+    BRANCH = "branch"
 
 
 class SummaryRevision(models.Model):

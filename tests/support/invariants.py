@@ -152,7 +152,8 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
         may_fold_nothing = (
             is_card
             or is_empty
-            or head.kind in (RevisionKind.RETRACT, RevisionKind.RESTORE, RevisionKind.MANUAL)
+            or head.kind
+            in (RevisionKind.RETRACT, RevisionKind.RESTORE, RevisionKind.MANUAL, RevisionKind.BRANCH)
         )
         if head.from_seq != after + 1 or (folds_nothing and not may_fold_nothing):
             yield f"revision {head.version} spans {head.from_seq}–{head.through_seq} after {after}"

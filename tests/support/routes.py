@@ -6,6 +6,14 @@ from typing import Any
 
 from django.urls import URLPattern, URLResolver
 
+OPENAI = {
+    "/v1/chat/completions",
+    "/v1/chat/completions/{}",
+    "/v1/chat/completions/{}/messages",
+    "/v1/models/{}",
+}
+"""Routes that OpenAI's schema describes, not ours. Who may use them is tried in `tests/api/test_openai.py`."""
+
 
 def routes(patterns: list[Any], before: str = "/") -> list[str]:
     found: list[str] = []

@@ -19,7 +19,8 @@ is not yours is answered with 404, as if it did not exist.
 **Stream.** A message is answered as server-sent events; with `"stream": false` as JSON. A stream that broke off is
 taken up with `Last-Event-ID`. A client that leaves cancels nothing: the reply is finished and stored.
 
-**Repeat.** The same `Idempotency-Key` with the same body gives the same turn, for 24 hours.
+**Repeat.** The same `Idempotency-Key` with the same body gives the same turn, for 24 hours. **OpenAI's clients** take
+`/v1` as their base URL: `POST /v1/chat/completions` is in OpenAI's reference, not in this one.
 
 **Errors** are `{"error": {"code", "message", "details"?}}`: the code is for programs, the message for a person.
 """
@@ -105,6 +106,8 @@ PROPERTIES: dict[str, str] = {
     "content": "The text, exactly as it was said.",
     "cost_usd": "Cost in USD; null where the price is not known.",
     "created_at": "When it was made.",
+    "created": "When it was made, in Unix seconds.",
+    "data": "The same as OpenAI's clients list models: variants, and every other name that leads to one.",
     "date": "The day, in UTC.",
     "default": "Whether it is used where none is named.",
     "degraded": "Whether the built-in summarizer made it, because the model kept failing.",
@@ -146,12 +149,14 @@ PROPERTIES: dict[str, str] = {
     "next": "Address of the next page; null on the last.",
     "of": "How many there were.",
     "of_seq": "The last message that the rebuild is to cover; null before it has begun.",
+    "object": "What it is, in OpenAI's words.",
     "offline": "Whether the built-in model answers, because none is configured.",
     "only_before": "What only the memory before had.",
     "op": "Whether the text is in both, or in one of them.",
     "options": "Numbers of memory for this chat alone, by name: `budget`, `threshold`, `k_raw_turns` and "
     "others. The rest is as "
     "the server is set.",
+    "owned_by": "Always `chatmemory`.",
     "output": "Of output, in USD per million tokens.",
     "output_tokens": "Tokens that the model wrote, as the provider counted them.",
     "parent": "The version that it goes on from; null for a first one.",
@@ -176,6 +181,7 @@ PROPERTIES: dict[str, str] = {
     "sections": "The parts of the prompt, in order.",
     "seq": "Its place in the chat, from 1.",
     "share": "From 0 to 1: how much of it.",
+    "shutdown_date": "Always null.",
     "snippet": "The passage that matches.",
     "soft_faults": "What is wanting in it, though it was taken.",
     "sought": "Whether all matching messages were brought back, some of them, or none.",

@@ -9,10 +9,16 @@ issue 7125, llama-cpp-python issue 1907).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, Schema, Tool, Variant
+
+_HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
+"""Parameters that change no answer: compatible servers need not know them."""
+CHAT_ONLY = {"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"}
+"""Parameters that the Responses API does not have."""
 
 
 def request_body(
@@ -22,10 +28,11 @@ def request_body(
 
     A prompt's schema asks for structured output; where there is none, the caller takes the schema out.
     """
+    wanted = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if style == "responses":
         body = _hosted(prompt) if prompt.hosted_prompt else _responses(prompt, variant)
-        return body | {"stream": stream}
-    return _chat(prompt, variant, is_openai=is_openai) | _chat_stream(stream)
+        return body | _for_responses(body, wanted) | {"stream": stream}
+    return _chat(prompt, variant, is_openai=is_openai) | wanted | _chat_stream(stream)
 
 
 def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
@@ -44,6 +51,23 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
         # Without `strict` this API takes every parameter for required.
         body["tools"] = [{"type": "function", **_function(prompt.tool), "strict": False}]
     return body
+
+
+def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of Chat Completions as the Responses API has them; the caller refuses what it has not."""
+    made = {name: value for name, value in wanted.items() if name not in _NESTED}
+    if "reasoning_effort" in wanted:
+        made["reasoning"] = {"effort": wanted["reasoning_effort"]}
+    text = dict(body.get("text", {}))
+    if "verbosity" in wanted:
+        text["verbosity"] = wanted["verbosity"]
+    if "response_format" in wanted:
+        asked = dict(wanted["response_format"])
+        text["format"] = {**asked.pop("json_schema", {}), **asked}
+    return made | ({"text": text} if text else {})
+
+
+_NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 
 def _hosted(prompt: Prompt) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""A branch of a chat: a chat of its own that begins with the same messages, and shares nothing with the first.
+
+For clients that go on from an older message with other words. What memory has of those messages comes along: the newest
+revision that had seen no later one is the branch's first.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from uuid import UUID
+
+from chatmemory.database.ids import new_id
+from conversations.interchange.to_rows import BATCH
+from conversations.models import Chat, Message
+from memory import services as memory
+from memory.pins.section import ImportedPin
+
+logger = logging.getLogger(__name__)
+
+COPIED = [
+    field.attname
+    for field in Message._meta.concrete_fields
+    if field.attname not in ("id", "chat_id", "reply_to_id", "superseded_by_id")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBranch:
+    """The rows of a branch, read and copied, ready to be stored."""
+
+    row: Chat
+    origin: UUID
+    messages: list[Message]
+    pins: tuple[ImportedPin, ...]
+
+    def store(self) -> Chat:
+        """Insert the rows. Runs in a transaction."""
+        self.row.save(force_insert=True)
+        Message.objects.bulk_create(self.messages, batch_size=BATCH)
+        memory.chat_branched(self.row, self.origin)
+        memory.restore_pins(self.row.pk, self.pins, self.messages)
+        logger.info(
+            "chat branched",
+            extra={"chat": str(self.origin), "branch": str(self.row.pk), "messages": len(self.messages)},
+        )
+        return self.row
+
+
+def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
+    """Copy `chat` up to message `through_seq`. Costs the messages that are copied; nothing is locked or stored."""
+    row = Chat(
+        owner_id=chat.owner_id,
+        title=chat.title,
+        title_is_automatic=chat.title_is_automatic,
+        policy=chat.policy,
+        options=chat.options,
+        instructions=chat.instructions,
+        metadata=chat.metadata,
+        last_seq=through_seq,
+    )
+    rows = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
+    copies = {
+        one.pk: Message(id=new_id(), chat=row, **{name: getattr(one, name) for name in COPIED})
+        for one in rows
+    }
+    for one in rows:
+        copy = copies[one.pk]
+        copy.reply_to = copies.get(one.reply_to_id) if one.reply_to_id else None
+        copy.superseded_by = copies.get(one.superseded_by_id) if one.superseded_by_id else None
+    return PreparedBranch(row, chat.pk, list(copies.values()), memory.exported_pins(chat.pk, through_seq))

@@ -1,0 +1,136 @@
+"""A reply as Chat Completions has it: the whole object, and its chunks. Pure but for the row that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from conversations.models import ChatCompletion, Message, Status
+from conversations.replies import sse
+
+PREFIX = "chatcmpl-"
+DONE = b"data: [DONE]\n\n"
+_FINISH = {"too_long": "length", "refused": "content_filter"}
+"""Our code for why a reply is incomplete → `finish_reason`. Any other is an error."""
+
+
+def completion_id(message_id: UUID) -> str:
+    return f"{PREFIX}{message_id.hex}"
+
+
+def message_id_of(name: str) -> UUID | None:
+    """The id of the reply that a completion's id names; None for what is none. The bare id is taken, too."""
+    try:
+        return UUID(name.removeprefix(PREFIX))
+    except ValueError:
+        return None
+
+
+def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
+    """Why a reply of that status ended, in the words of the API; None where it broke off, which is an error there."""
+    if status in (Status.COMPLETE, Status.CANCELLED, Status.DELETED):
+        return "stop"
+    return _FINISH.get((error or {}).get("code", "")) if status == Status.INCOMPLETE else None
+
+
+def usage_json(usage: Mapping[str, Any] | None, prompt_tokens: int, tokens: int) -> dict[str, Any]:
+    """`usage` of a message, as the upstream billed it; by our own count where it told none."""
+    if usage is None:
+        return _usage(prompt_tokens, 0, tokens)
+    return _usage(usage["input_tokens"], usage["cached_tokens"], usage["output_tokens"])
+
+
+def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
+    return {
+        "prompt_tokens": spent,
+        "completion_tokens": said,
+        "total_tokens": spent + said,
+        "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": 0,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What all parts of one answer have in common."""
+
+    id: str
+    created: int
+    model: str
+    """As the client named it."""
+
+    def whole(self, content: str, reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
+        """The completion as one object."""
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": content,
+            "refusal": None,
+            "annotations": [],
+        }
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
+
+    def begins(self, *, with_usage: bool) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
+
+    def goes_on(self, text: str, *, with_usage: bool) -> bytes:
+        return self._chunk({"content": text}, None, with_usage)
+
+    def ends(self, reason: str, usage: Mapping[str, Any] | None) -> bytes:
+        """The last chunks, `[DONE]` included; `usage` where the client wants it."""
+        last = self._chunk({}, reason, usage is not None)
+        if usage is not None:
+            last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(usage)})
+        return last + DONE
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None, with_usage: bool) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        body = self._object("chat.completion.chunk", [choice])
+        return sse.data(body | {"usage": None} if with_usage else body)
+
+    def _object(self, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "object": kind,
+            "created": self.created,
+            "model": self.model,
+            "service_tier": "default",
+            "system_fingerprint": None,
+            "choices": choices,
+        }
+
+
+def fails(error: Mapping[str, Any]) -> bytes:
+    """The last event of a stream that broke off: an error in OpenAI's shape, and no `finish_reason`."""
+    return sse.data(error) + DONE
+
+
+def stored_completion(completion: ChatCompletion, message: Message, prompt_tokens: int) -> dict[str, Any]:
+    """A completion as it is listed and retrieved."""
+    answer = Answer(completion_id(message.pk), unix(message.created_at), completion.model)
+    reason = finish_reason(message.status, message.error) or "stop"
+    usage = usage_json(message.usage, prompt_tokens, message.token_count)
+    asked = completion.parameters
+    return answer.whole(message.content, reason, usage) | {
+        "request_id": completion_id(message.pk),
+        "tool_choice": None,
+        "tools": None,
+        "input_user": asked.get("user"),
+        "metadata": completion.metadata,
+        **{name: asked.get(name) for name in _SHOWN},
+    }
+
+
+_SHOWN = ("seed", "top_p", "temperature", "presence_penalty", "frequency_penalty", "response_format")
+
+
+def unix(moment: datetime) -> int:
+    return int(moment.timestamp())

@@ -1,0 +1,307 @@
+"""`POST /v1/chat/completions`: a reply with memory, for any client of OpenAI's API."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.api.http import caller
+from chatmemory.database import executors
+from chatmemory.database.ids import new_id
+from chatmemory.errors import ChatBusy, NotFound, Unavailable
+from chatmemory.llm import registry
+from chatmemory.llm.openai.requests import CHAT_ONLY
+from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import quotas, stateless_calls
+from conversations.api import streams
+from conversations.api.event_streams import event_stream
+from conversations.api.replies import idempotency_key
+from conversations.api.turn_start import begun, begun_or_waiting
+from conversations.models import Message
+from conversations.openai_api import conversation, turns
+from conversations.openai_api.chat_answer import (
+    Answer,
+    completion_id,
+    fails,
+    finish_reason,
+    unix,
+    usage_json,
+)
+from conversations.openai_api.chat_request import ChatRequest, read_request, unsupported
+from conversations.openai_api.errors import RequestError, openai_body
+from conversations.openai_api.history_keys import history_keys
+from conversations.openai_api.model_names import variant_named
+from conversations.openai_api.stored import StoredCompletionsList
+from conversations.openai_api.turns import Asked, CompletionTurn
+from conversations.replies import generation, reader_limits, sse
+from conversations.replies.begin import ExistingReply, TurnRequest
+from conversations.replies.stateless import StatelessReply, StatelessRequest
+from memory.services import knows_meanings, near_in_meaning, outline_of
+
+NAME_CHARS = 200
+TRIES = 3
+"""A chat that goes on while a turn is prepared for it is looked at again; so often."""
+REMEMBER = "x-chatmemory-remember"
+"""A header that says `false` where a request is no part of a conversation, such as one for a title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unstored:
+    """A completion of which nothing is kept."""
+
+    request: ChatRequest
+    call: StatelessRequest
+
+
+class CompletionsView(StoredCompletionsList):
+    """Finds the chat that the messages belong to, and sends the model what its memory makes of it."""
+
+    reads_first = True
+
+    @extend_schema(exclude=True)  # its schema is OpenAI's
+    def post(self, request: Request) -> Asked | Unstored | CompletionTurn:
+        user = caller(request)
+        self.limits = quotas.left_of(user.pk)
+        generation.refuse_when_draining()
+        asked = read_request(
+            request.data,
+            max_chars=settings.MESSAGE_MAX_CHARS,
+            max_instructions=settings.OPENAI_REQUEST_MAX_BYTES,
+        )
+        variant = _variant(asked)
+        self.asked = asked
+        if not asked.store or request.headers.get(REMEMBER, "").lower() == "false":
+            return Unstored(asked, _stateless(asked, variant))
+        made = Asked(
+            user,
+            asked,
+            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.question),
+            TurnRequest(
+                message=asked.question,
+                variant=variant,
+                instructions=asked.instructions,
+                parameters=asked.parameters,
+            ),
+            hashlib.sha256(request._request.body).digest(),
+            name=_name_of(request, asked),
+            is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
+            idempotency_key=idempotency_key(request),
+        )
+        return turns.existing(made) or made
+
+    async def answer(self, opened: Any) -> HttpResponseBase:
+        if isinstance(opened, Unstored):
+            return await self._unstored(opened)
+        made = await _begun(opened) if isinstance(opened, Asked) else opened
+        if isinstance(made.turn, ExistingReply):
+            return await self._attached(made, made.turn)
+        generation.start(made.turn)
+        pending = made.turn.pending
+        turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
+        headers = _headers(made, turn, pending.context)
+        return await self._told(turn, unix(pending.started_at), pending.context, headers)
+
+    async def _attached(self, made: CompletionTurn, turn: ExistingReply) -> HttpResponseBase:
+        """The same for a turn that stands: this is one more reader of its reply."""
+        user_id = caller(self.request).pk
+        slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
+        context = await executors.read(outline_of, turn.message_id)
+        response = await self._told(turn, unix(timezone.now()), context, _headers(made, turn, context))
+        slot.release()
+        return response
+
+    async def _told(
+        self, turn: ExistingReply, created: int, context: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> HttpResponseBase:
+        answer = Answer(completion_id(turn.message_id), created, self.asked.model)
+        if self.asked.stream:
+            response: HttpResponseBase = event_stream(
+                _chunks(answer, turn, context, with_usage=self.asked.include_usage)
+            )
+        else:
+            message = await _final(turn)
+            reason = finish_reason(message.status, message.error)
+            if reason is None:
+                response = self._rendered(Response(_error(message), status=502, headers=_later(message)))
+            else:
+                usage = usage_json(message.usage, _tokens(context), message.token_count)
+                response = self._rendered(Response(answer.whole(message.content, reason, usage)))
+        for name, value in headers.items():
+            response[name] = value
+        return response
+
+    async def _unstored(self, opened: Unstored) -> HttpResponseBase:
+        tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
+        call = replace(opened.call, call=await stateless_calls.begin(caller(self.request).pk, tokens))
+        answer = Answer(completion_id(new_id()), unix(timezone.now()), opened.request.model)
+        if opened.request.stream:
+            response: HttpResponseBase = event_stream(
+                _unstored_chunks(answer, call, with_usage=opened.request.include_usage)
+            )
+        else:
+            response = self._rendered(await _unstored_whole(answer, call))
+        response["x-chatmemory-conversation"] = "not stored"
+        return response
+
+
+async def _begun(asked: Asked) -> CompletionTurn:
+    """The turn, wherever it belongs. A chat that changes meanwhile is looked at again."""
+    for _ in range(TRIES):
+        place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
+        prepared = None
+        if place.decision in ("imported", "branched"):
+            prepared = await executors.slow(turns.prepare, asked, place)
+        near: tuple[Any, ...] = ()
+        if place.chat is not None and await executors.read(knows_meanings, asked.user, place.chat.pk):
+            near = await near_in_meaning(place.chat.pk, asked.request.question)
+
+        def begin(
+            *, may_wait: bool = False, where: Any = place, rows: Any = prepared, alike: Any = near
+        ) -> CompletionTurn | None:
+            return turns.begin(asked, where, rows, may_wait=may_wait, near=alike)
+
+        made: CompletionTurn | None = await begun(await executors.write(begun_or_waiting, begin))
+        if made is not None:
+            return made
+    raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
+
+
+def _variant(asked: ChatRequest) -> Variant:
+    """The variant that is named, with this request's own limit. Raises what the upstream could not honour."""
+    variant = variant_named(asked.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
+    if registry.is_offline():
+        if asked.parameters.get("response_format", {"type": "text"})["type"] != "text":
+            raise unsupported("response_format", "is not supported by the built-in model")
+        if "stop" in asked.parameters:
+            raise unsupported("stop", "is not supported by the built-in model")
+    elif settings.OPENAI_API_STYLE == "responses":
+        for name in sorted(CHAT_ONLY & asked.parameters.keys()):
+            raise unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
+    if asked.max_tokens is None:
+        return variant
+    return replace(
+        variant, max_output_tokens=min(asked.max_tokens, variant.max_output_tokens or asked.max_tokens)
+    )
+
+
+def _name_of(request: Request, asked: ChatRequest) -> str:
+    """The client's name of its conversation: of a header, else of the body; "" for none."""
+    headers = ((name, request.headers.get(name, "")) for name in settings.OPENAI_CONVERSATION_HEADERS)
+    source, name = next(((source, name) for source, name in headers if name), ("body", asked.conversation))
+    if len(name) > NAME_CHARS or not name.isprintable():
+        raise RequestError(
+            f"The name of a conversation has at most {NAME_CHARS} printable characters.",
+            param=source if source != "body" else "conversation",
+            code="invalid_value",
+        )
+    return f"{source}:{name}" if name else ""
+
+
+def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
+    said = [*((one.role, one.content) for one in asked.history), ("user", asked.question)]
+    breaks = disarm if registry.disarms_control_tokens() else str
+    messages = tuple(PromptMessage(role, breaks(text)) for role, text in said)
+    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters)
+    return StatelessRequest(prompt, variant, stateless_calls.count(messages, asked.instructions))
+
+
+def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
+    """What was decided, and what memory made of the history: tokens that were said, and tokens that were sent."""
+    said, sent = context.get("said"), _tokens(context)
+    told = {
+        "x-chatmemory-conversation-id": str(turn.chat_id),
+        "x-chatmemory-conversation": made.decision,
+        "x-chatmemory-found-by": made.found_by,
+        "x-chatmemory-said-tokens": "" if said is None else str(said),
+        "x-chatmemory-sent-tokens": str(sent),
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _tokens(context: Mapping[str, Any]) -> int:
+    return sum(section["tokens"] for section in context.get("sections", ()))
+
+
+async def _final(turn: ExistingReply) -> Message:
+    message = await streams.final(turn.chat_id, turn.message_id)
+    if message is None and not generation.is_draining():
+        raise NotFound("The chat was deleted while the reply was being written.")
+    if message is None:
+        raise Unavailable("This server is restarting; the reply goes on. Try again.", retry_after=1)
+    return message
+
+
+def _error(message: Message) -> dict[str, Any]:
+    told = message.error or {"code": "upstream_error", "message": "The model gave no answer."}
+    return openai_body(502, {**told, "details": {"completion": [completion_id(message.pk)]}})
+
+
+def _later(message: Message) -> dict[str, str]:
+    return {} if message.retry_after is None else {"Retry-After": str(message.retry_after)}
+
+
+async def _chunks(
+    answer: Answer, turn: ExistingReply, context: Mapping[str, Any], *, with_usage: bool
+) -> AsyncIterator[bytes]:
+    yield answer.begins(with_usage=with_usage)
+    async for text in streams.texts(turn.chat_id, turn.message_id):
+        yield answer.goes_on(text, with_usage=with_usage) if text else sse.comment()
+    try:
+        message = await _final(turn)
+    except (NotFound, Unavailable) as error:
+        yield fails(openai_body(error.status, {"code": error.code, "message": error.message}))
+        return
+    reason = finish_reason(message.status, message.error)
+    if reason is None:
+        yield fails(_error(message))
+        return
+    usage = usage_json(message.usage, _tokens(context), message.token_count)
+    yield answer.ends(reason, usage if with_usage else None)
+
+
+async def _unstored_chunks(
+    answer: Answer, call: StatelessRequest, *, with_usage: bool
+) -> AsyncIterator[bytes]:
+    yield answer.begins(with_usage=with_usage)
+    with StatelessReply(call) as reading:
+        while not reading.is_over:
+            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+                yield answer.goes_on(text, with_usage=with_usage)
+            elif not reading.is_over:
+                yield sse.comment()
+        message = reading.message()
+        await reading.settle()
+    reason = finish_reason(message["status"], message["error"])
+    if reason is None:
+        yield fails(openai_body(502, message["error"]))
+        return
+    usage = _usage_of(call, message)
+    yield answer.ends(reason, usage if with_usage else None)
+
+
+async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
+    with StatelessReply(call) as reading:
+        while not reading.is_over:
+            await reading.more(streams.KEEP_ALIVE_SECONDS)
+        await reading.settle()
+        message, retry_after = reading.message(), reading.retry_after
+    reason = finish_reason(message["status"], message["error"])
+    if reason is None:
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        return Response(openai_body(502, message["error"]), status=502, headers=headers)
+    return Response(answer.whole(message["content"], reason, _usage_of(call, message)))
+
+
+def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    return usage_json(message["usage"], call.tokens, count_tokens(message["content"]))

@@ -1,0 +1,120 @@
+"""Which chat a request of an OpenAI client belongs to: by its name, by its whole history, or by its newest turn.
+
+A client that names its conversation is believed, among its own user's chats. One that only sends messages is found by
+the rolling hash of its history up to the last answered question, held against the answer that is stored. Never by its
+first message alone, and never among another user's chats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db.models import QuerySet
+
+from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Status
+from conversations.openai_api.chat_request import ChatRequest
+from conversations.openai_api.history_keys import HistoryKeys, answers_alike
+
+Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
+"""What becomes of the request: a turn in a new chat, in one made of the history that was sent, at the end of a chat, in
+a branch from an older turn of it, or in the place of a chat's last answer."""
+FoundBy = Literal["", "name", "history", "newest turn"]
+
+CONSIDERED = 50
+"""Completions that are looked at for one key: a question that a user often asks has many."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlace:
+    """Where a turn belongs."""
+
+    decision: Decision
+    found_by: FoundBy = ""
+    chat: Chat | None = None
+    """The chat that is continued, or branched from; as it was when it was found."""
+    through_seq: int = 0
+    """Of a branch: the last message that it shares."""
+    name: str = ""
+    """`source:name`, the client's name of the conversation, under which the chat is found from now on; "" for none."""
+
+
+def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
+    """Where the turn that `request` asks for belongs. `name`: as `TurnPlace` has it."""
+    chat = _named(user, name) if name else None
+    if chat is not None:
+        return _within(user, chat, request, keys, name)
+    if name:
+        return TurnPlace("imported" if request.history else "new", name=name)
+    if keys.before is None:
+        return TurnPlace("imported" if request.history else "new")
+    answer = request.history[-1].content
+    matches = _answered(ChatCompletion.objects.filter(user=user, asked=keys.before), answer)
+    if matches:
+        newest = next((one for one in matches if _is_head(one)), None)
+        if newest is not None:
+            return TurnPlace("continued", "history", newest.chat)
+        return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
+    assert keys.last_question is not None
+    alike = _answered(ChatCompletion.objects.filter(user=user, question=keys.last_question), answer)
+    heads = {one.chat_id: one.chat for one in alike if _is_head(one)}
+    if len(heads) == 1:
+        return TurnPlace("continued", "newest turn", heads.popitem()[1])
+    return TurnPlace("imported")
+
+
+def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
+    """Where in the chat that the client named. A history that it does not have is believed to be trimmed."""
+    mine = ChatCompletion.objects.filter(user=user, chat=chat)
+    again = mine.filter(asked=keys.asked).order_by("-seq").first()
+    if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
+        return TurnPlace("regenerated", "name", chat, name=name)
+    if keys.before is not None:
+        matches = _answered(mine.filter(asked=keys.before), request.history[-1].content)
+        if matches and not any(_is_head(one) for one in matches):
+            return TurnPlace("branched", "name", chat, matches[0].seq, name)
+    return TurnPlace("continued", "name", chat, name=name)
+
+
+FIRST_ANSWER = 2
+"""Seq of a chat's first answer. A client that leaves the history to us sends its first question again to have it
+answered anew; later, without a history, the same words are a new message."""
+
+
+def _named(user: User, name: str) -> Chat | None:
+    """The user's chat of that name. One of our own ids is a name only of its owner's chat."""
+    known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
+    if known is not None:
+        return known.chat
+    try:
+        return Chat.objects.filter(pk=UUID(name.partition(":")[2]), owner=user).first()
+    except ValueError:
+        return None
+
+
+def _answered(completions: QuerySet[ChatCompletion], answer: str) -> list[ChatCompletion]:
+    """Those of `completions` whose stored answer is the one that was sent, the newest first."""
+    found = list(completions.select_related("chat").order_by("-message_id")[:CONSIDERED])
+    ids = [one.message_id for one in found]
+    stored = {
+        pk: (content, status)
+        for pk, content, status in Message.objects.filter(pk__in=ids).values_list("pk", "content", "status")
+    }
+    being_written = set(ActiveReply.objects.filter(message_id__in=ids).values_list("message_id", flat=True))
+    return [
+        one
+        for one in found
+        if one.message_id in being_written  # who leaves a stream has read some of it
+        or (one.message_id in stored and _fits(*stored[one.message_id], answer))
+    ]
+
+
+def _fits(content: str, status: str, answer: str) -> bool:
+    return status == Status.DELETED or answers_alike(content, answer)
+
+
+def _is_head(completion: ChatCompletion) -> bool:
+    """Whether its reply is the last message of its chat, or is still being written."""
+    return completion.seq >= completion.chat.last_seq

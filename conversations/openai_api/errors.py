@@ -1,0 +1,73 @@
+"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with our own code and details beside.
+
+Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-should-retry` and `retry-after-ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from chatmemory.errors import InvalidRequest
+
+INVALID: Final = "invalid_request_error"
+
+_CODES: Final[Mapping[str, tuple[str, str | None]]] = {
+    "not_authenticated": (INVALID, "invalid_api_key"),
+    "invalid_credentials": (INVALID, "invalid_api_key"),
+    "too_large": (INVALID, "request_too_large"),
+    "chat_busy": (INVALID, "conversation_locked"),
+    "rate_limited": ("requests", "rate_limit_exceeded"),
+    "quota_exceeded": ("insufficient_quota", "insufficient_quota"),
+    "context_length_exceeded": (INVALID, "context_length_exceeded"),
+}
+"""Our code → OpenAI's type and code."""
+_FINAL: Final = frozenset({"quota_exceeded"})
+"""Codes of 429 that no retry within the SDK's patience mends."""
+
+
+class RequestError(InvalidRequest):
+    """A request that cannot be served as it is. `param` is the dotted path of what is wrong with it."""
+
+    def __init__(self, message: str, *, param: str | None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.param, self.openai_code = param, code
+
+    def body(self) -> dict[str, Any]:
+        """The body of the answer."""
+        return _body(self.message, INVALID, self.param, self.openai_code, {"reason": self.code})
+
+
+class ModelNotFound(RequestError):
+    status, code = 404, "not_found"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"The model `{model[:128]}` does not exist or you do not have access to it.",
+            param="model",
+            code="model_not_found",
+        )
+
+
+def openai_body(status: int, ours: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for an error of the rest of the API; `ours` is its `{"code", "message", "details"?}`."""
+    code = str(ours.get("code", "internal"))
+    kind, known = _CODES.get(code, (INVALID if status < 500 else "server_error", code))
+    param = next(iter(ours.get("details") or {}), None) if status == 400 else None
+    beside = {"reason": code, **({"details": ours["details"]} if ours.get("details") else {})}
+    return _body(str(ours.get("message", "")), kind, param, known, beside)
+
+
+def retry_headers(status: int, code: str, retry_after: str | None) -> dict[str, str]:
+    """What tells the SDK whether and when to ask again. It would else do so after half a second, whatever is wrong."""
+    if status not in (408, 409, 429) and status < 500:
+        return {}
+    if code in _FINAL or retry_after is None:
+        return {"x-should-retry": "false"}
+    return {"x-should-retry": "true", "retry-after-ms": str(int(retry_after) * 1000)}
+
+
+def _body(
+    message: str, kind: str, param: str | None, code: str | None, beside: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code, **beside}}

@@ -1,0 +1,193 @@
+"""The turn that a completion begins: in the chat it belongs to, in a branch of it, or in one made of its history."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+
+from conversations import lifecycle
+from conversations.branching import PreparedBranch, prepare_branch
+from conversations.interchange.to_rows import PreparedChat, prepare_chat
+from conversations.interchange.values import ImportedChat, ImportedMessage
+from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Status
+from conversations.openai_api.chat_request import ChatRequest, Said
+from conversations.openai_api.conversation import TurnPlace
+from conversations.openai_api.history_keys import HistoryKeys
+from conversations.replies import begin as replies
+from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
+from conversations.titles import automatic_title
+from memory import services as memory
+
+RETRIED_WITHIN = timedelta(minutes=10)
+"""A request that says it is a retry is one of a turn that began since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A completion that a user asked for."""
+
+    user: User
+    request: ChatRequest
+    keys: HistoryKeys
+    turn: TurnRequest
+    body_hash: bytes
+    name: str = ""
+    """The client's name of its conversation as `source:name`, "" for none."""
+    is_retry: bool = False
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionTurn:
+    """A turn of a completion: begun, or there already."""
+
+    turn: BegunTurn | ExistingReply
+    decision: str
+    found_by: str
+
+
+def existing(asked: Asked) -> CompletionTurn | None:
+    """The turn that this very request began before: by its idempotency key, or because the client says it retries.
+
+    Raises `IdempotencyMismatch`. A retry of one that ended without a whole answer is no repetition.
+    """
+    known = replies.known_turn(asked.user, asked.idempotency_key, _fingerprint(asked))
+    if known is not None:
+        return CompletionTurn(known, "repeated", "idempotency key")
+    if not asked.is_retry:
+        return None
+    since = Now() - RETRIED_WITHIN
+    before = ChatCompletion.objects.filter(
+        user=asked.user, question=asked.keys.question, created_at__gte=since
+    )
+    made = before.filter(request=asked.body_hash).order_by("-message_id").first()
+    if made is None:
+        return None
+    reply = Message.objects.filter(pk=made.message_id).first()
+    if reply is not None and reply.status != Status.COMPLETE:
+        return None
+    question = memory_question(made)
+    return CompletionTurn(ExistingReply(made.chat_id, question, made.message_id), "repeated", "retry")
+
+
+def memory_question(made: ChatCompletion) -> UUID:
+    """The id of the user's message that a completion answers."""
+    earlier = Message.objects.filter(chat_id=made.chat_id, seq__lt=made.seq, role="user")
+    found: UUID = earlier.order_by("-seq").values_list("pk", flat=True)[0]
+    return found
+
+
+def prepare(asked: Asked, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
+    """What has to be stored before the turn. It may be a long history, so nothing is locked while it is made."""
+    if place.decision == "imported":
+        return prepare_chat(asked.user, _imported(asked.request))
+    if place.decision == "branched" and place.chat is not None:
+        return prepare_branch(place.chat, place.through_seq)
+    return None
+
+
+def begin(
+    asked: Asked,
+    place: TurnPlace,
+    prepared: PreparedChat | PreparedBranch | None,
+    *,
+    may_wait: bool = False,
+    near: tuple[memory.Near, ...] = (),
+) -> CompletionTurn | None:
+    """Store what was prepared, and begin the turn. All of it in one transaction, or nothing.
+
+    None: the chat went on, or the name was taken, since `place` was found. Raises what `replies.begin_turn` does, and
+    memory's `StaleMemory` with `may_wait`.
+    """
+    asked = replace(asked, turn=replace(asked.turn, near=near))
+    try:
+        with transaction.atomic():
+            chat = _stored(place, prepared)
+            if chat is None and place.chat is not None:
+                return None
+            return _begin(asked, place, chat, may_wait)
+    except IntegrityError:
+        if asked.name and place.chat is None:
+            return None
+        raise
+
+
+def _imported(request: ChatRequest) -> ImportedChat:
+    messages = [ImportedMessage(said.role, said.content) for said in request.history]
+    questions = [index for index, said in enumerate(request.history) if said.role == "user"]
+    answered = {index + 1: index for index in questions if index + 1 < len(messages)}
+    return ImportedChat(
+        title=automatic_title(_first(request.history)),
+        title_is_automatic=True,
+        messages=[replace(one, reply_to=answered.get(index)) for index, one in enumerate(messages)],
+    )
+
+
+def _first(history: tuple[Said, ...]) -> str:
+    return next((said.content for said in history if said.role == "user"), history[0].content)
+
+
+def _stored(place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
+    """The chat of the turn, with what was prepared for it. None: there is none yet, or it has changed meanwhile."""
+    if prepared is not None:
+        return prepared.store()
+    if place.chat is None:
+        return None
+    locked = Chat.objects.select_for_update().filter(pk=place.chat.pk).first()
+    return locked if locked is not None and locked.last_seq == place.chat.last_seq else None
+
+
+def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
+    user, turn = asked.user, asked.turn
+    chat = chat or lifecycle.create_chat(user)
+    if place.decision == "regenerated":
+        last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
+        begun = replies.begin_regeneration(
+            user, chat.pk, last, turn.variant, may_wait=may_wait, near=turn.near, anew=turn
+        )
+    else:
+        key = asked.idempotency_key
+        begun = replies.begin_turn(
+            user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=_fingerprint(asked)
+        )
+    if isinstance(begun, ExistingReply):  # the same key, a moment ago: what was stored here is one too many
+        transaction.set_rollback(True)
+        return CompletionTurn(begun, "repeated", "idempotency key")
+    _remember(asked, place, begun)
+    return CompletionTurn(begun, place.decision, place.found_by)
+
+
+def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
+    pending = begun.pending
+    ChatCompletion.objects.create(
+        message_id=pending.message_id,
+        chat_id=pending.chat_id,
+        user=asked.user,
+        seq=pending.seq,
+        asked=asked.keys.asked,
+        question=asked.keys.question,
+        request=asked.body_hash,
+        model=asked.request.model,
+        parameters=dict(asked.request.parameters),
+        metadata=dict(asked.request.metadata),
+        decision=place.decision,
+        found_by=place.found_by,
+    )
+    if not place.name:
+        return
+    if place.chat is None:  # where another request has just taken the name, this one is begun again
+        NamedConversation.objects.create(user=asked.user, name=place.name, chat_id=pending.chat_id)
+    elif place.decision == "branched":
+        NamedConversation.objects.update_or_create(
+            user=asked.user, name=place.name, defaults={"chat_id": pending.chat_id}
+        )
+
+
+def _fingerprint(asked: Asked) -> str:
+    return hashlib.sha256(b"completion" + asked.body_hash).hexdigest()

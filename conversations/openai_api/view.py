@@ -1,0 +1,48 @@
+"""What all views of OpenAI's API have in common: errors in its shape, and its headers on every answer."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.response import Response
+
+from chatmemory.api.async_view import AsyncView
+from conversations.accounts import quotas
+from conversations.openai_api.errors import RequestError, openai_body, retry_headers
+
+VERSION = "2020-10-01"
+"""Of OpenAI's API, as it says so itself."""
+
+
+class OpenAIView(AsyncView):
+    """A view for clients of OpenAI's API."""
+
+    limits: dict[str, quotas.Left]
+    """What the caller may still take, where a view has looked."""
+
+    async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        began = time.perf_counter()
+        self.limits = {}
+        response = await super()._serve(request, *args, **kwargs)
+        response["openai-version"] = VERSION
+        response["openai-processing-ms"] = str(round((time.perf_counter() - began) * 1000))
+        for name, left in self.limits.items():
+            response[f"x-ratelimit-limit-{name}"] = str(left.allowed)
+            response[f"x-ratelimit-remaining-{name}"] = str(left.left)
+            response[f"x-ratelimit-reset-{name}"] = f"{left.seconds}s"
+        return response
+
+    def _failed(self, exc: Exception) -> Response:
+        response = super()._failed(exc)
+        if isinstance(exc, RequestError):
+            response.data = exc.body()
+            return response
+        ours = response.data["error"] if isinstance(response.data, dict) else {}
+        response.data = openai_body(response.status_code, ours)
+        told = retry_headers(response.status_code, str(ours.get("code")), response.get("Retry-After"))
+        for name, value in told.items():
+            response[name] = value
+        return response

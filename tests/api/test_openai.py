@@ -1,0 +1,490 @@
+"""Chat Completions as OpenAI's own SDK speaks it, in its strict mode: every field of every answer is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from openai import OpenAI
+
+from conversations.models import Chat, ChatCompletion, Message
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.folds import run
+from tests.support.live_server import Client
+
+PLAIN = {"model": "arco"}
+
+
+def sdk(client: Client, **options: Any) -> OpenAI:
+    """The SDK with a user's token. It raises where an answer misses its schema."""
+    return OpenAI(
+        base_url=f"{client.base}/v1",
+        api_key=client.token,
+        _strict_response_validation=True,
+        max_retries=options.pop("max_retries", 0),
+        **options,
+    )
+
+
+@pytest.fixture
+def ask(alice: Client) -> Iterator[OpenAI]:
+    with sdk(alice) as made:
+        yield made
+
+
+class Talk:
+    """A client that keeps the whole history and sends it each time, as most do."""
+
+    def __init__(self, ask: OpenAI, **options: Any) -> None:
+        self.ask, self.options = ask, options
+        self.messages: list[dict[str, str]] = []
+
+    def say(self, text: str, **options: Any) -> Any:
+        self.messages.append({"role": "user", "content": text})
+        raw = self.ask.chat.completions.with_raw_response.create(
+            messages=self.messages,  # type: ignore[arg-type]  # plain dicts, as most clients send
+            **{**PLAIN, **self.options, **options},
+        )
+        answer = raw.parse().choices[0].message.content
+        assert answer is not None
+        self.messages.append({"role": "assistant", "content": answer})
+        return raw
+
+    def decision(self, text: str, **options: Any) -> str:
+        return str(self.say(text, **options).headers["x-chatmemory-conversation"])
+
+
+def test_a_completion_has_all_that_the_sdk_expects(ask: OpenAI, upstream: FakeUpstream) -> None:
+    raw = ask.chat.completions.with_raw_response.create(
+        messages=[{"role": "user", "content": "Good morning"}], model="arco"
+    )
+    made = raw.parse()
+    assert made.choices[0].message.content == "You said: Good morning"
+    assert made.choices[0].finish_reason == "stop"
+    assert made.model == "arco"
+    assert made.usage is not None
+    assert made.usage.total_tokens == made.usage.prompt_tokens + made.usage.completion_tokens
+    assert made.id.startswith("chatcmpl-")
+    for name in ("x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-remaining-requests"):
+        assert raw.headers[name], name
+
+
+def test_a_stream_says_the_same_and_ends_with_the_usage(ask: OpenAI, upstream: FakeUpstream) -> None:
+    chunks = list(
+        ask.chat.completions.create(
+            messages=[{"role": "user", "content": "Good morning"}],
+            model="arco",
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+    )
+    said = "".join(one.choices[0].delta.content or "" for one in chunks if one.choices)
+    assert said == "You said: Good morning"
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [one.choices[0].finish_reason for one in chunks if one.choices][-1] == "stop"
+    assert chunks[-1].usage is not None
+    assert not chunks[-1].choices
+    assert len({one.id for one in chunks}) == 1
+
+
+def test_a_stream_without_usage_has_no_such_key(alice: Client, upstream: FakeUpstream) -> None:
+    answer = alice.post(
+        "chat/completions",
+        json={"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "stream": True},
+    )
+    lines = [line for line in answer.text.split("\n\n") if line]
+    assert lines[-1] == "data: [DONE]"
+    assert all(line.startswith("data: ") and '"usage"' not in line for line in lines)
+
+
+def test_a_history_that_is_sent_again_is_one_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    assert [talk.decision(text) for text in ("One", "Two", "Three")] == ["new", "continued", "continued"]
+    chat = Chat.objects.get()
+    assert list(chat.messages.order_by("seq").values_list("content", flat=True)) == [
+        "One", "You said: One", "Two", "You said: Two", "Three", "You said: Three",
+    ]  # fmt: skip
+
+
+def test_an_edited_message_becomes_a_branch_that_shares_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    for text in ("One", "Two", "Three"):
+        talk.say(text)
+    edited = Talk(ask)
+    edited.messages = talk.messages[:4]
+    raw = edited.say("Four")
+    assert raw.headers["x-chatmemory-conversation"] == "branched"
+    branch = Chat.objects.get(pk=raw.headers["x-chatmemory-conversation-id"])
+    assert list(branch.messages.order_by("seq").values_list("content", flat=True)) == [
+        "One", "You said: One", "Two", "You said: Two", "Four", "You said: Four",
+    ]  # fmt: skip
+    replies = branch.messages.filter(role="assistant")
+    assert {one.reply_to and one.reply_to.chat_id for one in replies} == {branch.pk}
+    # Both go on by themselves.
+    assert talk.decision("Five") == "continued"
+    assert edited.decision("Six") == "continued"
+    assert Chat.objects.count() == 2
+
+
+def test_an_answer_asked_for_again_is_a_branch_where_the_client_names_nothing(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = Talk(ask)
+    talk.say("One")
+    talk.say("Two")
+    again = Talk(ask)
+    again.messages = talk.messages[:2]
+    assert again.decision("Two") == "branched"
+
+
+def test_a_named_conversation_is_believed(ask: OpenAI, upstream: FakeUpstream) -> None:
+    named: dict[str, Any] = {"extra_headers": {"x-openwebui-chat-id": "chat-7"}}
+    talk = Talk(ask, **named)
+    assert talk.decision("One") == "new"
+    only_new = Talk(ask, **named)  # a client that leaves the history to us
+    assert only_new.decision("Two") == "continued"
+    assert only_new.decision("Three") == "continued"
+    assert Chat.objects.count() == 1
+
+
+def test_a_named_conversation_replaces_its_last_answer(ask: OpenAI, upstream: FakeUpstream) -> None:
+    named: dict[str, Any] = {"metadata": {"session_id": "s1"}}
+    talk = Talk(ask, **named)
+    talk.say("One")
+    talk.say("Two")
+    again = Talk(ask, **named)
+    again.messages = talk.messages[:2]
+    assert again.decision("Two") == "regenerated"
+    assert Chat.objects.count() == 1
+    assert Message.objects.filter(superseded_by__isnull=False).count() == 1
+    assert again.decision("Three") == "continued"
+
+
+def test_a_named_conversation_that_is_edited_goes_on_in_its_branch(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    named: dict[str, Any] = {"extra_body": {"conversation": "c1"}}
+    talk = Talk(ask, **named)
+    for text in ("One", "Two", "Three"):
+        talk.say(text)
+    edited = Talk(ask, **named)
+    edited.messages = talk.messages[:2]
+    assert edited.decision("Other") == "branched"
+    assert edited.decision("More") == "continued"
+    assert Chat.objects.count() == 2
+
+
+def test_a_chat_of_ours_is_named_by_its_id(alice: Client, ask: OpenAI, upstream: FakeUpstream) -> None:
+    chat_id = alice.ask("One")["chat_id"]
+    raw = Talk(ask).say("Two", extra_headers={"x-conversation-id": chat_id})
+    assert raw.headers["x-chatmemory-conversation-id"] == chat_id
+    assert Chat.objects.count() == 1
+
+
+def test_nobody_gets_into_the_chat_of_another(
+    alice: Client, bob: Client, ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = Talk(ask)
+    talk.say("One")
+    mine = Chat.objects.get()
+    with sdk(bob) as other:
+        same = Talk(other)
+        same.messages = talk.messages[:]
+        assert same.decision("Two") == "imported"
+        by_id = Talk(other).say("Three", extra_headers={"x-conversation-id": str(mine.pk)})
+    assert by_id.headers["x-chatmemory-conversation"] == "new"
+    assert mine.messages.count() == 2
+    assert Chat.objects.filter(owner__username="bob").count() == 2
+
+
+def test_a_history_begun_elsewhere_is_taken_over(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    talk.messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "My name is Ada."},
+        {"role": "assistant", "content": "Hello Ada."},
+    ]
+    assert talk.decision("What is my name?") == "imported"
+    prompt = upstream.requests[-1].body
+    assert "Be brief." in str(prompt)
+    assert "My name is Ada." in str(prompt)
+    chat = Chat.objects.get()
+    assert chat.title == "My name is Ada."
+    assert chat.last_seq == 4
+    assert talk.decision("Thank you") == "continued"
+
+
+def test_a_trimmed_history_is_found_by_its_newest_turn(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    for text in ("One", "Two", "Three"):
+        talk.say(text)
+    talk.messages = talk.messages[-2:]
+    raw = talk.say("Four")
+    assert (raw.headers["x-chatmemory-conversation"], raw.headers["x-chatmemory-found-by"]) == (
+        "continued",
+        "newest turn",
+    )
+
+
+def test_who_stopped_reading_goes_on_in_the_same_chat(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    talk.say("A long question, of which only a part of the answer is read")
+    talk.messages[-1]["content"] = talk.messages[-1]["content"][:12]
+    assert talk.decision("Two") == "continued"
+
+
+def test_what_is_not_to_be_stored_leaves_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
+    raw = Talk(ask).say("Suggest a title", store=False)
+    assert raw.headers["x-chatmemory-conversation"] == "not stored"
+    Talk(ask).say("Suggest tags", extra_headers={"x-chatmemory-remember": "false"})
+    chunks = ask.chat.completions.create(
+        messages=[{"role": "user", "content": "A stream"}], model="arco", store=False, stream=True
+    )
+    assert (
+        "".join(one.choices[0].delta.content or "" for one in chunks if one.choices) == "You said: A stream"
+    )
+    assert not Chat.objects.exists()
+    assert not ChatCompletion.objects.exists()
+
+
+def test_a_retried_request_is_the_same_turn(alice: Client, upstream: FakeUpstream) -> None:
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
+    first = alice.post("chat/completions", json=body)
+    again = alice.post("chat/completions", json=body, headers={"x-stainless-retry-count": "1"})
+    assert first.json()["id"] == again.json()["id"]
+    assert again.headers["x-chatmemory-conversation"] == "repeated"
+    assert Message.objects.count() == 2
+
+
+def test_an_idempotency_key_is_the_same_turn(alice: Client, upstream: FakeUpstream) -> None:
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
+    made = [
+        alice.post("chat/completions", json=body, headers={"Idempotency-Key": "k1"}).json()["id"]
+        for _ in "ab"
+    ]
+    assert made[0] == made[1]
+    assert Message.objects.count() == 2
+    body["messages"] = [{"role": "user", "content": "Something else"}]
+    other = alice.post("chat/completions", json=body, headers={"Idempotency-Key": "k1"})
+    assert other.status_code == 422
+
+
+def test_parameters_reach_the_model_as_they_are(ask: OpenAI, upstream: FakeUpstream, settings: Any) -> None:
+    settings.OPENAI_API_STYLE = "chat"
+    wanted: dict[str, Any] = {
+        "temperature": 0.3,
+        "top_p": 0.9,
+        "seed": 7,
+        "stop": ["END"],
+        "presence_penalty": 0.1,
+        "response_format": {"type": "json_object"},
+    }
+    Talk(ask).say("Hello", max_tokens=50, **wanted)
+    sent = upstream.requests[-1].body
+    assert {name: sent[name] for name in wanted} == wanted
+    assert sent["max_tokens"] == 50
+
+
+def test_parameters_are_translated_for_the_responses_api(ask: OpenAI, upstream: FakeUpstream) -> None:
+    schema = {"name": "answer", "schema": {"type": "object"}, "strict": False}
+    Talk(ask).say(
+        "Hello",
+        temperature=0.3,
+        reasoning_effort="low",
+        max_completion_tokens=50,
+        response_format={"type": "json_schema", "json_schema": schema},
+    )
+    sent = upstream.requests[-1].body
+    assert sent["temperature"] == 0.3
+    assert sent["reasoning"] == {"effort": "low"}
+    assert sent["text"]["format"] == {"type": "json_schema", **schema}
+    assert sent["max_output_tokens"] == 50
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code"),
+    [
+        ({"n": 2}, "n", "unsupported_parameter"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools", "unsupported_parameter"),
+        ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+        ({"stop": "END"}, "stop", "unsupported_parameter"),
+        ({"temperature": 3}, "temperature", "invalid_value"),
+        ({"max_tokens": 0}, "max_tokens", "integer_below_min_value"),
+        ({"stream": "yes"}, "stream", "invalid_type"),
+        ({"metadata": {"a": 1}}, "metadata", "invalid_type"),
+        ({"wrong": 1}, "wrong", "unknown_parameter"),
+        ({"messages": []}, "messages", "invalid_type"),
+        ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages", "invalid_value"),
+        ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages.[0].role", "invalid_value"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages.[0].content", "invalid_type"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "messages.[0].content", "invalid_value"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            "messages.[0].content.[0].type",
+            "unsupported_value",
+        ),
+        (
+            {"messages": [{"role": "tool", "tool_call_id": "c", "content": "7"}]},
+            "messages.[0].role",
+            "unsupported_value",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_input_is_refused_by_name(
+    alice: Client, upstream: FakeUpstream, fields: dict[str, Any], param: str, code: str
+) -> None:
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], **fields}
+    answer = alice.post("chat/completions", json=body)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
+    assert not Chat.objects.exists()
+    assert not upstream.requests
+
+
+def test_errors_are_those_that_the_sdk_knows(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        Talk(ask).say("Hello", model="gpt-9")
+    assert missing.value.code == "model_not_found"
+    with sdk(Client(alice.base, "wrong")) as stranger, pytest.raises(openai.AuthenticationError) as refused:
+        Talk(stranger).say("Hello")
+    assert refused.value.code == "invalid_api_key"
+    upstream.behave("status?code=500", lane="stream")
+    with pytest.raises(openai.InternalServerError) as broken:
+        Talk(ask).say("Hello")
+    assert broken.value.type == "server_error"
+
+
+def test_a_busy_conversation_says_when_to_come_back(alice: Client, upstream: FakeUpstream) -> None:
+    upstream.hold("stream")
+    body = {
+        "model": "arco",
+        "messages": [{"role": "user", "content": "One"}],
+        "conversation": "c1",
+        "stream": True,
+    }
+    with alice.http.stream("POST", "/v1/chat/completions", json=body) as first:
+        assert first.status_code == 200
+        other = alice.post(
+            "chat/completions", json={**body, "messages": [{"role": "user", "content": "Two"}]}
+        )
+        assert other.status_code == 409
+        assert other.json()["error"]["code"] == "conversation_locked"
+        assert other.headers["x-should-retry"] == "true"
+        assert other.headers["retry-after-ms"] == "1000"
+        upstream.release("stream")
+        first.read()
+
+
+def test_a_reply_that_breaks_off_is_an_error_without_a_finish_reason(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    upstream.behave("cut?after=5", lane="stream")
+    with pytest.raises(openai.APIError):
+        list(
+            ask.chat.completions.create(
+                messages=[{"role": "user", "content": "A sentence that is cut off"}],
+                model="arco",
+                stream=True,
+            )
+        )
+
+
+def test_aliases_lead_to_variants(ask: OpenAI, upstream: FakeUpstream, settings: Any) -> None:
+    settings.OPENAI_MODEL_ALIASES = {"gpt-4.1": "arco-pro", "*": "arco"}
+    assert Talk(ask).say("Hello", model="gpt-4.1").parse().model == "gpt-4.1"
+    assert upstream.requests[-1].body["model"] == settings.MODEL_VARIANTS["arco-pro"].model
+    Talk(ask).say("Hello", model="whatever/it:is")
+    assert upstream.requests[-1].body["model"] == settings.MODEL_VARIANTS["arco"].model
+    listed = {one.id for one in ask.models.list()}
+    assert {
+        "arco",
+        "arco-pro",
+        "gpt-4.1",
+        settings.MODEL_VARIANTS["arco"].model,
+    } <= listed
+    assert "*" not in listed
+    assert ask.models.retrieve("gpt-4.1").id == "gpt-4.1"
+    with pytest.raises(openai.NotFoundError):
+        ask.models.retrieve("no/such")
+
+
+def test_stored_completions_are_listed_retrieved_changed_and_deleted(
+    ask: OpenAI, alice: Client, bob: Client, upstream: FakeUpstream
+) -> None:
+    talk = Talk(ask)
+    made = [talk.say(text, metadata={"kind": kind}).parse().id for text, kind in (("A", "x"), ("B", "y"))]
+    stored = ask.chat.completions
+    assert [one.id for one in stored.list()] == made
+    assert [one.id for one in stored.list(limit=1, order="desc")] == made[::-1]
+    assert [one.id for one in stored.list(metadata={"kind": "y"})] == made[1:]
+    assert stored.retrieve(made[0]).choices[0].message.content == "You said: A"
+    assert stored.update(made[0], metadata={"kind": "z"}).metadata == {"kind": "z"}
+    # Not by the SDK in its strict mode: its type of these messages knows no role but the assistant's.
+    page = alice.get(f"chat/completions/{made[1]}/messages?limit=2").json()
+    assert [one["content"] for one in page["data"]] == ["A", "You said: A"]
+    assert page["has_more"]
+    rest = alice.get(f"chat/completions/{made[1]}/messages?after={page['last_id']}").json()
+    assert [(one["role"], one["content"]) for one in rest["data"]] == [("user", "B")]
+    with sdk(bob) as other, pytest.raises(openai.NotFoundError):
+        other.chat.completions.retrieve(made[0])
+    assert stored.delete(made[0]).deleted
+    assert [one.id for one in stored.list()] == made[1:]
+    assert Message.objects.count() == 4  # what was said stays in the chat
+
+
+def test_the_prompt_shrinks_where_the_client_sends_everything(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = Talk(ask)
+    for number in range(40):
+        raw = talk.say(f"Turn {number}: " + "some words that take room in a prompt, " * 20)
+    run(Chat.objects.get())
+    raw = talk.say("And now?")
+    said, sent = (int(raw.headers[f"x-chatmemory-{name}-tokens"]) for name in ("said", "sent"))
+    assert said > 9_000
+    assert sent <= 3_000
+
+
+def test_a_body_may_be_larger_here_than_elsewhere(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.REQUEST_MAX_BYTES = 2_000
+    settings.OPENAI_REQUEST_MAX_BYTES = 20_000
+    history = [{"role": "user", "content": "word " * 1_000}]
+    assert alice.post("chat/completions", json={"model": "arco", "messages": history}).status_code == 200
+    too_large = [{"role": "user", "content": "word " * 10_000}]
+    refused = alice.post("chat/completions", json={"model": "arco", "messages": too_large})
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "request_too_large"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "chat/completions"),
+        ("GET", "chat/completions"),
+        ("GET", "chat/completions/{}"),
+        ("POST", "chat/completions/{}"),
+        ("DELETE", "chat/completions/{}"),
+        ("GET", "chat/completions/{}/messages"),
+        ("GET", "models/arco"),
+    ],
+)
+def test_who_is_unknown_gets_401_and_a_stranger_404(
+    alice: Client, bob: Client, ask: OpenAI, upstream: FakeUpstream, method: str, path: str
+) -> None:
+    made = Talk(ask).say("Mine").parse().id
+    before = list(ChatCompletion.objects.values()), Message.objects.count(), len(upstream.requests)
+    body = {"model": "arco", "messages": [{"role": "user", "content": "Hello"}], "metadata": {"a": "b"}}
+    sent: dict[str, Any] = {"json": body} if method == "POST" else {}
+    for unknown in ({"Authorization": ""}, {"Authorization": "Bearer nobody"}):
+        answer = alice.http.request(method, f"/v1/{path.format(made)}", headers=unknown, **sent)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+    if "{}" in path:
+        answer = bob.http.request(method, f"/v1/{path.format(made)}", **sent)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert before == (list(ChatCompletion.objects.values()), Message.objects.count(), len(upstream.requests))
