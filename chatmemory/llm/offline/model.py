@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 
 from chatmemory.llm.offline.card import card_texts, memory_card, read_card
 from chatmemory.llm.offline.extract import digest, on_question
@@ -19,6 +20,7 @@ from chatmemory.llm.offline.important_data import (
 from chatmemory.llm.offline.parse_request import read_turns, talk_of
 from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
+from chatmemory.llm.openai.failures import TOO_LONG
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
@@ -52,12 +54,13 @@ class OfflineModel:
         """Yield the answer word by word, then a `complete` reply; with a memory card where the prompt asks for one."""
         del deadlines  # Nothing here waits for anyone.
         # Searching and counting a long prompt takes milliseconds that belong to other streams.
-        text, call = await asyncio.to_thread(_reply, prompt, variant)
+        text, call, is_whole = await asyncio.to_thread(_reply, prompt, variant)
         usage = await asyncio.to_thread(_usage, prompt, text + call)
         for word in _WORD.findall(text):
             yield Delta(word)
             await asyncio.sleep(self.pause)
-        yield Reply("complete", usage=usage, model=NAME, call=call)
+        ended = Reply("complete") if is_whole else Reply("incomplete", error=TOO_LONG)
+        yield replace(ended, usage=usage, model=NAME, call=call)
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
         """Answer at once: what the prompt's schema names, a summary if the last message is a summarizer input, else
@@ -83,15 +86,16 @@ class OfflineModel:
         return made or digest([talk.existing, *talk.texts], most, stressed)
 
 
-def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str]:
-    """The text of a reply and, where the prompt brings a tool, the arguments of its call."""
+def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str, bool]:
+    """The text of a reply, the arguments of its call where the prompt brings a tool, and whether it is whole."""
     quotes = _quotes(prompt)
-    if prompt.tool:
-        return _told(quotes, variant), card_after(prompt, _answer(quotes))
-    if not wants_card(prompt):
-        return _told(quotes, variant), ""
-    card = card_block(card_after(prompt, _answer(quotes)))
-    return _told(quotes, variant, reserved=count_tokens(card)) + card, ""
+    if wants_card(prompt) and not prompt.tool:
+        card = card_block(card_after(prompt, _answer(quotes)))
+        text = _told(quotes, variant, reserved=count_tokens(card))
+        return text + card, "", True  # the card is the end of what was asked for
+    text = _told(quotes, variant)
+    call = card_after(prompt, _answer(quotes)) if prompt.tool else ""
+    return text, call, text == _answer(quotes)
 
 
 def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
