@@ -121,6 +121,19 @@ def reserve(user_id: int, tokens: int) -> Reservation | None:
     return Reservation(user_id, tokens, after.spent.day, after.requests.since)
 
 
+def spend(user_id: int, tokens: int) -> None:
+    """Count tokens of the day that no call brings: those of a history that is imported. Raises `QuotaExceeded`.
+
+    What is imported is summarized, at somebody's cost. Runs in the transaction that stores it.
+    """
+    if not are_on():
+        return
+    limits, taken, now = _locked(user_id)
+    if (refusal := taken.spent.refusal(limits.tokens_per_day, tokens, now)) is not None:
+        raise refused(refusal, user_id)
+    _store(user_id, replace(taken, spent=replace(taken.spent, tokens=taken.spent.tokens + tokens)))
+
+
 def settle(reservation: Reservation | None, spent: int | None) -> None:
     """Give back what was held and count what was `spent`; None: nothing came of the call, so it counts as not made.
 

@@ -62,6 +62,11 @@ class PreparedChat:
     pins: Sequence[ImportedPin] | None
     stated: list[tuple[Message, Sequence[Statement]]]
 
+    @property
+    def tokens(self) -> int:
+        """Of all messages."""
+        return sum(message.token_count for message in self.messages)
+
     def store(self) -> Chat:
         """Insert the rows, and have the memory folded if it is due. Runs in a transaction."""
         self.row.save(force_insert=True)
@@ -99,10 +104,8 @@ def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], Non
     prepared = prepare_chat(owner, chat, advance=advance)
     with transaction.atomic():
         row = prepared.store()
-    tokens = sum(message.token_count for message in prepared.messages)
-    logger.info(
-        "chat imported", extra={"chat": str(row.pk), "messages": len(prepared.messages), "tokens": tokens}
-    )
+    extra = {"chat": str(row.pk), "messages": len(prepared.messages), "tokens": prepared.tokens}
+    logger.info("chat imported", extra=extra)
     return row
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from chatmemory.text.cleaning import clean
-from conversations.openai_api.errors import RequestError
+from conversations.openai_api.errors import ModelNotFound, RequestError
 
 Role = Literal["user", "assistant"]
 
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
 """OpenAI's bounds of `metadata`."""
 STOPS = 4
+MODEL_CHARS = 128
+"""What the column of a completion's model has room for; a test compares them."""
 PARAMETERS_MAX_BYTES = 256 * 1024
 """What goes to the model besides the messages, as JSON: a schema may be long, a prompt's record is not."""
 
@@ -79,7 +81,7 @@ def read_request(body: object, *, max_chars: int, max_instructions: int) -> Chat
         )
     metadata = read_metadata(given.get("metadata", {}))
     return ChatRequest(
-        model=_text("model", given["model"]),
+        model=_model(given["model"]),
         question=spoken[-1].content,
         history=spoken[:-1],
         instructions=instructions,
@@ -223,6 +225,13 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise RequestError(f"Invalid type for '{name}': expected a string.", param=name, code="invalid_type")
     return value
+
+
+def _model(value: object) -> str:
+    name = _text("model", value)
+    if not 0 < len(name) <= MODEL_CHARS or not name.isprintable():
+        raise ModelNotFound(name)
+    return name
 
 
 def _flag(name: str, value: object) -> bool:

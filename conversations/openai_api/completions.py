@@ -46,6 +46,7 @@ from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import Asked, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import ExistingReply, TurnRequest
+from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import StatelessReply, StatelessRequest
 from memory.services import knows_meanings, near_in_meaning, outline_of
 
@@ -117,29 +118,36 @@ class CompletionsView(StoredCompletionsList):
         user_id = caller(self.request).pk
         slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
         context = await executors.read(outline_of, turn.message_id)
-        response = await self._told(turn, unix(timezone.now()), context, _headers(made, turn, context))
-        slot.release()
-        return response
+        headers = _headers(made, turn, context)
+        return await self._told(turn, unix(timezone.now()), context, headers, slot)
 
     async def _told(
-        self, turn: ExistingReply, created: int, context: Mapping[str, Any], headers: Mapping[str, str]
+        self,
+        turn: ExistingReply,
+        created: int,
+        context: Mapping[str, Any],
+        headers: Mapping[str, str],
+        slot: ReaderSlot | None = None,
     ) -> HttpResponseBase:
         answer = Answer(completion_id(turn.message_id), created, self.asked.model)
         if self.asked.stream:
-            response: HttpResponseBase = event_stream(
-                _chunks(answer, turn, context, with_usage=self.asked.include_usage)
-            )
+            chunks = _chunks(answer, turn, context, with_usage=self.asked.include_usage)
+            response: HttpResponseBase = event_stream(chunks, slot)
         else:
-            message = await _final(turn)
-            reason = finish_reason(message.status, message.error)
-            if reason is None:
-                response = self._rendered(Response(_error(message), status=502, headers=_later(message)))
-            else:
-                usage = usage_json(message.usage, _tokens(context), message.token_count)
-                response = self._rendered(Response(answer.whole(message.content, reason, usage)))
+            response = await self._whole(answer, turn, context)  # the slot lives as long
         for name, value in headers.items():
             response[name] = value
         return response
+
+    async def _whole(
+        self, answer: Answer, turn: ExistingReply, context: Mapping[str, Any]
+    ) -> HttpResponseBase:
+        message = await _final(turn)
+        reason = finish_reason(message.status, message.error)
+        if reason is None:
+            return self._rendered(Response(_error(message), status=502, headers=_later(message)))
+        usage = usage_json(message.usage, _tokens(context), message.token_count)
+        return self._rendered(Response(answer.whole(message.content, reason, usage)))
 
     async def _unstored(self, opened: Unstored) -> HttpResponseBase:
         tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)

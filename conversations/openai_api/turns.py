@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from conversations import lifecycle
+from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
@@ -135,6 +136,8 @@ def _first(history: tuple[Said, ...]) -> str:
 
 def _stored(place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
     """The chat of the turn, with what was prepared for it. None: there is none yet, or it has changed meanwhile."""
+    if isinstance(prepared, PreparedChat):
+        quotas.spend(prepared.row.owner_id, prepared.tokens)
     if prepared is not None:
         return prepared.store()
     if place.chat is None:

@@ -17,7 +17,7 @@ from chatmemory.templatetags.viewing import relative_time
 from conversations.admin.access import OfChatAdmin, Page, sees_cost
 from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.admin.messages import LONG_COLUMNS
-from conversations.models import Chat, Message
+from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.chat.prompts import ShownSection, at, sentences, shown_sections
 from memory.context.fit import prompt_messages
@@ -140,7 +140,26 @@ def _facts(
         ("The reply", _of_reply(record, revision)),
         ("Memory used", _of_memory(record)),
         ("Usage", _bill(record.reply, with_cost=with_cost)),
+        *_of_request(record.reply),
     ]
+
+
+def _of_request(reply: Message) -> list[tuple[str, list[tuple[str, Any]]]]:
+    """How a client of OpenAI's API asked for the reply; nothing for any other. Numbers are shown, texts only named."""
+    asked = ChatCompletion.objects.filter(pk=reply.pk).first()
+    if asked is None:
+        return []
+    parameters = [
+        f"{name} {value}" if isinstance(value, int | float) else name
+        for name, value in sorted(asked.parameters.items())
+    ]
+    found = f"{asked.decision}, found by its {asked.found_by}" if asked.found_by else asked.decision
+    rows = [
+        ("Conversation", found),
+        ("Model asked for", asked.model),
+        ("Parameters", ", ".join(parameters) or "none"),
+    ]
+    return [("OpenAI client", rows)]
 
 
 def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[tuple[str, Any]]:

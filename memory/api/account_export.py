@@ -21,7 +21,14 @@ from chatmemory.database import executors
 from chatmemory.runtime.escape import plain_json
 from conversations.interchange.from_rows import CHUNK, chat_values, message_values
 from conversations.interchange.write import chat_fields, message_fields
-from conversations.models import Allowance, Chat, ContentView, IdempotencyKey
+from conversations.models import (
+    Allowance,
+    Chat,
+    ChatCompletion,
+    ContentView,
+    IdempotencyKey,
+    NamedConversation,
+)
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
 from memory.usage import report
 
@@ -34,6 +41,7 @@ _LIMITS = (
 ).split()
 _LOOK = "at page object_id chat_id".split()
 _KEY = "key chat_id user_message_id message_id created_at".split()
+_COMPLETION = "message_id chat_id model parameters metadata decision found_by created_at".split()
 _BRIEF = (
     "policy options global_summary state version head folded_through_seq token_count degraded unfolded_turns "
     "unfolded_tokens last_error paused_at updated_at"
@@ -90,6 +98,8 @@ def _account(user: User) -> Iterator[str]:
     lists = {
         "tokens": _rows(AuthToken.objects.filter(user=user).order_by("created"), ["created", "expiry"]),
         "idempotency_keys": _rows(IdempotencyKey.objects.filter(user=user), _KEY),
+        "named_conversations": _rows(NamedConversation.objects.filter(user=user), ["name", "chat_id"]),
+        "completions": _rows(ChatCompletion.objects.filter(user=user), _COMPLETION),
         "looked_at_by_staff": _rows(ContentView.objects.filter(owner_id=user.pk), _LOOK),
     }
     yield _json(told).removesuffix("}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -488,3 +489,65 @@ def test_who_is_unknown_gets_401_and_a_stranger_404(
         assert answer.status_code == 404
         assert answer.json()["error"]["type"] == "invalid_request_error"
     assert before == (list(ChatCompletion.objects.values()), Message.objects.count(), len(upstream.requests))
+
+
+def test_staff_see_how_the_conversation_was_found(
+    ask: OpenAI, upstream: FakeUpstream, admin_client: Any
+) -> None:
+    talk = Talk(ask, temperature=0.3, user="somebody")
+    talk.say("One")
+    talk.say("Two")
+    reply = ChatCompletion.objects.order_by("seq").last()
+    assert reply is not None
+    page = admin_client.get(f"/admin/memory/contextrecord/{reply.pk}/change/").content.decode()
+    assert "continued, found by its history" in page
+    assert "temperature 0.3, user" in page
+    assert "somebody" not in page
+
+
+def test_an_imported_history_counts_as_tokens_of_the_day(
+    alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.RATE_LIMITS = True
+    settings.LIMITS = replace(settings.LIMITS, tokens_per_day=20_000)
+    long = [{"role": "user", "content": "word " * 30_000}, {"role": "assistant", "content": "Yes."}]
+    asked = {"model": "arco", "messages": [*long, {"role": "user", "content": "And?"}]}
+    refused = alice.post("chat/completions", json=asked)
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "insufficient_quota"
+    assert refused.headers["x-should-retry"] == "false"
+    assert not Chat.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 129, "a\0b", ""])
+def test_a_model_with_an_impossible_name_does_not_exist(
+    alice: Client, upstream: FakeUpstream, settings: Any, name: str
+) -> None:
+    settings.OPENAI_MODEL_ALIASES = {"*": "arco"}
+    asked = {"model": name, "messages": [{"role": "user", "content": "Hello"}]}
+    assert alice.post("chat/completions", json=asked).status_code == 404
+
+
+SURROGATE = b'{"model": "arco", "messages": [{"role": "user", "content": "\\ud800"}]}'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'"x"',
+        b"null",
+        b"\xff",
+        b'{"model": "arco", "messages": [{"role": "user", "content": "\\ud800"}]}',
+    ],
+    ids=["empty", "cut", "list", "text", "null", "bytes", "surrogate"],
+)
+def test_odd_bodies_are_answered_in_the_same_shape(
+    alice: Client, upstream: FakeUpstream, body: bytes
+) -> None:
+    answer = alice.post("chat/completions", content=body, headers={"Content-Type": "application/json"})
+    if answer.status_code != 200:  # a lone surrogate is replaced
+        assert answer.status_code == 400
+        assert {"message", "type", "param", "code"} <= answer.json()["error"].keys()
