@@ -26,6 +26,7 @@ NAMES = (
     "slow-streams",
     "talks",
     "calls",
+    "completions",
     "growth",
     "heads",
     "hostile",

@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
     from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
-    from benchmarks.serving import heads, slow, streams
+    from benchmarks.serving import completions, heads, slow, streams
 
     return {
         "turns": turns.run,
@@ -46,6 +46,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "slow-streams": slow.run,
         "talks": talks.run,
         "calls": calls.run,
+        "completions": completions.run,
         "growth": growth.run,
         "heads": heads.run,
         "hostile": hostile.run,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 END_OF_CHUNKS = b"0\r\n\r\n"
-FIRST_TOKENS = (b"event: content.delta", b"response.output_text.delta")
+FIRST_TOKENS = (b"event: content.delta", b"response.output_text.delta", b'"delta":{"content"')
 """What stands before the first piece of text: the server's word for it, and the upstream's."""
 
 
