@@ -10,14 +10,14 @@ REDIS_URL_FOR_TESTS ?= redis://127.0.0.1:6379/5
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 # What is slow waits for processes and for leases more than for a core.
 WAITING := -n 4 --dist worksteal
-QUICK := not slow and not services and not browser and not embeddings
+QUICK := not slow and not services and not browser and not embeddings and not clients and not clients_python
 NEEDS_PYTHON = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "chatmemory needs Python 3.11 or later: make PYTHON=python3.11 ...")'
 # Where to look, for less than everything: make test-postgres WHERE=tests/api
 WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
-.PHONY: run test test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
+.PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime
 	$(BIN)/python manage.py quickstart --port $(PORT)
@@ -30,7 +30,7 @@ test-exhaustive: .venv/installed
 	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)"
 
 test-all: export THOROUGH=1
-test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser schemathesis
+test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python schemathesis
 
 test-slow: .venv/installed
 	$(BIN)/python -m pytest $(WAITING) -m "slow and not services and not browser"
@@ -47,6 +47,22 @@ test-services: .venv/checks
 # Chromium in the path, headless.
 test-browser: .venv/checks
 	$(BIN)/python -m pytest -m browser $(WHERE)
+
+# Clients of OpenAI's API that nobody here wrote: of Node, which npm installs, and of Python.
+test-clients: .venv/installed tests/clients/node_modules/installed
+	$(BIN)/python -m pytest -m clients tests/clients
+
+test-clients-python: .venv/installed .venv/clients/installed
+	$(BIN)/python -m pytest -m clients_python tests/clients
+
+tests/clients/node_modules/installed: tests/clients/package-lock.json
+	npm ci --prefix tests/clients --silent --no-audit --no-fund --ignore-scripts
+	touch $@
+
+.venv/clients/installed: requirements-clients.lock
+	$(PYTHON) -m venv .venv/clients
+	.venv/clients/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-clients.lock
+	touch $@
 
 # Embeddings without an upstream, by a small real model.
 test-embeddings: .venv/checks
@@ -136,6 +152,7 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra redis -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
+	printf 'langchain-openai>=1.7\nlitellm>=1.106\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

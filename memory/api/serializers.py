@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from django.conf import settings
 from django.utils import timezone
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from chatmemory.api.fields import Text, Whole
@@ -30,6 +31,7 @@ from memory.folding.rebuild import told as rebuild_told
 from memory.folding.stateless import Summarized
 from memory.models import CardOutcome, ConversationBrief, Requested
 from memory.pause import paused_by
+from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.recall.relevance import REASONS, Recall, Sought
 from memory.worker import watches
@@ -220,6 +222,11 @@ class RestoreIn(Strict):
     )
 
 
+@extend_schema_field({"type": "string", "enum": sorted(POLICIES)})
+class PolicyName(Text):
+    """The name of a policy."""
+
+
 class EstimateQuery(serializers.Serializer[Any]):
     mode = serializers.ChoiceField(
         ["update", "rebuild"],
@@ -227,7 +234,7 @@ class EstimateQuery(serializers.Serializer[Any]):
         default="update",
         help_text="What is to be estimated: an update (the default), or a rebuild.",
     )
-    policy = Text(
+    policy = PolicyName(
         required=False, validators=[known_policy], help_text="A rebuild by this policy, whatever `mode` says."
     )
     restore = serializers.IntegerField(

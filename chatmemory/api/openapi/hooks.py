@@ -90,6 +90,7 @@ def completed(result: dict[str, Any], generator: Any, request: Any, public: bool
         for method in METHODS:
             if method in methods:
                 _complete(path, method, methods[method])
+                _require_choice(methods[method].get("requestBody", {}), components["schemas"])
     words.describe(result)
     examples.add_examples(result)
     return result
@@ -106,6 +107,14 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
         if links:
             answer["links"] = links
     operation["responses"] |= errors.errors_of(path, method, operation)
+
+
+def _require_choice(body: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """A body that is one of several things has to be there, though no single field of it has to."""
+    for content in body.get("content", {}).values():
+        name = content["schema"].get("$ref", "").rsplit("/", 1)[-1]
+        if "oneOf" in schemas.get(name, {}):
+            body["required"] = True
 
 
 def _without_false_events(content: dict[str, Any]) -> None:

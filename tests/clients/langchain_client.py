@@ -1,0 +1,32 @@
+"""LangChain's `ChatOpenAI`: whole, streamed, a conversation, structured output. Prints what it saw as JSON."""
+
+import json
+import os
+import sys
+
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_openai import ChatOpenAI
+
+model = ChatOpenAI(
+    model="arco", base_url=os.environ["BASE_URL"], api_key=os.environ["TOKEN"], max_retries=0, temperature=0.2
+)
+messages = [SystemMessage("Be brief."), HumanMessage("My order is AB-1234.")]
+first = model.invoke(messages)
+messages += [first, HumanMessage("Which order?")]
+streamed = "".join(chunk.text() if callable(chunk.text) else chunk.text for chunk in model.stream(messages))
+schema = {
+    "title": "person",
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+made = model.with_structured_output(schema, method="json_schema").invoke("Say my name as an object.")
+seen = {
+    "first": first.content,
+    "finish": first.response_metadata["finish_reason"],
+    "tokens": first.usage_metadata["total_tokens"] > 0,
+    "streamed": streamed,
+    "object": made,
+}
+sys.stdout.write(json.dumps(seen))

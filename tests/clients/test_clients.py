@@ -1,0 +1,87 @@
+"""Clients that nobody here wrote, each a program of its own against a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conversations.models import Chat
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+HERE = Path(__file__).parent
+PYTHON = HERE.parents[1] / ".venv" / "clients" / "bin" / "python"
+OBJECT = '{"name": "Ada"}'
+FIRST = "You said: My order is AB-1234."
+SECOND = "You said: Which order?"
+
+
+def run(command: list[str], alice: Client, **options: Any) -> subprocess.CompletedProcess[str]:
+    env = {
+        **os.environ,
+        "BASE_URL": f"{alice.base}/v1",
+        "TOKEN": alice.token,
+        "NO_PROXY": "127.0.0.1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    return subprocess.run(
+        command, cwd=HERE, env=env, capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+def seen(command: list[str], alice: Client) -> dict[str, Any]:
+    """What a program printed."""
+    done = run(command, alice)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture
+def objects(upstream: FakeUpstream) -> None:
+    """The third answer is an object: the clients ask for a conversation of two turns first."""
+    upstream.script("stream", "normal", "normal", f"normal?text={OBJECT}")
+
+
+@pytest.mark.clients
+def test_the_official_sdk_for_node(alice: Client, upstream: FakeUpstream) -> None:
+    found = seen(["node", "openai_node.mjs"], alice)
+    assert (found["first"], found["streamed"], found["final"]) == (FIRST, SECOND, "You said: Hello")
+    assert found["decisions"] == ["new", "continued"]
+    assert found["usage"]
+    assert found["error"] == {"name": "NotFoundError", "code": "model_not_found", "status": 404}
+    assert "arco" in found["models"]
+    assert Chat.objects.count() == 2
+
+
+@pytest.mark.clients
+def test_the_vercel_ai_sdk(alice: Client, upstream: FakeUpstream, objects: None) -> None:
+    found = seen(["node", "ai_sdk.mjs"], alice)
+    assert (found["first"], found["streamed"]) == (FIRST, SECOND)
+    assert (found["finish"], found["decision"], found["tokens"]) == ("stop", "continued", True)
+    assert found["object"] == {"name": "Ada"}
+    assert upstream.requests[-1].body["text"]["format"]["type"] == "json_schema"
+
+
+@pytest.mark.clients
+def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client, settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""  # the built-in model, which obeys limits
+    probe = [str(HERE / "node_modules" / ".bin" / "llmprobe"), f"{alice.base.removeprefix('http://')}/v1"]
+    done = run(
+        [*probe, "-k", alice.token, "--model", "arco", "--quick", "--no-bench", "--no-save", "--json"], alice
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+@pytest.mark.clients_python
+@pytest.mark.parametrize("program", ["langchain_client.py", "litellm_client.py"])
+def test_python_libraries(alice: Client, upstream: FakeUpstream, objects: None, program: str) -> None:
+    found = seen([str(PYTHON), program], alice)
+    assert (found["first"], found["streamed"], found["tokens"]) == (FIRST, SECOND, True)
+    assert found.get("object", {"name": "Ada"}) == {"name": "Ada"}
+    assert Chat.objects.filter(last_seq=4).count() == 1
