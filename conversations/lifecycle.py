@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import DEFAULT_DB_ALIAS, transaction
 
+from chatmemory.database.compiled_writes import Insert
 from chatmemory.errors import NotFound
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
@@ -16,10 +17,12 @@ from conversations.lookup import ACTIVE_REPLY
 from conversations.models import Chat, IdempotencyKey, Message
 from memory import services as memory
 
+_CHAT = Insert(Chat)
+
 
 def create_chat(owner: User, **fields: Any) -> Chat:
     """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
-    return Chat.objects.create(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields})
+    return _CHAT.save(Chat(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields}))
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:

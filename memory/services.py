@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from chatmemory.database.compiled import Select
+from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
@@ -89,6 +90,9 @@ from memory.usage import daily
 logger = logging.getLogger(__name__)
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
+_COUNTED = Update(ConversationBrief, *counters.COUNTERS)
+_ANCHORED = Update(ConversationBrief, "anchor_seq")
+_RECORD = Insert(ContextRecord)
 _LOCKED_BRIEF = Select(lambda chat: ConversationBrief.objects.select_for_update().filter(pk=chat), UUID)
 
 
@@ -195,7 +199,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     """
     anchor = record["plan"]["anchor_seq"]
     if anchor != record["anchor_before"]:
-        ConversationBrief.objects.filter(chat_id=reply.chat_id).update(anchor_seq=anchor)
+        _ANCHORED.set(reply.chat_id, anchor)
     said = record.get("said")  # none in the record of a reply that an older version began
     if record["again"] and reply.reply_to is not None:
         # An answer that failed takes nobody's place, but the question may not have been counted.
@@ -203,7 +207,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
     became = carding.take(reply, record, card) if carding.was_asked(record) else CardOutcome.NONE
     recorded = {name: record[name] for name in RECORDED}
-    ContextRecord.objects.create(reply=reply, card=became, history_tokens=said, **recorded)
+    _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
     if reply.reply_to is not None:
         detected.find(reply.reply_to)
 
@@ -223,7 +227,7 @@ def count_reply(reply: Message) -> None:
     brief.unfolded_tokens += tokens
     brief.unfolded_line_tokens += line_cost(reply.line) if tokens else 0
     brief.due = _is_due(brief)
-    brief.save(update_fields=["unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due"])
+    _COUNTED.save(brief)
     dispatch.hint(brief)
 
 

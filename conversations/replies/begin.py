@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
 from chatmemory.llm.protocol import Prompt, Variant
@@ -45,6 +47,15 @@ _OLD_KEY = ExpressionWrapper(
     Q(created_at__lt=Now() - timedelta(hours=IDEMPOTENCY_HOURS)), output_field=BooleanField()
 )
 """By the database's clock, as servers may disagree about the day."""
+
+_MOVED = Update(Chat, "last_seq", "updated_at")
+_NAMED = Update(Chat, "last_seq", "updated_at", "title", "title_is_automatic")
+_QUESTION = Insert(Message)
+
+
+@cache
+def _active_reply(lease_seconds: float) -> Insert[ActiveReply]:
+    return Insert(ActiveReply, lease_expires_at=Now() + timedelta(seconds=lease_seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +238,11 @@ def require_idle(chat: Chat) -> None:
 
 def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
     chat.last_seq += 1
-    changed = ["last_seq", "updated_at"]
+    changed = _MOVED
     if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
         chat.title, chat.title_is_automatic = automatic_title(request.message), True
-        changed += ["title", "title_is_automatic"]
-    chat.save(update_fields=changed)
+        changed = _NAMED
+    changed.save(chat)
     now = timezone.now()
     message = Message(
         chat=chat,
@@ -245,8 +256,7 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
         created_at=now,
         completed_at=now,
     )
-    message.save(force_insert=True)
-    return message
+    return _QUESTION.save(message)
 
 
 def _begin_reply(
@@ -284,7 +294,7 @@ def _begin_reply(
         owner_id=chat.owner_id,
         reservation=reservation,
     )
-    ActiveReply.objects.create(
+    active = ActiveReply(
         chat=chat,
         message_id=pending.message_id,
         user_message=question,
@@ -293,10 +303,10 @@ def _begin_reply(
         model=pending.model,
         context=pending.context,
         owner=process_id.name(),
-        lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS),
         started_at=pending.started_at,
         **quotas.held_by(reservation),
     )
+    _active_reply(settings.REPLY_LEASE_SECONDS).save(active)
     prompt = replace(prepared.prompt, parameters=request.parameters)
     return BegunTurn(pending, prompt, variant, prepared.brings_card)
 

@@ -16,11 +16,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
+from django.db.models.signals import post_save
 from django.utils import timezone
 
+from chatmemory.database.compiled_writes import Delete, Insert, Update
 from chatmemory.llm.offline.model import NAME as OFFLINE
 from chatmemory.llm.openai.failures import NOTHING_SAID
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
@@ -39,6 +41,11 @@ TOO_FAR = timedelta(hours=1)
 """A lease that ends later than this beyond its length was taken before the clock was set back: nobody holds it."""
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
+
+_MOVED = Update(Chat, "last_seq", "updated_at")
+_ANYBODYS = Delete(ActiveReply, "chat", "message_id")
+_OWN = Delete(ActiveReply, "chat", "message_id", "owner")
+_REPLY = Insert(Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +132,15 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: who deletes it in this moment would else deadlock with us.
-        Chat.objects.filter(pk=pending.chat_id).update(last_seq=pending.seq, updated_at=message.completed_at)
-        mine = ActiveReply.objects.filter(chat_id=pending.chat_id, message_id=pending.message_id)
-        deleted, _ = (mine.filter(owner=owner) if owner else mine).delete()
-        if not deleted:
+        _MOVED.set(pending.chat_id, pending.seq, message.completed_at)
+        ids = pending.chat_id, pending.message_id
+        if not (_OWN.where(*ids, owner) if owner else _ANYBODYS.where(*ids)):
             transaction.set_rollback(True)
             return None
-        message.save(force_insert=True)
+        _REPLY.save(message)
+        post_save.send(
+            Message, instance=message, created=True, raw=False, using=DEFAULT_DB_ALIAS, update_fields=None
+        )
         if pending.supersedes and message.status != Status.FAILED:
             _earlier_answers(pending).update(superseded_by=message)
         memory.turn_finished(message, pending.context, ending.reply.call)
