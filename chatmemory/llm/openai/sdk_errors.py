@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, NoReturn
 
 from openai import APIConnectionError, OpenAIError
 
@@ -32,19 +32,19 @@ class NoAnswerError(OpenAIError):
 
 
 async def refuse_errors(response: httpx2.Response) -> None:
-    """Raise a status that is no success, reading no more of its body than an error object needs.
+    """Raise a status that is no success. The SDK would read all of its body first, however much that is."""
+    if not response.is_success:
+        await refuse_status(response.status_code, response.headers, response.aiter_bytes())
 
-    The SDK would read all of it first, however much that is.
-    """
-    if response.is_success:
-        return
+
+async def refuse_status(status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> NoReturn:
+    """Raise such a status, reading no more of its body than an error object needs."""
     try:
-        body = await read_bounded(response.aiter_bytes(), MAX_ERROR_BYTES, failures.NONSENSE)
+        body = await read_bounded(chunks, MAX_ERROR_BYTES, failures.NONSENSE)
         error = responses.load_object(body).get("error")
     except (responses.MalformedError, NoAnswerError):
         error = None
-    status = response.status_code
-    after = retry_after_in(response.headers, now=time.time())
+    after = retry_after_in(headers, now=time.time())
     raise NoAnswerError(
         failures.from_status(status, error, after=after),
         status=status,

@@ -1,0 +1,82 @@
+"""Requests for streams, past the SDK and by the aiohttp below it: one POST, the bytes of its answer as they come.
+
+The SDK and its HTTP client take nine tenths of what a request costs here, for what a stream does not need: models of
+options, merged URLs and headers, retries, five generators around each read. Its headers, made once, are sent all the
+same.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+
+from chatmemory.llm.openai import failures
+from chatmemory.llm.openai.sdk_errors import NoAnswerError, refuse_status
+
+CONNECTIONS = 1000
+"""At most, as the SDK has it."""
+KEPT_SECONDS = 5.0
+"""For which a connection that nobody uses stays open. Servers close theirs after a while, too: better before them."""
+
+
+class StreamTransport:
+    """Connections to one URL, of one event loop."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext) -> None:
+        self._url = url
+        connector = aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=KEPT_SECONDS, ssl=tls)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            # A few bytes on the wire must not become many in memory.
+            headers={**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # Asked once: `trust_env` would look for a netrc in a thread at each request.
+            proxy=_proxy_for(url),
+        )
+
+    @asynccontextmanager
+    async def answering(self, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """One request; inside, the bytes of its answer, empty at the end. Leaving gives the connection back.
+
+        Raises `NoAnswerError` for what is no success. A connection that breaks later raises aiohttp's error.
+        """
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        try:
+            response = await self._session.post(self._url, data=data, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise NoAnswerError(failures.UNREACHABLE, retry=True) from exc
+        async with response:
+            chunks = _Chunks(response.content)
+            if not 200 <= response.status < 300:
+                await refuse_status(response.status, response.headers, chunks)
+            yield chunks
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def _proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for that URL."""
+    parts = urlsplit(url)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
+
+class _Chunks(AsyncIterator[bytes]):
+    """What a body has at each read."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._read = content.readany
+
+    async def __anext__(self) -> bytes:
+        if chunk := await self._read():
+            return chunk
+        raise StopAsyncIteration
