@@ -20,6 +20,7 @@ from types import FrameType
 from typing import IO, Any
 
 import django
+from asgiref.sync import ThreadSensitiveContext
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured, RequestAborted
@@ -44,6 +45,7 @@ from chatmemory.database import migration_state
 from chatmemory.llm import registry
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for, tell_of_crashes
+from chatmemory.runtime.request_threads import RequestThread
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
 from conversations.openai_api.errors import openai_body
@@ -61,8 +63,8 @@ OPENAI_PATH = "/v1/chat/"
 HEADERS_MAX = 200
 """Headers of a request. Browsers send about twenty, and proxies add a few."""
 
-# Under ASGI each request has a fresh thread for synchronous code, made when first needed: there is nothing for these to
-# tidy up at its start, and to ask them would make that thread for every stream. At its end they are asked as ever.
+# The thread that a request has for synchronous code was tidied up at the end of the one before: there is nothing for
+# these to do at its start, and to ask them would take a thread for every open stream. At its end they are asked as ever.
 for tidy in (close_old_connections, reset_queries):
     request_started.disconnect(tidy)
 
@@ -82,6 +84,15 @@ class ServerRequest(ASGIRequest):
 
 class ServerHandler(ASGIHandler):
     request_class = ServerRequest
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """As Django's, but with a thread that is kept."""
+        thread = RequestThread()
+        try:
+            async with ThreadSensitiveContext(executor=thread):
+                await self.handle(scope, receive, send)
+        finally:
+            thread.give_back()
 
     async def listen_for_disconnect(self, receive: Any) -> None:
         """Return where Django's raises, which it ignores: the exception would hold the frame that holds the exception.
@@ -118,7 +129,7 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
         # To Django it looks as if the client had left: so it closes what it has read so far, and answers nothing.
         return event if received <= limit else {"type": "http.disconnect"}
 
-    await django_app(dict(scope), counted, send)  # type: ignore[arg-type]  # asgiref's narrower TypedDicts
+    await django_app(dict(scope), counted, send)
     if received > limit:
         await _refuse(scope, receive, send, 413)
 
