@@ -64,7 +64,7 @@ HEADERS_MAX = 200
 """Headers of a request. Browsers send about twenty, and proxies add a few."""
 
 # The thread that a request has for synchronous code was tidied up at the end of the one before: there is nothing for
-# these to do at its start, and to ask them would take a thread for every open stream. At its end they are asked as ever.
+# these to do at its start, and to ask them would take a thread for every open stream. At its end they are asked.
 for tidy in (close_old_connections, reset_queries):
     request_started.disconnect(tidy)
 

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from chatmemory.llm.openai import failures
 from chatmemory.llm.protocol import ReplyError, Usage
 from chatmemory.text.cleaning import clean
@@ -53,9 +55,13 @@ class UpstreamAnswer:
 def load_object(data: bytes) -> dict[str, Any]:
     """Parse one JSON object. Raises `MalformedError` for all else: bad UTF-8, bad JSON, a list."""
     try:
-        value = _decode(data.decode())
-    except (ValueError, RecursionError) as exc:
-        raise MalformedError from exc
+        value = orjson.loads(data)
+    except ValueError:
+        # What Python takes and orjson does not, such as half a surrogate pair: its other half may come next.
+        try:
+            value = _decode(data.decode())
+        except (ValueError, RecursionError) as exc:
+            raise MalformedError from exc
     if not isinstance(value, dict):
         raise MalformedError
     return value
