@@ -55,16 +55,20 @@ _SQUARE: Final = (
 _OPEN, _CLOSE, _PIPE = "<＜", ">＞", "|｜"
 
 _CONTROL = re.compile(
-    "(?:"
+    # The first sign is a class of its own, which the search finds in C (measured: a sixth of the time).
+    rf"[{_OPEN}\[［\]](?:"
+    rf"(?<=[{_OPEN}])(?:"
     # <|name|>, <|name> and <name|>; with wide bars also with spaces, which some tokenizers take for the letter ▁.
-    rf"[{_OPEN}]/?[{_PIPE}][^\s{_OPEN}{_CLOSE}]{{1,80}}(?=[{_CLOSE}])"
-    rf"|[{_OPEN}]｜[^\r\n{_OPEN}{_CLOSE}]{{1,80}}｜(?=[{_CLOSE}])"
-    rf"|[{_OPEN}][^\s{_OPEN}{_CLOSE}]{{1,80}}[{_PIPE}](?=[{_CLOSE}])"
-    rf"|[{_OPEN}]/?(?:{'|'.join(_ANGLED)})(?=[{_CLOSE}])"
-    rf"|[{_OPEN}]{{2}}/?SYS(?=[{_CLOSE}]{{2}})"
-    rf"|[\[［]/?(?:{'|'.join(_SQUARE)})(?=[\]］])"
-    rf"|\[[{_PIPE}][^\s\[\]]{{1,80}}[{_PIPE}](?=\])"
-    r"|\]~!?b(?=[\[\]])|\[e~(?=\[)"
+    rf"/?[{_PIPE}][^\s{_OPEN}{_CLOSE}]{{1,80}}(?=[{_CLOSE}])"
+    rf"|｜[^\r\n{_OPEN}{_CLOSE}]{{1,80}}｜(?=[{_CLOSE}])"
+    rf"|[^\s{_OPEN}{_CLOSE}]{{1,80}}[{_PIPE}](?=[{_CLOSE}])"
+    rf"|/?(?:{'|'.join(_ANGLED)})(?=[{_CLOSE}])"
+    rf"|[{_OPEN}]/?SYS(?=[{_CLOSE}]{{2}})"
+    ")"
+    rf"|(?<=[\[［])/?(?:{'|'.join(_SQUARE)})(?=[\]］])"
+    rf"|(?<=\[)[{_PIPE}][^\s\[\]]{{1,80}}[{_PIPE}](?=\])"
+    r"|(?<=\[)e~(?=\[)"
+    r"|(?<=\])~!?b(?=[\[\]])"
     ")"
 )
 """A token up to the sign that closes it."""
