@@ -90,6 +90,7 @@ from memory.usage import daily
 logger = logging.getLogger(__name__)
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
+_NEW_BRIEF = Insert(ConversationBrief)
 _COUNTED = Update(ConversationBrief, *counters.COUNTERS)
 _ANCHORED = Update(ConversationBrief, "anchor_seq")
 _RECORD = Insert(ContextRecord)
@@ -123,10 +124,8 @@ def context_for(
     what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
     `StaleMemory` where the chat wants a fold first. `near`: what `memory.recall.embeddings` knows of the question.
     """
-    brief = (
-        _BRIEF.first(chat.pk)
-        or ConversationBrief.objects.get_or_create(chat=chat, defaults=new_brief(chat))[0]
-    )
+    # Should somebody else make it at this moment, the turn begins once more (`begin._once`).
+    brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
     brief.chat = chat  # at hand, where its instructions count
     if may_wait:
         require_fresh(brief)

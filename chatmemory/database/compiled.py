@@ -18,7 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
 M = TypeVar("M", bound=Model)
-Value = UUID | int
+Value = UUID | int | str
 
 _STAND_IN = 1_970_000_001
 """Where stand-ins begin: a number that fits every column, and that no queryset of ours has as a constant."""
@@ -44,7 +44,7 @@ class _Compiled:
 
 
 class Select(Generic[M]):
-    """A queryset of whole rows of one model, or of `values_list`, as a function of ids and numbers.
+    """A queryset of whole rows of one model, or of `values_list`, as a function of ids, numbers and strings.
 
     `make` builds it from values of the given `kinds`, which may be compared with, and nothing else: slices and
     constants are fixed. It is compiled at its first use on each connection.
@@ -81,10 +81,7 @@ class Select(Generic[M]):
         return compiled
 
     def _compile(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        stand_ins: list[Value] = [
-            UUID(int=_STAND_IN + at) if kind is UUID else _STAND_IN + at
-            for at, kind in enumerate(self._kinds)
-        ]
+        stand_ins = [_stand_in(kind, _STAND_IN + at) for at, kind in enumerate(self._kinds)]
         queryset = self._make(*stand_ins)
         self._model = queryset.model
         compiler = queryset.query.get_compiler(connection=connection)
@@ -105,6 +102,10 @@ class Select(Generic[M]):
             converters=tuple((at, functions, column) for at, (functions, column) in converters.items()),
             columns=tuple(column.target.attname for column in columns if hasattr(column, "target")),
         )
+
+
+def _stand_in(kind: type[Value], number: int) -> Value:
+    return UUID(int=number) if issubclass(kind, UUID) else kind(number)
 
 
 def _stands_for(param: Any, stand_in: Value) -> bool:
