@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Status
+from conversations.openai_api.chat_answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.history_keys import HistoryKeys, answers_alike
 
@@ -48,6 +49,9 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
         return _within(user, chat, request, keys, name)
     if name:
         return TurnPlace("imported" if request.history else "new", name=name)
+    broken = ChatCompletion.objects.filter(user=user, asked=keys.asked).select_related("chat").last()
+    if broken is not None and _is_head(broken) and _broke_off(broken):
+        return TurnPlace("regenerated", "history", broken.chat)
     if keys.before is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1].content
@@ -66,14 +70,20 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
 
 
 def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
-    """Where in the chat that the client named. A history that it does not have is believed to be trimmed."""
+    """Where in the chat that the client named. A history that it does not have is believed to be trimmed.
+
+    By the chat as it was read: where it has gone on since, `turns.begin` sees it.
+    """
     mine = ChatCompletion.objects.filter(user=user, chat=chat)
     again = mine.filter(asked=keys.asked).order_by("-seq").first()
-    if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
+    if again is not None and again.seq >= chat.last_seq and (request.history or again.seq <= FIRST_ANSWER):
         return TurnPlace("regenerated", "name", chat, name=name)
-    if keys.before is not None:
+    is_busy = ActiveReply.objects.filter(
+        chat=chat
+    ).exists()  # then it is refused, or what is left of a crash ends
+    if keys.before is not None and not is_busy:
         matches = _answered(mine.filter(asked=keys.before), request.history[-1].content)
-        if matches and not any(_is_head(one) for one in matches):
+        if matches and all(one.seq < chat.last_seq for one in matches):
             return TurnPlace("branched", "name", chat, matches[0].seq, name)
     return TurnPlace("continued", "name", chat, name=name)
 
@@ -109,6 +119,12 @@ def _answered(completions: QuerySet[ChatCompletion], answer: str) -> list[ChatCo
         if one.message_id in being_written  # who leaves a stream has read some of it
         or (one.message_id in stored and _fits(*stored[one.message_id], answer))
     ]
+
+
+def _broke_off(completion: ChatCompletion) -> bool:
+    """Whether the client was told of an error in place of an answer: then it asks the same again."""
+    reply = Message.objects.filter(pk=completion.message_id).values_list("status", "error").first()
+    return reply is not None and finish_reason(*reply) is None
 
 
 def _fits(content: str, status: str, answer: str) -> bool:

@@ -259,6 +259,24 @@ def test_a_retried_request_is_the_same_turn(alice: Client, upstream: FakeUpstrea
     assert Message.objects.count() == 2
 
 
+@pytest.mark.parametrize("retried", [True, False])
+def test_a_request_whose_reply_failed_is_answered_in_its_place(
+    alice: Client, ask: OpenAI, upstream: FakeUpstream, retried: bool
+) -> None:
+    talk = Talk(ask)
+    talk.say("One")
+    body = {"model": "arco", "messages": [*talk.messages, {"role": "user", "content": "Two"}]}
+    upstream.script("stream", "status?code=500")
+    assert alice.post("chat/completions", json=body).status_code == 502
+    headers = {"x-stainless-retry-count": "1"} if retried else {}
+    again = alice.post("chat/completions", json=body, headers=headers)
+    assert again.status_code == 200
+    assert again.headers["x-chatmemory-conversation"] == "regenerated"
+    (chat,) = Chat.objects.all()
+    said = list(chat.messages.order_by("seq").values_list("role", "status"))
+    assert said[2:] == [("user", "complete"), ("assistant", "failed"), ("assistant", "complete")]
+
+
 def test_an_idempotency_key_is_the_same_turn(alice: Client, upstream: FakeUpstream) -> None:
     body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
     made = [

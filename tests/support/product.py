@@ -36,7 +36,7 @@ def offline_product(transactional_db: None, settings: Any, tmp_path: Path) -> It
     """The product with the built-in model, on pytest's database. The test starts what it needs of it."""
     with Product(tmp_path, here()) as product:
         yield product
-    assert product.errors() == []
+    assert product.errors() == [], product.errors()
     # The invariants hold by the numbers that the product had.
     given = {field: int(product.env[name]) for name, field in LIMITS.items() if name in product.env}
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **given)
