@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -26,6 +27,7 @@ from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.api import error_handler
+from chatmemory.api.static_text import StaticText, is_worth_it
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
 
@@ -138,7 +140,7 @@ class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
-    """WhiteNoise for ASGI: files are read in a thread and sent whole, everything else passes untouched."""
+    """WhiteNoise for ASGI: files are read in a thread and sent whole, text gzipped. All else passes untouched."""
 
     sync_capable = async_capable = True
 
@@ -154,6 +156,12 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         if iscoroutinefunction(self):
             return sync_to_async(self.whole)(static_file, request)
         return self.whole(static_file, request)
+
+    def get_static_file(self, path: str, url: str, stat_cache: Any = None) -> Any:
+        """A file as it is served. Text of some size has a compressed form, too."""
+        read = partial(super().get_static_file, path, url)
+        found = read(stat_cache)
+        return StaticText(path, found, read) if is_worth_it(found) else found
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
         """The file as one response: under ASGI, Django would read a synchronous iterator whole anyway, and warn."""

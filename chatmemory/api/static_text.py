@@ -1,0 +1,106 @@
+"""Static text that is sent gzipped: compressed at its first use in a process, kept in memory until the file changes."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from http import HTTPStatus
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from whitenoise.responders import Response, StaticFile
+
+LEAST_BYTES = 1024
+"""Of a file that is compressed: less fits into one packet anyway."""
+TEXT_TYPES = ("text/", "image/svg+xml", "application/json", "application/javascript", "application/xml")
+
+
+def is_worth_it(static_file: StaticFile) -> bool:
+    """Whether this is text of some size that is not compressed on disk."""
+    if len(static_file.alternatives) > 1:
+        return False
+    headers = dict(static_file.alternatives[0][2])
+    return headers["Content-Type"].startswith(TEXT_TYPES) and int(headers["Content-Length"]) > LEAST_BYTES
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether a client names gzip among the encodings that it accepts, and not with a weight of zero."""
+    for one in accept_encoding.lower().split(","):
+        name, _, weight = one.replace(" ", "").partition(";q=")
+        if name == "gzip":
+            return weight.strip("0.") != "" if weight else True
+    return False
+
+
+@dataclass(frozen=True)
+class _Version:
+    """The file as it was at one time."""
+
+    modified: int
+    plain: StaticFile
+
+    @property
+    def etag(self) -> str:
+        """Of the compressed file. What differs in its bytes has a tag of its own."""
+        return f'{self.plain.etag[:-1]}-gzip"'
+
+    @cached_property
+    def compressed(self) -> bytes:
+        path = self.plain.alternatives[0][1]
+        return gzip.compress(Path(path).read_bytes(), compresslevel=9, mtime=0)
+
+    @cached_property
+    def headers(self) -> list[tuple[str, str]]:
+        length = str(len(self.compressed))
+        plain = self.plain.alternatives[0][2]
+        return _with(plain, ETag=self.etag, Content_Encoding="gzip", Content_Length=length)
+
+
+class StaticText:
+    """A static file as WhiteNoise has it, which has a compressed form, too. `read` looks at the file anew."""
+
+    def __init__(self, path: str, found: StaticFile, read: Callable[[], StaticFile]) -> None:
+        self._path, self._read = path, read
+        self._version = _Version(Path(path).stat().st_mtime_ns, found)
+
+    def get_response(self, method: str, meta: Mapping[str, Any]) -> Response:
+        """The answer to a request. Parts are those of the plain file: nobody wants parts of the compressed one."""
+        modified = Path(self._path).stat().st_mtime_ns
+        if modified != self._version.modified:
+            self._version = _Version(modified, self._read())
+        version = self._version
+        is_part = "HTTP_RANGE" in meta
+        if method not in ("GET", "HEAD") or is_part or not takes_gzip(meta.get("HTTP_ACCEPT_ENCODING", "")):
+            answer = version.plain.get_response(method, _with_valid_range(meta, version.plain))
+            status, headers, file = answer.status, answer.headers, answer.file
+        elif _is_known(meta, version):
+            known = version.plain.not_modified_response
+            status, headers, file = known.status, _with(known.headers, ETag=version.etag), None
+        else:
+            status, headers = HTTPStatus.OK, version.headers
+            file = BytesIO(version.compressed) if method == "GET" else None
+        return Response(status, _with(headers, Vary="Accept-Encoding"), file)
+
+
+def _with(headers: Iterable[tuple[str, str]], **values: str) -> list[tuple[str, str]]:
+    """Headers, with these values in place of others."""
+    return [*{**dict(headers), **{name.replace("_", "-"): value for name, value in values.items()}}.items()]
+
+
+def _is_known(meta: Mapping[str, Any], version: _Version) -> bool:
+    """Whether the client has the compressed file already."""
+    tags = meta.get("HTTP_IF_NONE_MATCH")
+    if tags is None:
+        return bool(version.plain.is_not_modified(meta))
+    return version.etag in {tag.strip().removeprefix("W/") for tag in tags.split(",")}
+
+
+def _with_valid_range(meta: Mapping[str, Any], plain: StaticFile) -> Mapping[str, Any]:
+    """Without the range, if the client has pieces of something else: WhiteNoise does not look at `If-Range`."""
+    wanted = meta.get("HTTP_IF_RANGE")
+    if wanted is None or wanted == plain.etag:
+        return meta
+    return {name: value for name, value in meta.items() if name != "HTTP_RANGE"}
