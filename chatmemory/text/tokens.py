@@ -48,6 +48,10 @@ _PATTERN = "|".join(
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]?(?=\s)|[。！？]|\n")
 _WHITESPACE = re.compile(r"\s")
 
+MOST_COUNTED = 10_000
+"""Texts of which the count is kept: 1.5 MB."""
+_counted: dict[bytes, int] = {}
+
 _lock = Lock()
 _encoding: tiktoken.Encoding | None = None
 
@@ -67,6 +71,17 @@ def load() -> None:
 def count_tokens(text: str) -> int:
     """Tokens of `text` in o200k_base. Never raises for any text; lone surrogates count as U+FFFD."""
     return len(_encode(text))
+
+
+def count_repeated(text: str) -> int:
+    """The same for a text that comes again with every turn, as memory does: counted once, known by its digest."""
+    key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    count = _counted.get(key)
+    if count is None:
+        if len(_counted) >= MOST_COUNTED:
+            _counted.clear()
+        count = _counted[key] = count_tokens(text)
+    return count
 
 
 def clip_middle(text: str, max_tokens: int) -> str:

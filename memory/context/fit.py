@@ -17,10 +17,10 @@ from typing import Any
 
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import Plan
 from memory.context.planner import Material, choose_within, gather
-from memory.context.render import Count, Rendered, Section, render_memory, render_part
+from memory.context.render import Rendered, Section, render_memory, render_part
 from memory.context.sources import Source, fit_sources, render_sources
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
@@ -94,10 +94,9 @@ def assemble(
     `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
     shows verbatim, `said` the messages that its excerpts quote. The context's own plan is the one to store.
     """
-    count = _remembering(count_tokens)
 
     def render(planned: Plan) -> list[Rendered]:
-        return render_memory(replace(planned, disarms=asked.disarms), state, turns, said, count)
+        return render_memory(replace(planned, disarms=asked.disarms), state, turns, said, count_repeated)
 
     asked = asked.disarmed() if asked.disarms else asked
     memory = render(plan)
@@ -122,8 +121,8 @@ def assemble(
             plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
         )
         pins_alone = Plan(plan.budget, pins=plan.pins, pins_left_out=plan.pins_left_out, disarms=plan.disarms)
-        memory = [*render_memory(pins_alone, (), (), {}, count, pinned.texts), *memory]
-    return _finish(plan, memory, asked, count)
+        memory = [*render_memory(pins_alone, (), (), {}, count_repeated, pinned.texts), *memory]
+    return _finish(plan, memory, asked)
 
 
 def _smaller(
@@ -154,9 +153,8 @@ def rebuild(
 
     Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
     """
-    count = _remembering(count_tokens)
     asked = asked.disarmed() if plan.disarms else asked
-    return _finish(plan, render_memory(plan, state, turns, said, count, pinned), asked, count)
+    return _finish(plan, render_memory(plan, state, turns, said, count_repeated, pinned), asked)
 
 
 def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
@@ -172,8 +170,8 @@ def hash_prompt(prompt: Prompt) -> str:
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
-def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest, count: Count) -> Context:
-    before, after = _before(asked, count), _after(plan, asked, count)
+def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Context:
+    before, after = _before(asked), _after(plan, asked)
     messages = tuple(message for part in (*memory, *after) for message in part.messages)
     tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
     prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool)
@@ -190,16 +188,18 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest, count:
     )
 
 
-def _before(asked: PromptRequest, count: Count) -> list[Section]:
+def _before(asked: PromptRequest) -> list[Section]:
     if not asked.instructions:
         return []
-    return [Section("instructions", count(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)]
+    return [
+        Section("instructions", count_repeated(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)
+    ]
 
 
-def _after(plan: Plan, asked: PromptRequest, count: Count) -> list[Rendered]:
+def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
     cut = any(clip is not None for clip in plan.sources)
-    sources = render_part("sources", render_sources(asked.sources, plan.sources), count, clipped=cut)
-    question = render_part("question", asked.question, count)
+    sources = render_part("sources", render_sources(asked.sources, plan.sources), count_tokens, clipped=cut)
+    question = render_part("question", asked.question, count_tokens)
     return [part for part in (sources, question) if part.messages]
 
 
@@ -211,15 +211,3 @@ def _clipped(plan: Plan) -> int:
     ends = sum(clip is not None for clip in (*plan.state, *plan.sources))
     pins = sum(pin.clip is not None for pin in plan.pins)
     return ends + pins + sum(shown.clipped for shown in plan.verbatim)
-
-
-def _remembering(count: Callable[[str], int]) -> Count:
-    """`count`, each text once: what stays from one plan to the next is not counted again."""
-    known: dict[str, int] = {}
-
-    def remembered(text: str) -> int:
-        if text not in known:
-            known[text] = count(text)
-        return known[text]
-
-    return remembered

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
 from memory.context.fit_excerpts import Picking
 from memory.context.lines import LineCosts
 from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan
@@ -88,7 +88,7 @@ def gather(
     """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
     out."""
     return Material(
-        state_tokens=tuple(count_tokens(section.text) + MESSAGE_OVERHEAD for section in state),
+        state_tokens=tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state),
         turns=tuple(turn for turn in turns if turn.tokens),
         older_turns=older_turns,
         older_from_seq=older_from_seq,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from chatmemory.llm.protocol import Completion, Role, Schema
 from chatmemory.text.markers import quote_markers
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
 from memory.policies.edit_form import MANY_ROWS, BadEdit, EditField, clean, require_within
@@ -248,7 +248,7 @@ class Policy(ABC):
 
 def state_tokens(policy: Policy, state: State) -> int:
     """Tokens of the state as rendered, overhead of its messages included."""
-    return sum(count_tokens(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
+    return sum(count_repeated(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
 
 
 def text_in(value: Any) -> str:

@@ -33,11 +33,13 @@ _NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGIT = re.compile(r"\d")
 _NUMERIC = re.compile(r"\d[-/.年月월]\s?\d")
 _BEGINNINGS = tuple({name[:3] for name in _MONTHS})
-_ISO = re.compile(r"\b(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
-_SHORT = re.compile(r"(?<![\d./-])(\d{1,2})[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?![\d]|[./-]\d)")
+# Each begins with a class of one sign, which the search finds in C (measured: a third of the time); what may not stand
+# before it is asked after it.
+_ISO = re.compile(r"(\d(?<!\w\d)\d{3})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
+_SHORT = re.compile(r"(\d(?<![\d./-]\d)\d?)[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?![\d]|[./-]\d)")
 _CHINESE = re.compile(r"(?:(\d{4})\s?[年년]\s?)?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号일]")
 _NAMED = re.compile(rf"({_NAME})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}})\b)?")
-_NAMED_AFTER = re.compile(rf"(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_NAME})\b\.?(?:,? (\d{{4}})\b)?")
+_NAMED_AFTER = re.compile(rf"(\d\d?)(?:st|nd|rd|th)?(?: of)? ({_NAME})\b\.?(?:,? (\d{{4}})\b)?")
 
 
 def date_terms(folded: str) -> list[str]:
@@ -66,5 +68,6 @@ def _in_numbers(folded: str) -> Iterator[tuple[int, int, int]]:
         whole = int(year) if len(year) == 4 else 2000 + int(year)
         yield whole, int(one), int(other)
         yield whole, int(other), int(one)
-    for year, month, day in _CHINESE.findall(folded):
-        yield int(year or 0), int(month), int(day)
+    if "月" in folded or "월" in folded:
+        for year, month, day in _CHINESE.findall(folded):
+            yield int(year or 0), int(month), int(day)

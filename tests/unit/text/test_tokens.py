@@ -171,3 +171,15 @@ def test_what_the_tokenizer_refuses_is_counted_in_halves(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "_encoding", Fussy())
         assert count_tokens(text) == len(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "The garden is open.", "Käse 😀", "half a pair \ud83d", "<|endoftext|>"]
+)
+def test_a_text_that_comes_again_counts_as_before(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_counted", {})
+    monkeypatch.setattr(tokens, "MOST_COUNTED", 1)
+    expected = count_tokens(text)
+    assert [tokens.count_repeated(text) for _ in range(2)] == [expected, expected]
+    assert tokens.count_repeated(f"{text} and more") == count_tokens(f"{text} and more")
+    assert len(tokens._counted) == 1
