@@ -28,7 +28,7 @@ ODD: dict[str, Any] = {
     "null": None,
     "true": True,
     "negative": -5,
-    "huge": 10**30,
+    "huge": 2**64 - 1,  # no column takes it, and every reader of JSON takes it for a whole number
     "over a column": 2**31,
     "float": 1.5,
     "not a number": float("nan"),
