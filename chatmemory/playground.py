@@ -7,6 +7,7 @@ module knows neither chats nor messages.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,13 +24,15 @@ from memory.explain.reasons import SECTION_NAMES
 from memory.policies import POLICIES, Policy
 from memory.policies.options import bounds_for
 
+ON_DEMAND = re.compile(r"vendor/speed-highlight/|code-worker\.js|theme\.js")
+"""What is no module of the page: its theme, and what a worker loads when there is code to be read."""
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
 MODULES = [
     f"chatmemory/playground/{path.relative_to(SCRIPTS).as_posix()}"
     for path in sorted(SCRIPTS.rglob("*.js"))
-    if path.name != "theme.js"
+    if not ON_DEMAND.match(path.relative_to(SCRIPTS).as_posix())
 ]
-"""All of them at once: the browser needs not read one to learn of the next."""
+"""All others at once: the browser needs not read one to learn of the next."""
 
 
 SECTIONS = {

@@ -146,10 +146,26 @@ def test_every_script_that_is_named_exists_and_is_fetched_at_once(
     settings.PLAYGROUND = "open"
     named = set(re.findall(r'(?:src|href)="(/static/[^"]+\.js)"', page(live).text))
     on_disk = {f"/static/chatmemory/playground/{path.relative_to(SCRIPTS)}" for path in SCRIPTS.rglob("*.js")}
-    assert named == on_disk
+    later = {one for one in on_disk if "/speed-highlight/" in one or one.endswith("/code-worker.js")}
+    assert len(later) == 2 + len(languages())
+    assert named == on_disk - later
     for path in SCRIPTS.glob("*.js"):
         for target in re.findall(r'from "(\.[^"]+)"', path.read_text()):
             assert (path.parent / target).exists(), (path.name, target)
+
+
+def languages() -> set[str]:
+    return {path.stem for path in (VENDOR / "speed-highlight" / "languages").glob("*.js")}
+
+
+def test_every_language_is_loaded_by_name_and_has_those_that_stand_within_it() -> None:
+    """Which of them a worker fetches for a block of code, `tests/browser/test_walk_playground_code.py` sees."""
+    table = (SCRIPTS / "languages.js").read_text()
+    assert set(re.findall(r'(\w+): "\1\b', table)) == languages()
+    for name in languages():
+        source = (VENDOR / "speed-highlight" / "languages" / f"{name}.js").read_text()
+        assert not re.search(r"\bimport\b[ (]*[\"']|\bfrom *[\"']", source), name
+        assert set(re.findall(r'sub:"(\w+)"', source)) <= languages(), name
 
 
 def test_all_scripts_together_are_small(live: LiveServer) -> None:
@@ -178,14 +194,16 @@ def test_text_is_sent_compressed_to_who_takes_it(live: LiveServer) -> None:
 
 
 def test_what_is_not_ours_is_as_it_was_published() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.M)
-    assert [name for name, _ in rows] == [path.name for path in VENDOR.glob("*.js")]
+    rows = re.findall(r"^\| `([\w./-]+)` .*`([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.M)
+    there = sorted(path.relative_to(VENDOR).as_posix() for path in VENDOR.rglob("*.js"))
+    assert sorted(name for name, _ in rows) == there
     for name, digest in rows:
-        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
 
 
 def test_its_scripts_make_no_html_from_text() -> None:
     for path in SCRIPTS.glob("*.js"):
         assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|srcdoc", path.read_text()
+            r"innerHTML|outerHTML|insertAdjacentHTML|setHTML|document\.write|\beval\(|srcdoc",
+            path.read_text(),
         ), path

@@ -15,6 +15,8 @@ PAGE = {
     "frame-ancestors": "'none'",
 }
 NO_PAGE = {"default-src": "'none'", "frame-ancestors": "'none'"}
+SCRIPT = {**NO_PAGE, "script-src": "'self'"}
+"""A worker goes by the policy of its script, and imports others."""
 
 
 def policy_of(answer: httpx.Response) -> dict[str, str]:
@@ -28,5 +30,5 @@ def check_headers(answer: httpx.Response) -> None:
     assert answer.headers["x-frame-options"] == "DENY"
     assert answer.headers["referrer-policy"] == "same-origin"
     assert answer.headers["cross-origin-opener-policy"] == "same-origin"
-    is_page = answer.headers["content-type"].startswith("text/html")
-    assert policy_of(answer) == (PAGE if is_page else NO_PAGE)
+    kind = answer.headers["content-type"].partition(";")[0]
+    assert policy_of(answer) == {"text/html": PAGE, "text/javascript": SCRIPT}.get(kind, NO_PAGE)

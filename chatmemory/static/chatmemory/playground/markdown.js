@@ -3,6 +3,7 @@
 
 import { lexer, use } from "./vendor/marked.esm.js";
 import { button, copy, el } from "./dom.js";
+import { highlight } from "./highlight.js";
 
 // What is shown as it is: texts that would take long to read. Nobody writes them by hand.
 const LONGEST = 20_000; // in UTF-16 units
@@ -14,8 +15,12 @@ use({ extensions: [{ name: "formula", level: "inline", tokenizer: (text) => FORM
 const node = (text) => document.createTextNode(text);
 const drawn = new WeakMap();
 
+const CLOSED = /^ {0,3}(`{3,}|~{3,})[^\n]*\n(?:[^]*\n)? {0,3}\1[`~]*\s*$/;
+let isGrowing = false;
+
 /** Shows `text` in `place`. What stands there already and has not changed stays: a text can grow under a reader's eyes. */
-export function show(place, text) {
+export function show(place, text, grows = false) {
+  isGrowing = grows; // code that is not yet complete gets its colours later
   const tokens = read(text);
   const before = drawn.get(place) ?? [];
   const raws = tokens.map((token) => token.raw);
@@ -66,12 +71,15 @@ function blockOf(token) {
 }
 
 function code(token) {
+  const language = (token.lang ?? "").split(/\s/)[0];
+  const text = el("code", {}, token.text);
+  if (!isGrowing || CLOSED.test(token.raw)) highlight(text, token.text, language);
   const copying = button("Copy code", () => copy(token.text, copying), { sign: "copy" });
   return el(
     "div",
     { class: "cm-code" },
-    el("div", { class: "cm-codehead" }, el("span", {}, (token.lang ?? "").split(/\s/)[0].slice(0, 30) || "text"), copying),
-    el("pre", { tabindex: 0, dir: "ltr" }, el("code", {}, token.text)),
+    el("div", { class: "cm-codehead" }, el("span", {}, language.slice(0, 30) || "text"), copying),
+    el("pre", { tabindex: 0, dir: "ltr" }, text),
   );
 }
 

@@ -21,7 +21,7 @@ export function item(message, acts, isLast, answers) {
 export function grow(made, message) {
   const body = made.querySelector(".cm-body");
   body.classList.remove("cm-waiting");
-  show(body, message.content);
+  show(body, message.content, true);
 }
 
 function content(message) {
@@ -36,7 +36,7 @@ function draw(body, message, most) {
   const isLong = message.content.length > most;
   const text = message.content.slice(0, most).replace(/[\ud800-\udbff]$/, "");
   if (message.role === "user") body.textContent = text;
-  else show(body, text);
+  else show(body, text, message.status === "streaming");
   if (!isLong) return;
   const whole = () => {
     body.replaceChildren();

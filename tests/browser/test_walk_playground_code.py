@@ -1,0 +1,186 @@
+"""Code in replies: its colours, which a worker finds, and what becomes of code that would take for ever to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.support.first_look import FirstLook, Person, person, running
+from tests.browser.support.playground import COMPLETE, ask, enter, say, with_model
+from tests.support.fakes.behaviours import Behaviour
+from tests.support.fakes.upstream import FakeUpstream
+
+pytestmark = pytest.mark.browser
+MOST_BLOCKED_MS = 500
+"""What is read on the page itself blocks it for seconds, or for ever."""
+PYTHON = """import re
+
+@cache
+def greet(name: str) -> str:
+    return f"Hello {name}, {1 + 1}!"  # TODO: <b>&amp;</b>"""
+PAGE = '<p class="a">x</p>\n<script>let a = `b${1}`; // c</script>'
+HOSTILE = {
+    "attributes": "<a" + "  b" * 4000,
+    "value": "<a b='" + "\\" * 12_000,
+    "blanks": "<a" + " " * 15_000,
+    "names": "a." * 9000,
+    "strings": "`${" * 6000,
+    "marks": "*" * 19_000,
+}
+HIGHLIGHTED = """
+async ([base, given]) => {
+  const { highlight } = await import(base + "/highlight.js");
+  const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  let before, blocked = 0;
+  const tick = () => {
+    const now = performance.now();
+    blocked = Math.max(blocked, now - (before ?? now) - 5);
+    before = now;
+  };
+  const shown = given.map(([language, code]) => {
+    const place = document.createElement("code");
+    place.textContent = code;
+    document.body.append(place);
+    return place;
+  });
+  await pause(500); // until they are drawn
+  const timer = setInterval(tick, 5);
+  shown.forEach((place, at) => highlight(place, given[at][1], given[at][0]));
+  while (!shown.at(-1).firstElementChild) await pause(50);
+  clearInterval(timer);
+  const same = shown.every((place, at) => place.textContent === given[at][1]);
+  return { blocked, same, plain: shown.filter((place) => !place.firstElementChild).length };
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeUpstream]:
+    with FakeUpstream() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def first_look(tmp_path_factory: pytest.TempPathFactory, fake: FakeUpstream) -> Iterator[FirstLook]:
+    with running(tmp_path_factory.mktemp("code"), **with_model(fake)) as look:
+        yield look
+
+
+def fenced(language: str, code: str) -> str:
+    return f"Here it is:\n\n````{language}\n{code}\n````\n\nThat is all."
+
+
+def blocks(page: Any) -> Any:
+    return page.locator(".cm-message:last-child .cm-code code")
+
+
+def reply(page: Any, fake: FakeUpstream, text: str) -> Any:
+    """Have the model say this. Gives the code in it."""
+    fake.script("stream", Behaviour(text=text))
+    ask(page, "Show me.")
+    return blocks(page)
+
+
+def kinds(code: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for part in code.locator("span").all():
+        found.setdefault(part.get_attribute("class").removeprefix("cm-code-"), []).append(part.text_content())
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_code_is_coloured_and_its_text_is_as_it_was(
+    walking: Any, first_look: FirstLook, fake: FakeUpstream, dark: bool
+) -> None:
+    with person(walking, first_look, dark=dark) as somebody:
+        fetched: list[str] = []
+        somebody.page.on("request", lambda sent: fetched.append(sent.url.rpartition("/")[2]))
+        page = enter(somebody)
+        code = reply(page, fake, fenced("python", PYTHON))
+        code.locator("span").first.wait_for()
+        assert code.text_content() == PYTHON
+        found = kinds(code)
+        assert {"import", "def", "return"} <= set(found["kwd"])
+        assert "greet" in found["func"]
+        assert "TODO" in found["err"]
+        assert [one for one in fetched if one in ("py.js", "js.js", "html.js", "todo.js")] == [
+            "py.js",
+            "todo.js",
+        ]
+        code = reply(page, fake, fenced("html", PAGE))
+        code.locator(".cm-code-kwd", has_text="let").wait_for()
+        assert code.text_content() == PAGE
+        assert {"html.js", "js.js"} <= set(fetched)
+        every = "\n\n".join(fenced(*one) for one in SAMPLES.items())
+        code = reply(page, fake, every)
+        for at, language in enumerate(SAMPLES):
+            code.nth(at).locator("span").first.wait_for(timeout=5000)
+            assert kinds(code.nth(at)), language
+        assert [one.text_content() for one in code.all()] == list(SAMPLES.values())
+        assert somebody.axe() == []
+        assert somebody.troubles() == []
+
+
+SAMPLES = {
+    "diff": "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new",
+    "bash": 'cd /tmp && echo "$HOME" # there',
+    "sql": "SELECT count(*) FROM chats WHERE id = 7; -- all",
+    "ts": "const a: Array<number> = [1, 2]; // FIXME",
+    "json": '{"a": [1, true, null], "b": "c"}',
+    "yaml": "a: 1 # one\nb: 'c'",
+    "rust": 'fn main() { println!("{}", 1); }',
+    "go": 'func main() { fmt.Println("a", 1) }',
+    "java": "public class A { int b = 1; }",
+    "c": "#include <a.h>\nint main() { return 1; }",
+    "css": "a:hover { color: #fff; margin: 1px }",
+    "toml": '[a]\nb = "c"',
+    "ini": "[a]\nb=c ; d",
+    "dockerfile": 'FROM a:1\nRUN b "c"',
+    "markdown": "# A\n\n**b** `c`\n\n```nosuch\nd\n```",
+    "xml": '<a b="c">d</a>',
+}
+
+
+def test_a_language_that_is_unknown_stays_plain(visitor: Person, fake: FakeUpstream) -> None:
+    page = enter(visitor)
+    text = fenced("klingon", "nuqneH") + "\n\n" + fenced("../../main", "x") + "\n\n" + fenced("py", "x = 1")
+    code = reply(page, fake, text)
+    code.nth(2).locator("span").first.wait_for()
+    assert [code.nth(at).locator("span").count() for at in (0, 1)] == [0, 0]
+    assert code.all_text_contents() == ["nuqneH", "x", "x = 1"]
+    assert visitor.troubles() == []
+
+
+def test_code_that_is_written_gets_its_colours_when_it_is_complete(
+    visitor: Person, fake: FakeUpstream
+) -> None:
+    page = enter(visitor)
+    fake.script("stream", Behaviour(text=fenced("py", "x = 1\n" * 20) + " word" * 60, rate=30))
+    say(page, "Slowly, please.")
+    page.locator(".cm-code code", has_text="x = 1").wait_for()
+    assert page.locator(".cm-code span[class]").count() == 0
+    page.locator(".cm-code span[class]").first.wait_for()
+    assert page.locator('.cm-message:last-child[data-status="streaming"]').count() == 1
+    marked = "document.querySelector('.cm-code code').dataset.same = 'yes'"
+    page.evaluate(marked)
+    page.wait_for_timeout(300)
+    assert page.locator("code[data-same]").count() == 1
+    page.wait_for_selector(COMPLETE)
+    assert page.locator(".cm-code code span[class]").count() > 0
+    assert visitor.troubles() == []
+
+
+def test_code_that_is_hostile_stays_plain_and_stops_nobody(visitor: Person) -> None:
+    visitor.go("/playground/")
+    languages = ("html", "xml", "js", "py", "md", "css")
+    given = [[language, code] for code in HOSTILE.values() for language in languages]
+    found = visitor.page.evaluate(HIGHLIGHTED, ["/static/chatmemory/playground", [*given, ["py", "x = 1"]]])
+    print(
+        f"\nthe page was blocked for at most {found['blocked']:.0f} ms; {found['plain']} blocks stayed plain"
+    )
+    assert found["same"]
+    assert 0 < found["plain"] < len(given)
+    assert found["blocked"] < MOST_BLOCKED_MS
+    assert visitor.troubles() == []
