@@ -80,6 +80,28 @@ def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> Non
     assert sweep().replies_finished == 0
 
 
+@pytest.mark.parametrize(
+    ("ends_in", "is_over"),
+    [
+        (timedelta(seconds=1), False),
+        (timedelta(hours=2.5), False),
+        (timedelta(hours=3, minutes=1), True),
+        (timedelta(seconds=-1), True),
+    ],
+    ids=str,
+)
+def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(
+    alice: Client, upstream: FakeUpstream, settings: Any, ends_in: timedelta, is_over: bool
+) -> None:
+    """Two hours long here: one that ends in three was taken before the clock was set back."""
+    settings.REPLY_LEASE_SECONDS = 2 * 3600
+    orphan(alice, upstream, "x")
+    ActiveReply.objects.update(lease_expires_at=timezone.now() + ends_in)
+    assert finish_expired() == is_over
+    ActiveReply.objects.update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert finish_expired() == (not is_over)
+
+
 def test_leases_are_renewed_of_what_is_being_written_alone(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:

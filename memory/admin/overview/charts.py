@@ -75,7 +75,7 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
         ),
         _chart(
             "folds",
-            "Folds a day",
+            "Summary updates a day",
             "",
             days,
             {
@@ -94,7 +94,7 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
         ),
         _chart(
             "kept",
-            "What folds kept of names, numbers and dates, mean of the day",
+            "What summary updates kept of names, numbers and dates, mean of the day",
             "%",
             days,
             {"a fold": _means(made, "share_sum", 0.01), "a rebuild": _means(rebuilt, "share_sum", 0.01)},

@@ -172,7 +172,7 @@ def _tiles(totals: Totals, *, cost: bool) -> list[tuple[str, str, str]]:
     if totals.cards:
         share = totals.cards_kept / totals.cards
         tiles.append(("Replies with a good card", f"{share:.1%}", cards_told(totals)))
-    return [*tiles, ("Folds", f"{totals.folds:,}", _folds_told(totals))]
+    return [*tiles, ("Summary updates", f"{totals.folds:,}", _folds_told(totals))]
 
 
 def _folds_told(totals: Totals) -> str:

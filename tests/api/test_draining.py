@@ -1,0 +1,50 @@
+"""A server that is told to go: readers leave at once, new turns go elsewhere, replies get their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from conversations.replies import generation
+from tests.api.talking import error, final, opened
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client, LiveServer
+
+
+@pytest.fixture
+def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have the server drain; it is as before when the test is over."""
+    monkeypatch.setattr(generation, "_draining", False)
+    monkeypatch.setattr(generation, "_letting_end", None)
+
+    async def start() -> None:
+        generation.start_draining()
+
+    return lambda: live.run(start())
+
+
+def test_readers_are_sent_on_and_new_turns_refused(alice: Client, upstream: FakeUpstream, drain: Any) -> None:
+    upstream.hold("stream")
+    with opened(alice) as (turn, events):
+        drain()
+        assert [event.name for event in events] == ["reconnect"]
+    refused = alice.post("message/first", json={"message": "Hello"})
+    error(refused, 503, "unavailable")
+    assert refused.headers["Retry-After"] == "1"
+    upstream.release("stream")
+    assert final(alice, turn)["status"] == "complete", "it had its time"
+
+
+def test_a_reply_that_takes_longer_ends_with_what_was_said(
+    alice: Client, upstream: FakeUpstream, drain: Any, settings: Any
+) -> None:
+    settings.REPLY_DRAIN_SECONDS = 0.2
+    upstream.behave("stall?after=5", lane="stream")
+    with opened(alice, "A sentence of which only the beginning is answered") as (turn, events):
+        assert next(events).name == "content.delta"
+        drain()
+        assert list(events)[-1].name == "reconnect"
+    cut = final(alice, turn)
+    assert (cut["status"], cut["error"]["code"]) == ("incomplete", "interrupted")
+    assert cut["content"]
