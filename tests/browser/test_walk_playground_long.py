@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from tests.browser.support.first_look import ROOT, FirstLook, Person, person
+from tests.browser.support.first_look import FirstLook, Person, manage, person
 from tests.browser.support.playground import ask, come_in, enter
 
 pytestmark = pytest.mark.browser
@@ -22,18 +19,6 @@ TURNS = 5000
 MOST_ELEMENTS = 160
 LONGEST_TITLE = "Eine sehr lange Überschrift " * 7
 ENDLESS_TITLE = "x" * 200
-
-
-def manage(look: FirstLook, *arguments: str) -> str:
-    """What a command prints, on the database of `look`."""
-    own = {
-        "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
-        "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
-    }
-    command = [sys.executable, "manage.py", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
-    done.check_returncode()
-    return done.stdout
 
 
 @pytest.fixture
@@ -60,7 +45,7 @@ def test_without_a_chat_the_list_says_so(visitor: Person, token: str) -> None:
     page = open_as(visitor, token)
     assert page.locator("#chats").inner_text() == "No chats yet."
     page.fill("#search", "journey")
-    page.get_by_text("No chat has this in its title.").wait_for()
+    page.get_by_text("No chat or message has this.").wait_for()
     assert visitor.axe() == []
     assert visitor.troubles() == []
 

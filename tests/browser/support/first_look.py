@@ -89,6 +89,18 @@ def running(folder: Path, wanted: int = 0, /, **env: str) -> Iterator[FirstLook]
             process.stdout.close()
 
 
+def manage(look: FirstLook, *arguments: str) -> str:
+    """What a command prints, on the database of `look`."""
+    own = {
+        "DATABASE_URL": f"sqlite:///{look.folder / 'first.sqlite3'}",
+        "DJANGO_SETTINGS_MODULE": "chatmemory.settings",
+    }
+    command = [sys.executable, "manage.py", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
+    done.check_returncode()
+    return done.stdout
+
+
 def _screen(process: subprocess.Popen[str]) -> str:
     """What is printed until all of it runs."""
     assert process.stdout is not None

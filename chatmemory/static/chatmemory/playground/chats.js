@@ -5,6 +5,8 @@ import { counted, el, id, link, time } from "./dom.js";
 
 export const titleOf = (chat) => chat.title || "Untitled chat";
 
+const FOUND = 10; // chats of a search that are shown at first: messages are listed below them
+
 export class Chats {
   #asked = 0;
   #chats = [];
@@ -15,17 +17,12 @@ export class Chats {
   /** `opened` is told which chat was chosen, `failed` what went wrong. */
   constructor(opened, failed) {
     Object.assign(this, { opened, failed });
-    let typing;
-    id("search").addEventListener("input", () => {
-      clearTimeout(typing);
-      typing = setTimeout(() => this.load().catch(failed), 200);
-    });
   }
 
   /** The newest chats that the search finds. */
   async load() {
     const search = id("search").value.trim();
-    const page = await this.#page(search ? `?search=${encodeURIComponent(search)}` : "");
+    const page = await this.#page(search ? `?limit=${FOUND}&search=${encodeURIComponent(search)}` : "");
     if (!page) return;
     [this.#chats, this.#next, this.#search] = [page.results, queryOf(page.next), search];
     this.#draw();
@@ -39,6 +36,10 @@ export class Chats {
     if (!isKnown && (this.#search || isFurther)) return;
     this.#chats = [chat, ...others].sort((one, other) => (one.id < other.id ? 1 : -1)); // ids tell the time
     this.#draw();
+  }
+
+  find(chatId) {
+    return this.#chats.find((one) => one.id === chatId);
   }
 
   mark(chatId) {
@@ -95,7 +96,7 @@ export class Chats {
         ),
       ),
     );
-    const empty = el("li", { class: "cm-empty" }, this.#search ? "No chat has this in its title." : "No chats yet.");
+    const empty = el("li", { class: this.#search ? "cm-empty cm-nothing" : "cm-empty" }, this.#search ? "No chat or message has this." : "No chats yet.");
     const more = this.#next ? [el("li", {}, link("More chats", () => this.#more().catch(this.failed)))] : [];
     id("chats").replaceChildren(...(rows.length ? rows : [empty]), ...more);
     if (focused) [...this.#rows()].find((one) => one.dataset.id === focused)?.focus();

@@ -9,6 +9,9 @@ const STEP = 40; // messages that become elements at a time
 const MOST = 160; // elements at once
 const NEAR = 800; // pixels from an edge at which the next ones are drawn
 const AT_END = 48;
+const REACH = 1000; // messages that are fetched to come to one that was found
+const AT_ONCE = 200;
+const ABOVE = 32; // pixels above it
 
 export class Conversation {
   #messages = [];
@@ -23,6 +26,7 @@ export class Conversation {
   #frame = 0;
   #rest = 0;
   #verbatim = null;
+  #found = null;
   #chosen = new Set(); // answers that are looked at in place of the newest to their question
   #divider = el("p", { class: "cm-divider" }, el("span", {}, WORDS.divider));
 
@@ -51,7 +55,7 @@ export class Conversation {
     this.#items.clear();
     this.#chosen.clear();
     this.#divider.remove();
-    this.#verbatim = this.#older = null;
+    this.#verbatim = this.#older = this.#found = null;
     this.#from = this.#to = 0;
     this.list.replaceChildren();
   }
@@ -111,6 +115,42 @@ export class Conversation {
     this.#fill();
   }
 
+  /** Goes to a message, and marks it; to older ones, too. `loading` is told that this takes a while. False where it is too far up. */
+  async reveal({ id, seq }, loading) {
+    const path = this.#path;
+    const isAway = () => !this.find(id) && this.#older && this.#messages[0].seq > seq;
+    if (this.#messages[0]?.seq - seq > REACH) return false;
+    this.#busy = true;
+    try {
+      while (isAway()) {
+        loading();
+        await this.#fetchOlder(AT_ONCE);
+        if (path !== this.#path) return true; // somebody went on to another chat
+      }
+    } finally {
+      this.#busy = false;
+    }
+    const message = this.find(id);
+    if (message) this.#goTo(message);
+    return Boolean(message);
+  }
+
+  #goTo(message) {
+    const before = this.find(this.#found);
+    const at = this.#messages.indexOf(message);
+    this.#found = message.id;
+    this.#unchoose(message);
+    this.#chosen.add(message.id);
+    this.#from = Math.max(0, at - STEP / 2);
+    this.#to = Math.min(this.#messages.length, at + STEP / 2);
+    this.#sticks = false;
+    this.#redraw(before, ...this.#answers(message));
+    const made = this.#items.get(message.id);
+    this.scroller.scrollTop += made.getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - ABOVE;
+    made.focus({ preventScroll: true });
+    this.#scrolled();
+  }
+
   #drawGrown(message, now) {
     this.#frame = 0;
     const made = this.#items.get(message.id);
@@ -163,6 +203,10 @@ export class Conversation {
   #itemOf(message) {
     const answers = this.#answers(message);
     const made = item(message, this.acts, message === this.last, answers);
+    if (message.id === this.#found) {
+      made.classList.add("cm-found");
+      made.tabIndex = -1;
+    }
     made.hidden = message !== (answers.find((one) => this.#chosen.has(one.id)) ?? answers.at(-1));
     return made;
   }
@@ -227,9 +271,11 @@ export class Conversation {
     }
   }
 
-  async #fetchOlder() {
+  async #fetchOlder(count = PAGE) {
     const path = this.#path;
-    const page = await call("GET", `${path}${this.#older}`);
+    const query = new URLSearchParams(this.#older);
+    query.set("limit", count);
+    const page = await call("GET", `${path}?${query}`);
     if (path !== this.#path) return;
     const known = this.#messages.length;
     const [first] = this.#messages;

@@ -2,6 +2,22 @@
 
 import { el, id } from "./dom.js";
 
+/** Shows something to read. */
+export function tell(title, told, body) {
+  const dialog = id("dialog");
+  dialog.replaceChildren(
+    el(
+      "form",
+      { method: "dialog", class: "cm-asking" },
+      el("h2", { id: "dialog-title", dir: "auto" }, title),
+      el("p", { id: "dialog-told" }, told),
+      body,
+      el("div", { class: "cm-answers" }, el("button", { class: "cm-button cm-primary" }, "Close")),
+    ),
+  );
+  dialog.showModal();
+}
+
 /**
  * Asks, and gives the answer: null for no; else true, or with `text` what was written.
  *

@@ -5,12 +5,15 @@ import { edit, forget, maySwitch, remove, titleFor } from "./changes.js";
 import { Chats, titleOf } from "./chats.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
-import { el, id, link, on, WORDS } from "./dom.js";
+import { tell } from "./dialogs.js";
+import { announce, el, id, link, on, time, WORDS } from "./dom.js";
 import { door } from "./door.js";
 import { keys, look } from "./look.js";
 import { Memory } from "./memory.js";
+import { alone } from "./message.js";
 import { Note } from "./note.js";
 import { Pins } from "./pins.js";
+import { Search } from "./search.js";
 import * as session from "./session.js";
 import { Talk } from "./talk.js";
 import * as unsent from "./unsent.js";
@@ -27,6 +30,7 @@ const composer = new Composer({ send, stop: () => talk.stop() });
 const acts = { edit: changing(edit), forget: changing(forget), pin: (message) => pins.pin(message), regenerate: (message) => talk.regenerate(message), saw, failed };
 const conversation = new Conversation(id("scroller"), id("messages"), acts, (atEnd) => (id("newest").hidden = atEnd));
 const chats = new Chats(open, failed);
+const search = new Search(chats, { goTo: (...found) => tried(() => goTo(...found)), failed });
 const desk = { chat: () => chat, began, open, replied, failed };
 const talk = new Talk({ conversation, memory, note, composer }, desk);
 
@@ -46,6 +50,7 @@ async function entered() {
 function left() {
   close();
   chats.clear();
+  search.clear();
 }
 
 function ended() {
@@ -71,6 +76,18 @@ function fresh() {
 
 function open(chatId) {
   return (opened = load(chatId));
+}
+
+/** Opens the chat of a message at it, or shows it alone where that is too far up. */
+async function goTo(message, title) {
+  const { chat_id: chatId } = message;
+  const isThereYet = chat?.id === chatId && message.seq <= conversation.last?.seq;
+  if (!(await (isThereYet ? opened : open(chatId))) || chat?.id !== chatId) return;
+  look("chat");
+  const isThere = await conversation.reveal(message, () => note.say(WORDS.going_up, { about: "search" }));
+  note.clear("search");
+  if (isThere) announce(`Message ${message.seq}.`);
+  else tell(title, el("span", {}, `${message.role === "user" ? "You" : "Reply"}, message ${message.seq}, `, time(message.created_at), `. ${WORDS.far_up}`), alone(message));
 }
 
 /** Whether it is there now. */

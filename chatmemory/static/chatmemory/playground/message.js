@@ -17,6 +17,9 @@ export function item(message, acts, isLast, answers) {
   return made;
 }
 
+/** A message by itself, to be read where its chat is not shown. */
+export const alone = (message) => el("div", { class: "cm-sent", tabindex: 0, role: "group", "aria-label": "Message" }, content(message));
+
 /** Draws a reply that has grown. */
 export function grow(made, message) {
   const body = made.querySelector(".cm-body");

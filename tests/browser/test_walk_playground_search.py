@@ -1,0 +1,184 @@
+"""Search in what was said: from a word that somebody remembers to the place where it was said."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.support.first_look import FirstLook, Person, manage, person
+from tests.browser.support.playground import ask, enter, make_chat
+
+pytestmark = pytest.mark.browser
+TURNS = 700
+WORDS = {0: "zanzibar", 350: "marzipan", TURNS - 1: "gingerbread"}
+IN_SIGHT = """
+one => {
+  const [box, room] = [one.getBoundingClientRect(), document.getElementById("scroller").getBoundingClientRect()];
+  return box.top >= room.top && box.top < room.bottom && document.scrollingElement.scrollTop === 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def long_chat(first_look: FirstLook) -> str:
+    """A chat of which most was said long ago."""
+    said = [
+        {"role": role, "content": f"{role.title()} has {WORDS.get(n, 'bread')} number {n} 😀."}
+        for n in range(TURNS)
+        for role in ("user", "assistant")
+    ]
+    file = first_look.folder / "search.json"
+    file.write_text(json.dumps({"title": "The bakery", "messages": said}))
+    manage(first_look, "import_chat", str(file), "--user", "demo")
+    return str(first_look.api.get("/v1/chats").json()["results"][0]["id"])
+
+
+def look_for(page: Any, words: str) -> Any:
+    """Search for `words` by keyboard. Gives the messages that are found."""
+    page.keyboard.press("Control+k")
+    page.keyboard.type(words)
+    return page.locator("#hits button")
+
+
+def test_a_word_said_long_ago_leads_to_where_it_was_said(
+    visitor: Person, first_look: FirstLook, long_chat: str
+) -> None:
+    page = enter(visitor, first_look.chat_id)
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    hits = look_for(page, "marzipan number")
+    hits.nth(1).wait_for()
+    page.get_by_role("heading", name="Messages").first.wait_for()
+    assert page.locator("#announced").inner_text().endswith("messages found.")
+    mine = page.get_by_role("button", name="The bakery User has marzipan number 350 😀. You")
+    assert mine.locator("mark").all_inner_texts() == ["marzipan", "number"]
+    assert visitor.axe() == []
+    assert not [one for one in asked if "marzipan" in one and "/v1/search" in one]  # it ends up in no log
+
+    mine.click()
+    found = page.locator(".cm-found")
+    found.wait_for()
+    assert found.locator(".cm-body").inner_text() == "User has marzipan number 350 😀."
+    assert found.evaluate(IN_SIGHT)
+    assert found.evaluate("one => one === document.activeElement")
+    assert page.inner_text("h1:visible") == "The bakery"
+    assert page.locator("#note").inner_text() == ""
+    assert visitor.axe() == []
+
+    page.get_by_role("button", name="↓ Newest").click()
+    page.locator(".cm-user .cm-body", has_text="gingerbread").wait_for()
+    page.get_by_role("button", name="The bakery Assistant has marzipan number 350 😀. Reply").click()
+    page.locator(".cm-found.cm-reply:focus").wait_for()
+    assert page.locator(".cm-found").count() == 1
+    assert found.evaluate(IN_SIGHT)
+    assert visitor.troubles() == []
+
+
+def test_what_is_too_far_up_is_shown_by_itself(visitor: Person, long_chat: str) -> None:
+    page = enter(visitor, long_chat)
+    look_for(page, "zanzibar").first.wait_for()
+    page.get_by_role("button", name="The bakery User has zanzibar").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("further up than what is shown here").wait_for()
+    assert dialog.get_by_role("heading").first.inner_text() == "The bakery"
+    assert dialog.locator(".cm-body").inner_text() == "User has zanzibar number 0 😀."
+    assert visitor.axe() == []
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert page.locator(".cm-found").count() == 0
+    assert visitor.troubles() == []
+
+
+def test_arrows_and_enter_go_through_what_was_found(visitor: Person, first_look: FirstLook) -> None:
+    kept = make_chat(visitor, ("My umbrella is violet.", ""), title="Violet things")
+    page = enter(visitor, first_look.chat_id)
+    look_for(page, "violet").first.wait_for()
+    page.locator("#chats button").nth(0).wait_for()
+    assert page.locator("#chats button").count() == 1
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.dataset.id") == kept
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.closest('#hits') !== null")
+    for _ in range(2):
+        page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator(".cm-found", has_text="violet").wait_for()
+    assert page.inner_text("h1:visible") == "Violet things"
+    assert visitor.troubles() == []
+
+
+def test_nothing_found_a_failure_and_a_letter_are_told_as_they_are(
+    visitor: Person, first_look: FirstLook
+) -> None:
+    page = enter(visitor, first_look.chat_id)
+    look_for(page, "qwertzuiop")
+    page.get_by_text("No chat or message has this.").wait_for()
+    assert page.locator("#found").is_hidden()
+    page.fill("#search", "<img src=x onerror=alert(1)>")
+    page.locator("#found").wait_for(state="hidden")
+
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url) if "/v1/search" in sent.url else None)
+    page.fill("#search", "j")
+    page.locator("#chats .cm-chat").first.wait_for()
+    assert asked == []
+
+    page.route("**/v1/search", lambda route: route.abort())
+    page.fill("#search", "concert")
+    page.locator("#found-told", has_text="The server cannot be reached.").wait_for()
+    page.unroute("**/v1/search")
+    page.fill("#search", "our concert")
+    page.locator("#hits button").first.wait_for()
+    assert page.locator("#found-told").inner_text() == ""
+    page.fill("#search", "")
+    page.locator("#found").wait_for(state="hidden")
+    assert [one for one in visitor.troubles() if "ERR_FAILED" not in one] == []
+
+
+def test_a_long_message_is_told_by_the_words_around_what_was_found(visitor: Person) -> None:
+    around = "😀 one two three four five " * 6
+    make_chat(visitor, (f"{around}the platypus swims {around}", ""), title="Long")
+    page = enter(visitor)
+    hit = look_for(page, "platypus").filter(has_text="You · ")
+    hit.wait_for()
+    assert hit.locator("mark").all_inner_texts() == ["platypus"]
+    told = hit.locator(".cm-snippet").text_content()
+    assert re.fullmatch(
+        r"… (😀|one|two|three|four|five) .*the platypus swims .* (😀|one|two|three|four|five) …", told
+    )
+    assert len(told) < 200
+    assert visitor.troubles() == []
+
+
+def test_what_was_deleted_since_is_not_led_to(visitor: Person) -> None:
+    chat_id = make_chat(visitor, ("My password hint is walrus.", ""), title="Soon gone")
+    page = enter(visitor)
+    hits = look_for(page, "walrus")
+    hits.first.wait_for()
+    visitor.look.api.delete(f"/v1/chats/{chat_id}").raise_for_status()
+    hits.first.click()
+    page.get_by_text("This chat was deleted or is not yours.").wait_for()
+
+
+def test_it_works_on_a_phone_in_the_dark(walking: Any, first_look: FirstLook, long_chat: str) -> None:
+    with person(walking, first_look, phone=True, dark=True) as somebody:
+        page = enter(somebody, first_look.chat_id)
+        page.get_by_role("button", name="Chats", exact=True).click()
+        page.fill("#search", "marzipan")
+        page.locator("#hits button").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert somebody.axe() == []
+        page.locator("#hits button").first.click()
+        found = page.locator(".cm-found")
+        found.wait_for()
+        assert found.evaluate(IN_SIGHT)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        assert somebody.axe() == []
+        assert ask(page, "What is in sight?")
+        assert somebody.troubles() == []
