@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,8 @@ from conversations.models import ChatCompletion, Message, Status
 from conversations.replies import sse
 
 PREFIX = "chatcmpl-"
+MARK = "\x00text\x00"
+"""What stands where a text will: nothing that a client sends holds a NUL."""
 DONE = b"data: [DONE]\n\n"
 _FINISH = {"too_long": "length", "refused": "content_filter"}
 """Our code for why a reply is incomplete → `finish_reason`. Any other is an error."""
@@ -81,8 +83,10 @@ class Answer:
     def begins(self, *, with_usage: bool) -> bytes:
         return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
 
-    def goes_on(self, text: str, *, with_usage: bool) -> bytes:
-        return self._chunk({"content": text}, None, with_usage)
+    def goes_on(self, *, with_usage: bool) -> Callable[[str], bytes]:
+        """What makes a chunk of a text. All but the text is written once: there are hundreds in an answer."""
+        before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
+        return lambda text: before + sse.json_text(text) + after
 
     def ends(self, reason: str, usage: Mapping[str, Any] | None) -> bytes:
         """The last chunks, `[DONE]` included; `usage` where the client wants it."""

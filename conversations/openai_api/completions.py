@@ -28,7 +28,7 @@ from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
 from conversations.api.turn_start import begun, begun_or_waiting
-from conversations.models import Message
+from conversations.models import Chat, Message
 from conversations.openai_api import conversation, turns
 from conversations.openai_api.chat_answer import (
     Answer,
@@ -39,6 +39,7 @@ from conversations.openai_api.chat_answer import (
     usage_json,
 )
 from conversations.openai_api.chat_request import ChatRequest, read_request, unsupported
+from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError, openai_body
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
@@ -65,13 +66,21 @@ class Unstored:
     call: StatelessRequest
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A completion, and where its turn belongs."""
+
+    asked: Asked
+    place: TurnPlace
+
+
 class CompletionsView(StoredCompletionsList):
     """Finds the chat that the messages belong to, and sends the model what its memory makes of it."""
 
     reads_first = True
 
     @extend_schema(exclude=True)  # its schema is OpenAI's
-    def post(self, request: Request) -> Asked | Unstored | CompletionTurn:
+    def post(self, request: Request) -> Opening | Unstored | CompletionTurn:
         user = caller(request)
         self.limits = quotas.left_of(user.pk)
         generation.refuse_when_draining()
@@ -99,12 +108,12 @@ class CompletionsView(StoredCompletionsList):
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )
-        return turns.existing(made) or made
+        return turns.existing(made) or Opening(made, conversation.find(user, asked, made.keys, made.name))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Unstored):
             return await self._unstored(opened)
-        made = await _begun(opened) if isinstance(opened, Asked) else opened
+        made = await _begun(opened) if isinstance(opened, Opening) else opened
         if isinstance(made.turn, ExistingReply):
             return await self._attached(made, made.turn)
         generation.start(made.turn)
@@ -163,15 +172,15 @@ class CompletionsView(StoredCompletionsList):
         return response
 
 
-async def _begun(asked: Asked) -> CompletionTurn:
+async def _begun(opening: Opening) -> CompletionTurn:
     """The turn, wherever it belongs. A chat that changes meanwhile is looked at again."""
+    asked, place = opening.asked, opening.place
     for _ in range(TRIES):
-        place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
         prepared = None
         if place.decision in ("imported", "branched"):
             prepared = await executors.slow(turns.prepare, asked, place)
         near: tuple[Any, ...] = ()
-        if place.chat is not None and await executors.read(knows_meanings, asked.user, place.chat.pk):
+        if place.chat is not None and registry.embeds() and await _has_meanings(asked, place.chat):
             near = await near_in_meaning(place.chat.pk, asked.request.question)
 
         def begin(
@@ -182,7 +191,12 @@ async def _begun(asked: Asked) -> CompletionTurn:
         made: CompletionTurn | None = await begun(await executors.write(begun_or_waiting, begin))
         if made is not None:
             return made
+        place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
     raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
+
+
+async def _has_meanings(asked: Asked, chat: Chat) -> bool:
+    return await executors.read(knows_meanings, asked.user, chat.pk)
 
 
 def _variant(asked: ChatRequest) -> Variant:
@@ -262,9 +276,10 @@ def _later(message: Message) -> dict[str, str]:
 async def _chunks(
     answer: Answer, turn: ExistingReply, context: Mapping[str, Any], *, with_usage: bool
 ) -> AsyncIterator[bytes]:
+    chunk_of = answer.goes_on(with_usage=with_usage)
     yield answer.begins(with_usage=with_usage)
     async for text in streams.texts(turn.chat_id, turn.message_id):
-        yield answer.goes_on(text, with_usage=with_usage) if text else sse.comment()
+        yield chunk_of(text) if text else sse.comment()
     try:
         message = await _final(turn)
     except (NotFound, Unavailable) as error:
@@ -281,11 +296,12 @@ async def _chunks(
 async def _unstored_chunks(
     answer: Answer, call: StatelessRequest, *, with_usage: bool
 ) -> AsyncIterator[bytes]:
+    chunk_of = answer.goes_on(with_usage=with_usage)
     yield answer.begins(with_usage=with_usage)
     with StatelessReply(call) as reading:
         while not reading.is_over:
             if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
-                yield answer.goes_on(text, with_usage=with_usage)
+                yield chunk_of(text)
             elif not reading.is_over:
                 yield sse.comment()
         message = reading.message()

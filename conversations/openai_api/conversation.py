@@ -7,13 +7,15 @@ first message alone, and never among another user's chats.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from chatmemory.database.compiled import Select
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Status
 from conversations.openai_api.chat_answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
@@ -49,20 +51,23 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
         return _within(user, chat, request, keys, name)
     if name:
         return TurnPlace("imported" if request.history else "new", name=name)
-    broken = ChatCompletion.objects.filter(user=user, asked=keys.asked).select_related("chat").last()
+    wanted = [keys.asked] if keys.before is None else [keys.asked, keys.before]
+    mine = ChatCompletion.objects.filter(user=user)
+    known = _newest(mine.filter(asked__in=wanted))
+    broken = next((one for one in known if bytes(one.asked) == keys.asked), None)
     if broken is not None and _is_head(broken) and _broke_off(broken):
         return TurnPlace("regenerated", "history", broken.chat)
     if keys.before is None:
         return TurnPlace("imported" if request.history else "new")
     answer = request.history[-1].content
-    matches = _answered(ChatCompletion.objects.filter(user=user, asked=keys.before), answer)
+    matches = _answered([one for one in known if bytes(one.asked) == keys.before], answer)
     if matches:
         newest = next((one for one in matches if _is_head(one)), None)
         if newest is not None:
             return TurnPlace("continued", "history", newest.chat)
         return TurnPlace("branched", "history", matches[0].chat, matches[0].seq)
     assert keys.last_question is not None
-    alike = _answered(ChatCompletion.objects.filter(user=user, question=keys.last_question), answer)
+    alike = _answered(_newest(mine.filter(question=keys.last_question)), answer)
     heads = {one.chat_id: one.chat for one in alike if _is_head(one)}
     if len(heads) == 1:
         return TurnPlace("continued", "newest turn", heads.popitem()[1])
@@ -82,7 +87,7 @@ def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, nam
         chat=chat
     ).exists()  # then it is refused, or what is left of a crash ends
     if keys.before is not None and not is_busy:
-        matches = _answered(mine.filter(asked=keys.before), request.history[-1].content)
+        matches = _answered(_newest(mine.filter(asked=keys.before)), request.history[-1].content)
         if matches and all(one.seq < chat.last_seq for one in matches):
             return TurnPlace("branched", "name", chat, matches[0].seq, name)
     return TurnPlace("continued", "name", chat, name=name)
@@ -104,21 +109,39 @@ def _named(user: User, name: str) -> Chat | None:
         return None
 
 
-def _answered(completions: QuerySet[ChatCompletion], answer: str) -> list[ChatCompletion]:
-    """Those of `completions` whose stored answer is the one that was sent, the newest first."""
-    found = list(completions.select_related("chat").order_by("-message_id")[:CONSIDERED])
-    ids = [one.message_id for one in found]
-    stored = {
-        pk: (content, status)
-        for pk, content, status in Message.objects.filter(pk__in=ids).values_list("pk", "content", "status")
-    }
-    being_written = set(ActiveReply.objects.filter(message_id__in=ids).values_list("message_id", flat=True))
+def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
+    return list(completions.select_related("chat").order_by("-message_id")[: 2 * CONSIDERED])
+
+
+def _answered(completions: Sequence[ChatCompletion], answer: str) -> list[ChatCompletion]:
+    """Those of `completions`, the newest first, whose stored answer is the one that was sent.
+
+    One that is being written is: who leaves a stream has read some of it.
+    """
+    found = completions[:CONSIDERED]
+    if not found:
+        return []
+    stored = _stored_answers([one.message_id for one in found])
+    written: set[UUID] = set()
+    if ids := [one.message_id for one in found if one.message_id not in stored]:
+        written = set(ActiveReply.objects.filter(message_id__in=ids).values_list("message_id", flat=True))
     return [
         one
         for one in found
-        if one.message_id in being_written  # who leaves a stream has read some of it
-        or (one.message_id in stored and _fits(*stored[one.message_id], answer))
+        if one.message_id in written or (one.message_id in stored and _fits(*stored[one.message_id], answer))
     ]
+
+
+_ANSWER = Select(lambda pk: Message.objects.filter(pk=pk).values_list("content", "status"), UUID)
+
+
+def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str]]:
+    """Text and status of replies, by their ids; nearly always of one."""
+    if len(ids) == 1:
+        rows: Iterable[Any] = [(*ids, *found) for found in _ANSWER.rows(ids[0])]
+    else:
+        rows = Message.objects.filter(pk__in=ids).values_list("pk", "content", "status")
+    return {pk: (content, status) for pk, content, status in rows}
 
 
 def _broke_off(completion: ChatCompletion) -> bool:

@@ -11,11 +11,14 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
+from chatmemory.database.compiled_writes import Insert
+from chatmemory.errors import NotFound
 from conversations import lifecycle
 from conversations.accounts import quotas
 from conversations.branching import PreparedBranch, prepare_branch
 from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
+from conversations.lookup import get_chat
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Status
 from conversations.openai_api.chat_request import ChatRequest, Said
 from conversations.openai_api.conversation import TurnPlace
@@ -27,6 +30,8 @@ from memory import services as memory
 
 RETRIED_WITHIN = timedelta(minutes=10)
 """A request that says it is a retry is one of a turn that began since."""
+
+_INSERT = Insert(ChatCompletion, created_at=Now())
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ def begin(
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
         with transaction.atomic():
-            chat = _stored(place, prepared)
+            chat = _stored(asked.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None
             return _begin(asked, place, chat, may_wait)
@@ -134,7 +139,7 @@ def _first(history: tuple[Said, ...]) -> str:
     return next((said.content for said in history if said.role == "user"), history[0].content)
 
 
-def _stored(place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
+def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
     """The chat of the turn, with what was prepared for it. None: there is none yet, or it has changed meanwhile."""
     if isinstance(prepared, PreparedChat):
         quotas.spend(prepared.row.owner_id, prepared.tokens)
@@ -142,8 +147,11 @@ def _stored(place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) ->
         return prepared.store()
     if place.chat is None:
         return None
-    locked = Chat.objects.select_for_update().filter(pk=place.chat.pk).first()
-    return locked if locked is not None and locked.last_seq == place.chat.last_seq else None
+    try:
+        locked = get_chat(user, place.chat.pk, lock=True)
+    except NotFound:
+        return None
+    return locked if locked.last_seq == place.chat.last_seq else None
 
 
 def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
@@ -168,7 +176,7 @@ def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) ->
 
 def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
     pending = begun.pending
-    ChatCompletion.objects.create(
+    made = ChatCompletion(
         message_id=pending.message_id,
         chat_id=pending.chat_id,
         user=asked.user,
@@ -182,6 +190,7 @@ def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
         decision=place.decision,
         found_by=place.found_by,
     )
+    _INSERT.save(made)
     if not place.name:
         return
     if place.chat is None:  # where another request has just taken the name, this one is begun again

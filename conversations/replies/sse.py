@@ -29,6 +29,12 @@ def data(body: Mapping[str, object]) -> bytes:
     return f"data: {_one_line(dict(body))}\n\n".encode()
 
 
+def json_text(text: str) -> bytes:
+    """A string as JSON, as it stands in an event."""
+    encoded = _encode(text)
+    return (encoded if encoded.isascii() else _safe(encoded)).encode()
+
+
 def comment(text: str = "keep-alive") -> bytes:
     """A line that readers ignore; it keeps a silent connection open. `text` is one line."""
     return f": {text}\n\n".encode()
