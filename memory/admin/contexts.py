@@ -168,7 +168,7 @@ def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[t
         ("In its chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
         ("All of it", link("its own page", "conversations_message", "change", reply.pk)),
         ("Status", reply.get_status_display()),
-        ("Revision", _revision(record, revision)),
+        ("Summary", _revision(record, revision)),
         ("Policy", record.policy),
     ]
 
