@@ -240,7 +240,7 @@ def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
         return None
     after = brief.folded_through_seq
     if seq <= brief.seen_seq:
-        older = step_back.newest_before(chat_id, seq)
+        older = step_back.to_stand_on(brief, seq)
         after = older.through_seq if older else 0
     return counters.tally(chat_id, after, besides=seq)
 

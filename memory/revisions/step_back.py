@@ -2,6 +2,9 @@
 
 Where texts must go, the revisions that had seen them stay as empty rows, so that versions have no holes and bills add
 up; and the step back is a revision of its own, so that the version grows and everybody sees that memory changed.
+
+A memory that somebody cleared holds nothing that a message could be taken out of: it is never stepped back past, else a
+change of an old message would bring back what was cleared.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, Min, OuterRef, QuerySet
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from conversations.models import Message, Role, Status
@@ -27,10 +30,12 @@ _EMPTIED: dict[str, Any] = {
 }
 """What is left of the texts of a revision: nothing, nor a hash by which a short one could be guessed."""
 
+_CLEARED = Q(kind=RevisionKind.MANUAL, tokens_after=0, global_summary="")
+
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
-    older = newest_before(brief.chat_id, from_seq)
+    older = to_stand_on(brief, from_seq)
     stand_on(brief, older)
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
@@ -45,6 +50,9 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
     """
     before, had_seen = brief.token_count, from_seq <= brief.seen_seq
     brief.rebuild, brief.last_error = None, None  # an error may quote what the summarizer said
+    cleared = _cleared_since(brief, from_seq) if had_seen else None
+    if cleared is not None and cleared.version == brief.head:
+        had_seen = False  # what is in use says nothing
     if had_seen:
         step_back(brief, from_seq)
     _empty(brief, from_seq)
@@ -61,7 +69,8 @@ def _empty(brief: ConversationBrief, from_seq: int) -> None:
     first = seen.aggregate(first=Min("version"))["first"]
     if first is not None:
         revisions.filter(version__gt=first, drift__isnull=False).update(drift=None)
-        seen.update(**_EMPTIED, forgotten_at=Now())
+        seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
+        seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared away; the clearing itself holds
 
 
 def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
@@ -75,6 +84,29 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     brief.seen_seq = older.seen_seq if older else 0
     brief.rebuild = None
     brief.last_summarized_message = _replies(brief).filter(seq__lte=brief.folded_through_seq).first()
+
+
+def to_stand_on(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
+    """The revision to go on from where messages from `from_seq` on changed, which `brief` had seen; None: begin anew."""
+    return _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
+
+
+def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
+    """The newest clearing that what is in use goes on from, of those after `from_seq`. Reads the revisions since.
+
+    One that was undone since, by restoring an older version or by a rebuild, is none.
+    """
+    revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id)
+    # `seen_seq` bounds what is read; a clearing has seen what the version that it cleared had.
+    cleared = {row.version: row for row in revisions.filter(_CLEARED, seen_seq__gte=from_seq)}
+    if not cleared:
+        return None
+    since = revisions.filter(version__gte=min(cleared)).values_list("version", "parent", "kind")
+    parents = {version: parent for version, parent, kind in since if kind != RevisionKind.REBUILD}
+    version: int | None = brief.head
+    while version is not None and version not in cleared:
+        version = parents.get(version)
+    return cleared.get(version or 0)
 
 
 def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:

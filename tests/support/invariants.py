@@ -141,7 +141,10 @@ def _revisions(brief: ConversationBrief) -> Iterator[str]:
 
 
 def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision]) -> Iterator[str]:
-    """Behind `head` the spans follow each other from the first message; nothing was taken out of any revision there."""
+    """Behind `head` the spans follow each other from the first message; nothing was taken out of any revision there.
+
+    A memory that was cleared stems from nothing: its parent's text may be gone.
+    """
     while head is not None:
         parent = by_version.get(head.parent or 0)
         starts_over = head.kind == RevisionKind.REBUILD
@@ -165,7 +168,8 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
             yield f"revision {head.version} restores revision {head.parent}, but is not what that was"
         if parent is not None and head.kind == RevisionKind.FOLD and head.seen_seq < parent.seen_seq:
             yield f"revision {head.version} forgets what revision {parent.version} had seen"
-        head = None if starts_over else parent
+        is_cleared = head.kind == RevisionKind.MANUAL and not head.tokens_after
+        head = None if starts_over or is_cleared else parent
 
 
 def _says_the_same(restored: SummaryRevision, parent: SummaryRevision | None) -> bool:

@@ -89,7 +89,10 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
             "How long a summary update took, mean of the day",
             "s",
             days,
-            {"an update": _means(made, "duration_ms", 1000), "a rebuild": _means(rebuilt, "duration_ms", 1000)},
+            {
+                "an update": _means(made, "duration_ms", 1000),
+                "a rebuild": _means(rebuilt, "duration_ms", 1000),
+            },
             gaps=True,
         ),
         _chart(

@@ -20,11 +20,12 @@ from conversations.models import Chat, Message
 from memory import services
 from memory.folding.request import note_request
 from memory.models import ConversationBrief, RevisionKind, SummaryRevision
+from memory.revisions.edit import clear
 from memory.revisions.restore import restore
 from tests.support.exhaustive import first_row_of
-from tests.support.factories import add_turn, brief_of
+from tests.support.factories import add_turn, add_turns, brief_of
 from tests.support.fakes.scripted import KeepingModel, codes, keep_codes
-from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together
+from tests.support.folds import WORDS, asked, assert_sound, chat_of, revisions, run, together, turn
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
@@ -221,6 +222,81 @@ def test_what_a_later_version_told_in_comparing_goes_too(model: KeepingModel) ->
     assert list(drifts.values()) == [told, None]
     assert not any(row.forgotten_at for row in last)
     SummaryRevision.objects.filter(chat=chat).update(drift=None)
+
+
+# After the memory was cleared
+
+
+def cleared(model: KeepingModel) -> Chat:
+    """A chat whose summary held T1 to T27, was cleared, and holds some of T28 to T50 since."""
+    chat = folded(model)
+    clear(chat, None)
+    add_turns(chat, [turn(number) for number in range(31, 51)])
+    run(chat)
+    return chat
+
+
+def held(chat: Chat) -> set[str]:
+    """The codes in the memory in use: its text and its state."""
+    brief = brief_of(chat)
+    return set(codes(brief.global_summary + json.dumps(brief.state)))
+
+
+@pytest.mark.parametrize("act", [forget, partial(edit, content="T77 instead")])
+@pytest.mark.parametrize("seq", [1, 19, 54, 57])
+def test_what_was_cleared_does_not_come_back(
+    model: KeepingModel, seq: int, act: Callable[[Chat, int], None]
+) -> None:
+    chat = cleared(model)
+    assert held(chat)
+    before, gone = held(chat), {f"T{number}" for number in range(1, 28)}
+    act(chat, seq)
+    act(chat, seq)  # a second time, on what the first one left
+    act(chat, max(1, seq - 8))
+    assert not held(chat) & gone
+    run(chat)
+    assert not held(chat) & gone
+    assert held(chat) >= before - {f"T{(seq + 1) // 2}"}
+    assert_sound(chat)
+
+
+def test_nothing_of_a_forgotten_message_is_left_in_the_version_that_cleared_it(model: KeepingModel) -> None:
+    chat = cleared(model)
+    assert any("T10" in row.retained.get("lost", []) for row in revisions(chat) if not row.tokens_after)
+    forget(chat, 19)
+    forget(chat, 20)
+    assert "T10" not in codes(stored(chat))
+
+
+def test_forgetting_right_after_clearing_leaves_it_cleared(model: KeepingModel) -> None:
+    chat = folded(model)
+    brief = clear(chat, None)
+    forget(chat, 19)
+    after = brief_of(chat)
+    assert (after.version, after.head, after.global_summary) == (brief.version, brief.head, "")
+    assert after.folded_through_seq == brief.folded_through_seq
+    assert restore(chat, 2).global_summary  # it had not seen the message
+    assert_sound(chat)
+
+
+@pytest.mark.parametrize("how", ["restored", "rebuilt"])
+def test_a_clearing_that_was_undone_clears_nothing(model: KeepingModel, how: str) -> None:
+    chat = folded(model)
+    before = brief_of(chat)
+    clear(chat, None)
+    if how == "restored":
+        restore(chat, before.head)
+    else:
+        note_request(chat, "rebuild")
+        run(chat)
+    assert "T1" in held(chat)
+    forget(chat, 39)
+    forget(chat, 40)
+    assert "T1" in held(chat)
+    run(chat)
+    assert {"T1", "T19", "T21"} <= held(chat)
+    assert "T20" not in held(chat)
+    assert_sound(chat)
 
 
 # Races
