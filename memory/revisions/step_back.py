@@ -87,7 +87,7 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
 
 
 def to_stand_on(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
-    """The revision to go on from where messages from `from_seq` on changed, which `brief` had seen; None: begin anew."""
+    """The revision to go on from where messages from `from_seq` on changed, which `brief` had seen; None: none."""
     return _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
 
 
