@@ -8,11 +8,11 @@ Models translate every failure of theirs into these values; no SDK type and no S
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
-Role = Literal["user", "assistant"]
+Role = Literal["user", "assistant", "tool"]
 ReplyStatus = Literal["complete", "incomplete", "failed"]
 ErrorCode = Literal[
     "upstream_error", "upstream_timeout", "context_length_exceeded", "refused", "interrupted", "too_long"
@@ -24,11 +24,30 @@ MAX_COST_USD = Decimal("9999999.999999999")
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a function that the client offered, as the model made it."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text, as the model wrote it: it may be none."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message as the model gets it. Memory and questions are never sent in the system role."""
 
     role: Role
     content: str
+    calls: tuple[ToolCall, ...] = ()
+    """What the assistant called beside what it said."""
+    call_id: str = ""
+    """The call that a message in the role of a tool is the output of."""
+
+    def with_texts(self, change: Callable[[str], str]) -> PromptMessage:
+        """The same with `change` made to its content and to the arguments of its calls."""
+        calls = tuple(replace(call, arguments=change(call.arguments)) for call in self.calls)
+        return replace(self, content=change(self.content), calls=calls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +87,8 @@ class Prompt:
     """`stream` only: the model may call it; its arguments come with the `Reply`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """`stream` only: what the client asked of the model besides, by the names of Chat Completions."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """`stream` only: the tools that the client offers, as Chat Completions has them. Their calls are the reply's."""
     answer_tokens: int = 0
     """`complete` only: about how long the answer is to be; 0: not said. The instructions say it in words to models
     that read; the built-in one goes by this."""
@@ -143,6 +164,8 @@ class Reply:
     response_id: str = ""
     call: str = ""
     """Arguments (JSON text, as the model wrote it) of the last call of the prompt's tool; "" if it made none."""
+    calls: tuple[ToolCall, ...] = ()
+    """Of the tools that the client offered, in order; none unless the reply is complete."""
 
 
 @dataclass(frozen=True, slots=True)

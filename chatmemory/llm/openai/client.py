@@ -103,7 +103,13 @@ class OpenAIModel:
         (`aclosing`) when leaving it early.
         """
         started = time.monotonic()
-        reader = ReplyReader(self._style, terminal=self._terminal, max_bytes=deadlines.max_bytes)
+        reader = ReplyReader(
+            self._style,
+            terminal=self._terminal,
+            max_bytes=deadlines.max_bytes,
+            takes_calls=bool(prompt.tools),
+            own_tool=prompt.tool.name if prompt.tool else "",
+        )
         failure: NoAnswerError | None = None
         self._open.add(reader)
         try:

@@ -7,9 +7,13 @@ spend 100 to 350 bytes on a token.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from uuid import uuid4
+
 from chatmemory.llm.openai import failures
+from chatmemory.llm.openai.call_reader import MAX_CHARS
 from chatmemory.llm.openai.stream_parser import StreamParser, Style, Terminal, parser_for
-from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus
+from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall
 from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
 
 NOISE = 256
@@ -24,11 +28,30 @@ def max_event_bytes(max_bytes: int) -> int:
 
 
 class ReplyReader:
-    """`feed` chunks until `is_over`, `fail` if the transport did, take what `finish` has, then `reply`."""
+    """`feed` chunks until `is_over`, `fail` if the transport did, take what `finish` has, then `reply`.
 
-    def __init__(self, style: Style, *, terminal: Terminal, max_bytes: int) -> None:
+    With `takes_calls`, the reply has the calls that the model made, but for those of `own_tool`; without, only the
+    arguments of the last one: the prompt has one tool then, which is ours.
+    """
+
+    def __init__(
+        self,
+        style: Style,
+        *,
+        terminal: Terminal,
+        max_bytes: int,
+        takes_calls: bool = False,
+        own_tool: str = "",
+    ) -> None:
         longest = max_event_bytes(max_bytes)
-        self._parser: StreamParser = parser_for(style, terminal=terminal, max_event_bytes=longest)
+        self._parser: StreamParser = parser_for(
+            style,
+            terminal=terminal,
+            max_event_bytes=longest,
+            max_call_chars=max_bytes if takes_calls else MAX_CHARS,
+        )
+        self._takes_calls = takes_calls
+        self._own_tool = own_tool
         self._cleaner = TextCleaner()
         self._room = max_bytes
         self._raw_room = NOISE * max_bytes + longest
@@ -65,14 +88,25 @@ class ReplyReader:
     def reply(self, *, model: str) -> Reply:
         """How it ended; `model` is the name to give if the upstream gave none."""
         error = self._error or self._parser.close().error
-        if not self._has_text:
+        calls, own = self._calls()
+        if self._takes_calls and self._parser.calls.is_too_long:
+            error = error or failures.TOO_LONG
+        if not self._has_text and not calls:
             error = error or failures.NOTHING_SAID
         status: ReplyStatus = "complete"
         if error:
             status = "incomplete" if self._has_text else "failed"
         parser = self._parser
-        call = clean(parser.call.arguments)
-        return Reply(status, error, parser.usage, parser.model or model, parser.response_id, call)
+        kept = () if error else calls
+        return Reply(status, error, parser.usage, parser.model or model, parser.response_id, own, kept)
+
+    def _calls(self) -> tuple[tuple[ToolCall, ...], str]:
+        """The calls of the client's tools, and the arguments of the last one of ours."""
+        if not self._takes_calls:
+            return (), clean(self._parser.calls.arguments)
+        made = self._parser.calls.named
+        own = [call.arguments for call in made if call.name == self._own_tool]
+        return tuple(_with_id(call) for call in made if call.name != self._own_tool), own[-1] if own else ""
 
     def _within_room(self, text: str) -> str:
         fitting = clip_bytes(text, self._room)
@@ -82,3 +116,8 @@ class ReplyReader:
             self._error = self._error or failures.TOO_LONG
             self._room = 0
         return fitting
+
+
+def _with_id(call: ToolCall) -> ToolCall:
+    """Some servers give no ids; a call without one could not be answered."""
+    return call if call.id else replace(call, id=f"call_{uuid4().hex}")

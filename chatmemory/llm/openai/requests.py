@@ -9,11 +9,11 @@ issue 7125, llama-cpp-python issue 1907).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chatmemory.llm.openai.stream_parser import Style
-from chatmemory.llm.protocol import Prompt, Schema, Tool, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, Variant
 
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
 """Parameters that change no answer: compatible servers need not know them."""
@@ -36,7 +36,7 @@ def request_body(
 
 
 def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": variant.model, "input": _messages(prompt), "store": False}
+    body: dict[str, Any] = {"model": variant.model, "input": _items(prompt), "store": False}
     if prompt.instructions:
         body["instructions"] = prompt.instructions
     if prompt.cache_key:
@@ -47,10 +47,18 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
         body["max_output_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["text"] = {"format": {"type": "json_schema", **_format(prompt.schema)}}
-    if prompt.tool:
-        # Without `strict` this API takes every parameter for required.
-        body["tools"] = [{"type": "function", **_function(prompt.tool), "strict": False}]
-    return body
+    tools = [_for_items(tool) for tool in (*prompt.tools, *_own(prompt))]
+    return body | ({"tools": tools} if tools else {})
+
+
+def _for_items(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool of Chat Completions as the Responses API has it."""
+    # Without `strict` this API takes every parameter for required.
+    return {"type": "function", "strict": False, **tool["function"]}
+
+
+def _own(prompt: Prompt) -> list[dict[str, Any]]:
+    return [{"type": "function", "function": _function(prompt.tool)}] if prompt.tool else []
 
 
 def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,18 +72,29 @@ def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
     if "response_format" in wanted:
         asked = dict(wanted["response_format"])
         text["format"] = {**asked.pop("json_schema", {}), **asked}
+    if isinstance(choice := wanted.get("tool_choice"), Mapping):
+        made["tool_choice"] = _choice_for_items(choice)
     return made | ({"text": text} if text else {})
 
 
 _NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 
+def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """A choice of tools: what is an object of its own in Chat Completions lies flat in the Responses API."""
+    if choice.get("type") != "allowed_tools":
+        return {"type": "function", "name": choice["function"]["name"]}
+    allowed = choice["allowed_tools"]
+    tools = [{"type": "function", "name": tool["function"]["name"]} for tool in allowed["tools"]]
+    return {"type": "allowed_tools", "mode": allowed["mode"], "tools": tools}
+
+
 def _hosted(prompt: Prompt) -> dict[str, Any]:
     """The prompt kept at the provider names model, effort and limits; a single message goes as a string."""
     name, version = prompt.hosted_prompt or ("", "")
     hosted = {"id": name} | ({"version": version} if version else {})
-    messages = _messages(prompt)
-    said: Any = messages[0]["content"] if len(messages) == 1 and messages[0]["role"] == "user" else messages
+    items = _items(prompt)
+    said: Any = items[0]["content"] if len(items) == 1 and items[0].get("role") == "user" else items
     return {"prompt": hosted, "input": said, "store": False}
 
 
@@ -92,9 +111,8 @@ def _chat(prompt: Prompt, variant: Variant, *, is_openai: bool) -> dict[str, Any
         body["max_completion_tokens" if is_openai else "max_tokens"] = variant.max_output_tokens
     if prompt.schema:
         body["response_format"] = {"type": "json_schema", "json_schema": _format(prompt.schema)}
-    if prompt.tool:
-        body["tools"] = [{"type": "function", "function": _function(prompt.tool)}]
-    return body
+    tools = [*prompt.tools, *_own(prompt)]
+    return body | ({"tools": tools} if tools else {})
 
 
 def _format(schema: Schema) -> dict[str, Any]:
@@ -109,5 +127,38 @@ def _chat_stream(stream: bool) -> dict[str, Any]:
     return {"stream": True, "stream_options": {"include_usage": True}} if stream else {"stream": False}
 
 
-def _messages(prompt: Prompt) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in prompt.messages]
+def _messages(prompt: Prompt) -> list[dict[str, Any]]:
+    return [message_json(message) for message in prompt.messages]
+
+
+def message_json(message: PromptMessage) -> dict[str, Any]:
+    """A message as Chat Completions has it."""
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if not message.calls:
+        return {"role": message.role, "content": message.content}
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in message.calls
+    ]
+    return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def _items(prompt: Prompt) -> list[dict[str, Any]]:
+    """The messages as items of the Responses API, where each call is one by itself."""
+    return [item for message in prompt.messages for item in _items_of(message)]
+
+
+def _items_of(message: PromptMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "tool":
+        yield {"type": "function_call_output", "call_id": message.call_id, "output": message.content}
+        return
+    if message.content or not message.calls:
+        yield {"role": message.role, "content": message.content}
+    for call in message.calls:
+        yield {
+            "type": "function_call",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+        }

@@ -125,11 +125,9 @@ def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
     return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
 
 
-def call_in(response: dict[str, Any]) -> str:
-    """The arguments of the last call of a function in a Responses object; "" if there is none."""
-    calls = [item for item in objects_in(response.get("output")) if item.get("type") == "function_call"]
-    arguments = calls[-1].get("arguments") if calls else ""
-    return arguments if isinstance(arguments, str) else ""
+def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:
+    """The items of a Responses object that call functions."""
+    return [item for item in objects_in(response.get("output")) if item.get("type") == "function_call"]
 
 
 def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEnding:

@@ -1,10 +1,9 @@
-"""The lines of an upstream's event stream → text, a tool call and a verdict. A push parser for each API style.
+"""The lines of an upstream's event stream → text, calls of tools and a verdict. A push parser for each API style.
 
 Pure: bytes are pushed in as they come, cut anywhere; nothing is ever raised. A stream is complete only when the
 upstream's own terminal marker came to its end, the blank line after it included. Whatever follows a verdict is ignored,
 and whatever is not understood ends the stream as incomplete: guessing would mean to promise text that may be missing.
-The length of one event is bounded, because it is held in memory. A prompt has one tool at most, so the last call is the
-one that counts, whatever its name; nothing that is wrong with a call ends a reply.
+The length of one event is bounded, because it is held in memory. Nothing that is wrong with a call ends a reply.
 """
 
 from __future__ import annotations
@@ -13,51 +12,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from chatmemory.llm.openai import failures, responses
+from chatmemory.llm.openai.call_reader import MAX_CHARS, CallReader
 from chatmemory.llm.openai.responses import MalformedError, UpstreamEnding
 from chatmemory.llm.protocol import ReplyError, Usage
-
-MAX_CHARS = 65_536
-"""Of the arguments, what is kept: what is longer is no call that anybody asked for."""
-
-
-class CallReader:
-    """Collects the arguments of the last call that begins."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._room = MAX_CHARS
-        self._key: tuple[object, object] = (None, None)
-
-    @property
-    def arguments(self) -> str:
-        """The arguments so far, uncleaned; "" without a call."""
-        return "".join(self._parts)
-
-    def begin(self) -> None:
-        """Another call begins."""
-        self._parts, self._room = [], MAX_CHARS
-
-    def add(self, piece: object) -> None:
-        """The next piece of the arguments."""
-        text = piece[: self._room] if isinstance(piece, str) else ""
-        self._parts.append(text)
-        self._room -= len(text)
-
-    def replace(self, arguments: object) -> None:
-        """The arguments of the call as a whole, which an upstream repeats at its end."""
-        if isinstance(arguments, str) and arguments:
-            self.begin()
-            self.add(arguments)
-
-    def add_chat_part(self, part: dict[str, Any]) -> None:
-        """One entry of `delta.tool_calls`: a call is told apart by its index, or by its id, which comes but once."""
-        index, name = part.get("index"), part.get("id") or self._key[1]
-        if (index, name) != self._key:
-            self.begin()
-            self._key = (index, name)
-        function = part.get("function")
-        self.add(function.get("arguments") if isinstance(function, dict) else None)
-
 
 Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
@@ -70,20 +27,27 @@ class StreamParser(ABC):
     on complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
     """
 
-    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
+    def __init__(
+        self,
+        *,
+        terminal: Terminal = "strict",
+        max_event_bytes: int = 16 * 1024 * 1024,
+        max_call_chars: int = MAX_CHARS,
+    ) -> None:
         self.ending: UpstreamEnding | None = None
         self.is_over = False
         """Nothing that may still come can change text, verdict or usage."""
         self.usage: Usage | None = None
         self.model = ""
         self.response_id = ""
-        self.call = CallReader()
+        self.calls = CallReader(max_call_chars)
         self._terminal = terminal
         self._max_event_bytes = max_event_bytes
         self._unended = bytearray()
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._has_events = False
+        self._has_text = False
         self._refused = False
 
     def feed(self, chunk: bytes) -> str:
@@ -156,10 +120,6 @@ class ResponsesParser(StreamParser):
         "response.function_call_arguments.done",
     )
 
-    def __init__(self, *, terminal: Terminal = "strict", max_event_bytes: int = 16 * 1024 * 1024) -> None:
-        super().__init__(terminal=terminal, max_event_bytes=max_event_bytes)
-        self._has_text = False
-
     def _read(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
         if kind in ("response.output_text.delta", "response.refusal.delta"):
@@ -180,7 +140,7 @@ class ResponsesParser(StreamParser):
         text, refused = responses.spoken_in(response)
         self._name(response)
         self.usage = responses.usage_in(response.get("usage"))
-        self.call.replace(responses.call_in(response))
+        self.calls.replace_all(responses.calls_in(response))
         response = {**response, "status": kind.removeprefix("response.")}
         self.ending = responses.responses_ending(response, refused=self._refused or refused)
         self.is_over = True
@@ -189,13 +149,13 @@ class ResponsesParser(StreamParser):
     def _called(self, kind: str, event: dict[str, Any]) -> None:
         item = event.get("item")
         if isinstance(item, dict) and item.get("type") == "function_call":
-            if kind == "response.output_item.added":
-                self.call.begin()
-            self.call.replace(item.get("arguments"))
+            if kind == "response.output_item.added" or self.calls.is_new(item.get("call_id")):
+                self.calls.begin(item.get("call_id"), item.get("name"))
+            self.calls.replace(item.get("arguments"))
         elif kind == "response.function_call_arguments.delta":
-            self.call.add(event.get("delta"))
+            self.calls.add(event.get("delta"))
         elif kind == "response.function_call_arguments.done":
-            self.call.replace(event.get("arguments"))
+            self.calls.replace(event.get("arguments"))
 
     def _name(self, response: dict[str, Any]) -> None:
         self.model = responses.model_in(response.get("model")) or self.model
@@ -221,7 +181,7 @@ class ChatParser(StreamParser):
         text = responses.text_in(delta.get("content")) + refusal
         self._refused = self._refused or bool(refusal)
         for part in (parts := responses.objects_in(delta.get("tool_calls"))):
-            self.call.add_chat_part(part)
+            self.calls.add_chat_part(part)
         if text or parts:
             self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
         if reason := responses.text_in(choice.get("finish_reason")):
@@ -229,7 +189,9 @@ class ChatParser(StreamParser):
         return text
 
 
-def parser_for(style: Style, *, terminal: Terminal, max_event_bytes: int) -> StreamParser:
+def parser_for(
+    style: Style, *, terminal: Terminal, max_event_bytes: int, max_call_chars: int = MAX_CHARS
+) -> StreamParser:
     """A fresh parser for one stream."""
     kind = ResponsesParser if style == "responses" else ChatParser
-    return kind(terminal=terminal, max_event_bytes=max_event_bytes)
+    return kind(terminal=terminal, max_event_bytes=max_event_bytes, max_call_chars=max_call_chars)

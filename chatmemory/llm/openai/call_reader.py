@@ -1,0 +1,108 @@
+"""Calls of functions as they are streamed: pieces in, whole calls out. Pure; nothing that is wrong with one raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from chatmemory.llm.protocol import ToolCall
+from chatmemory.text.cleaning import clean
+
+MAX_CHARS = 65_536
+"""Of the arguments of one call, what is kept unless the client's own tools are called."""
+MAX_CALLS = 128
+"""Of one reply. What follows is no call that anybody can answer."""
+MAX_NAME_CHARS = 256
+"""Of an id and of a name."""
+
+
+@dataclass(slots=True)
+class _StreamedCall:
+    id: str = ""
+    name: str = ""
+    parts: list[str] = field(default_factory=list)
+
+
+class CallReader:
+    """Collects calls in the order in which they begin. Their arguments have `max_chars` characters together."""
+
+    def __init__(self, max_chars: int = MAX_CHARS) -> None:
+        self._calls: list[_StreamedCall] = []
+        self._by_index: dict[int | None, _StreamedCall] = {}
+        self._max = self._room = max_chars
+
+    @property
+    def arguments(self) -> str:
+        """Of the last call, uncleaned; "" without a call."""
+        return "".join(self._calls[-1].parts) if self._calls else ""
+
+    @property
+    def named(self) -> tuple[ToolCall, ...]:
+        """The calls that say which function they call, clean; none if there are too many. One without an id has ""."""
+        if len(self._calls) > MAX_CALLS or self._room < 0:
+            return ()
+        made = [ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts))) for one in self._calls]
+        return tuple(call for call in made if call.name)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Something of the calls was not kept."""
+        return self._room < 0 or len(self._calls) > MAX_CALLS
+
+    def is_new(self, call_id: object) -> bool:
+        """Whether a call of that id is another than the last."""
+        return bool(call_id) and (not self._calls or self._calls[-1].id != call_id)
+
+    def begin(self, call_id: object = None, name: object = None) -> None:
+        """Another call begins."""
+        if len(self._calls) <= MAX_CALLS:
+            self._calls.append(_StreamedCall())
+        self._tell(self._calls[-1], call_id, name)
+
+    def add(self, piece: object) -> None:
+        """The next piece of the arguments of the last call."""
+        if not self._calls:
+            self.begin()
+        self._add(self._calls[-1], piece)
+
+    def replace(self, arguments: object) -> None:
+        """The arguments of the last call as a whole, which an upstream repeats at its end."""
+        if isinstance(arguments, str) and arguments:
+            if self._calls:
+                self._room += len(self.arguments)
+                self._calls[-1].parts = []
+            self.add(arguments)
+
+    def replace_all(self, items: list[dict[str, Any]]) -> None:
+        """All calls, as the object at the end of a Responses stream has them; nothing where it has none."""
+        if items:
+            self._calls, self._room = [], self._max
+        for item in items:
+            self.begin(item.get("call_id"), item.get("name"))
+            self.add(item.get("arguments"))
+
+    def add_chat_part(self, part: dict[str, Any]) -> None:
+        """One entry of `delta.tool_calls`: a call is told apart by its index, or by its id, which comes but once."""
+        index, call_id = part.get("index"), part.get("id")
+        place = index if isinstance(index, int) else None
+        call = self._by_index.get(place)
+        function = part.get("function")
+        told = function if isinstance(function, dict) else {}
+        if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
+            self.begin(call_id, told.get("name"))
+            call = self._by_index[place] = self._calls[-1]
+        self._tell(call, call_id, told.get("name"))
+        self._add(call, told.get("arguments"))
+
+    def _tell(self, call: _StreamedCall, call_id: object, name: object) -> None:
+        if isinstance(call_id, str):
+            call.id = call.id or call_id[:MAX_NAME_CHARS]
+        if isinstance(name, str):
+            call.name = call.name or name[:MAX_NAME_CHARS]
+
+    def _add(self, call: _StreamedCall, piece: object) -> None:
+        if not isinstance(piece, str) or not piece:
+            return
+        if self._room > 0:
+            call.parts.append(piece[: self._room])
+        self._room -= len(piece)
