@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
@@ -20,8 +21,10 @@ from django.utils.safestring import SafeString
 
 from conversations.admin.html import Step, admin_url
 from conversations.admin.readonly import LIST_LIMIT
+from conversations.models import Chat
 from memory.folding import lease
 from memory.models import ConversationBrief, Requested
+from memory.policies import POLICIES
 
 PARAMETER = "memory"
 
@@ -46,6 +49,20 @@ class MemoryFilter(admin.SimpleListFilter):
             return queryset
         briefs = waiting().filter(state.condition)
         return queryset.filter(pk__in=briefs.values("pk")[:LIST_LIMIT])
+
+
+def policy_name(name: str) -> str:
+    """What people call a policy."""
+    policy = POLICIES.get(name)
+    return policy.label if policy is not None and policy.label else name
+
+
+def brief_of(chat: Chat) -> ConversationBrief | None:
+    """The chat's brief; a chat in which nothing was said may have none."""
+    try:
+        return chat.brief
+    except ObjectDoesNotExist:
+        return None
 
 
 def health_of(brief: ConversationBrief | None) -> SafeString:

@@ -57,10 +57,28 @@ def test_what_needs_attention_comes_first(staff: Client, owner: User) -> None:
     assert "Needs attention" in html
     assert "Failing: 1" in html.split("Pending updates")[0]
     assert ">A trip</a>" in html
-    assert ContentView.objects.get().object_id == "list"
+    assert ContentView.objects.get(page="memory_conversationbrief").object_id == "list"
     clerk = member_of_staff("clerk", "view_conversationbrief", "view_chat")
+    looks = ContentView.objects.count()
     assert "A trip" not in start(clerk)
-    assert ContentView.objects.count() == 1
+    assert ContentView.objects.count() == looks
+
+
+def test_recent_chats_are_listed(staff: Client, owner: User) -> None:
+    for number in range(10):
+        make_chat(owner, title=f"Trip {number}")
+    html = start(staff)
+    listed = html.split("Recent chats", 1)[1]
+    assert re.findall(r">(Trip \d)</a>", listed) == [f"Trip {number}" for number in range(9, 1, -1)]
+    assert "olga" in listed
+    assert "up to date" in listed
+    assert ContentView.objects.filter(page="conversations_chat", object_id="list").count() == 8
+    clerk = member_of_staff("clerk", "view_conversationbrief", "view_chat")
+    told = start(clerk)
+    assert "Recent chats" in told
+    assert "Trip" not in told
+    assert "Recent chats" not in start(member_of_staff("sam", "view_conversationbrief"))
+    assert ContentView.objects.count() == 8
 
 
 def test_who_may_see_no_memory_starts_at_the_menu(owner: User) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.core.exceptions import ObjectDoesNotExist
 from django.http import HttpRequest
 from django.urls import URLPattern
 from django.utils import timezone
@@ -33,7 +32,7 @@ from memory.admin.chat.search import search_urls
 from memory.admin.chat.timeline import TimelineRequest, timeline
 from memory.admin.chat.trace import pieces_of, trace_urls
 from memory.admin.filters import CHAT_FILTERS, OWNER
-from memory.admin.states import PARAMETER, MemoryFilter, health_of
+from memory.admin.states import PARAMETER, MemoryFilter, brief_of, health_of, policy_name
 from memory.context.fit import Context
 from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
@@ -168,20 +167,6 @@ class SearchHit:
     is_lost: bool
 
 
-def policy_name(name: str) -> str:
-    """What people call a policy."""
-    policy = POLICIES.get(name)
-    return policy.label if policy is not None and policy.label else name
-
-
-def brief_of(chat: Chat) -> ConversationBrief | None:
-    """The chat's brief; a chat in which nothing was said may have none."""
-    try:
-        return chat.brief
-    except ObjectDoesNotExist:
-        return None
-
-
 def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     """What the page of `chat` shows to whoever asks, for the part of its timeline that is asked for."""
     may, brief, preview = may_see(request), brief_of(chat), services.preview_last(chat)
@@ -310,7 +295,12 @@ def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
     if brief.paused_at:
         said.append(("paused", "Updates are paused: nothing is summarized until they are resumed."))
     if brief.policy != chat.policy:
-        said.append(("busy", f"Made by policy {brief.policy}; the chat now asks for {chat.policy}."))
+        said.append(
+            (
+                "busy",
+                f"Made by policy {policy_name(brief.policy)}; the chat now asks for {policy_name(chat.policy)}.",
+            )
+        )
     return said or [("good", "Up to date: nothing waits to be folded.")]
 
 

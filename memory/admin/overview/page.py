@@ -1,7 +1,7 @@
 """The start page of the admin: what needs attention, how the work on memory stands, what the last days were like.
 
 Who may see briefs may see it, others get the list of what they may see; money only with the permission to see cost.
-Numbers alone, but for the titles of chats that fail: for those who may read them, and recorded.
+Numbers alone, but for the titles of chats, for those who may read them, and recorded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from conversations.admin.access import LIST, may_see, record, sees_cost
@@ -22,7 +23,7 @@ from memory.admin.overview import workload
 from memory.admin.overview.charts import charts_of
 from memory.admin.overview.sentences import MOST_BAD, cards_told, kept_told, net, too_many_bad
 from memory.admin.overview.totals import Totals, lines_of, totals_of
-from memory.admin.states import PARAMETER, STATES
+from memory.admin.states import PARAMETER, STATES, brief_of, health_of, policy_name
 from memory.models import FoldDay, UsageDay
 from memory.usage import daily
 from memory.usage.figures import ago, days_until, short, usd
@@ -31,6 +32,19 @@ PERMISSION = "memory.view_conversationbrief"
 PERIODS = (7, 30, 90)
 """Days that can be chosen."""
 DEFAULT_PERIOD = 30
+
+
+RECENT = 8
+"""Chats that the page lists."""
+
+
+class RecentChat(NamedTuple):
+    """A chat, what it and its policy are called, and how its memory is doing."""
+
+    chat: Chat
+    name: str
+    policy: str
+    health: SafeString
 
 
 class OverviewRow(NamedTuple):
@@ -63,6 +77,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "facts": facts,
         "attention": [row for _, rows in facts for row in rows if row.kind] + _bad_cards(totals),
         "failing": _failing(request) if now.chats["failing"] else [],
+        "recent": _recent(request) if request.user.has_perm("conversations.view_chat") else [],
         "period": period,
         "periods": PERIODS,
         "is_empty": not usage and not folds,
@@ -83,6 +98,21 @@ def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
         titled = [chat for chat in chats.values() if chat.title]
         record(request, "memory_conversationbrief", [(chat, LIST) for chat in titled])
     return [(one, heading(chats[one.chat_id], may)) for one in failing if one.chat_id in chats]
+
+
+def _recent(request: HttpRequest) -> list[RecentChat]:
+    """The chats that changed last, with what to call them."""
+    briefs = (f"brief__{name}" for name in ("global_summary", "state", "rebuild", "last_error", "options"))
+    chats = Chat.objects.select_related("owner", "brief").defer(
+        "instructions", "metadata", "options", *briefs
+    )
+    newest, may = list(chats.order_by("-updated_at", "-pk")[:RECENT]), may_see(request)
+    if may:
+        record(request, "conversations_chat", [(chat, LIST) for chat in newest if chat.title])
+    return [
+        RecentChat(chat, heading(chat, may), policy_name(chat.policy), health_of(brief_of(chat)))
+        for chat in newest
+    ]
 
 
 def _period(request: HttpRequest) -> int:
