@@ -25,7 +25,7 @@ from memory.admin.diff import DiffPage
 from memory.admin.edit import EditPage
 from memory.admin.hold import HoldPages
 from memory.admin.progress import ProgressPage
-from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
+from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps, policy_name
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.folding.rebuild import told
@@ -192,7 +192,7 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
         (
             "Memory",
             [
-                *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", brief.policy)),
+                *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", policy_name(brief.policy))),
                 ("Size in tokens", brief.token_count),
                 ("Covers", folded if brief.folded_through_seq else "nothing yet"),
                 ("Degraded", "yes: made by the built-in summarizer" if brief.degraded else "no"),

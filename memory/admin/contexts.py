@@ -19,11 +19,13 @@ from conversations.admin.html import Step, admin_url, link, usd_of
 from conversations.admin.messages import LONG_COLUMNS
 from conversations.models import Chat, ChatCompletion, Message
 from memory import services
-from memory.admin.chat.prompts import ShownSection, at, sentences, shown_sections
+from memory.admin.chat.prompts import ShownSection, at, placed, sentences, shown_sections
+from memory.admin.states import policy_name
 from memory.context.fit import prompt_messages
 from memory.context.plan import Plan
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
+from memory.explain.matches import RecallMatch, matches_of
 from memory.explain.reasons import explain
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
@@ -98,7 +100,12 @@ class RecordAdmin(OfChatAdmin):
             **_beside(reply),
         }
         texts = {section.name: section.text for section in sections}
-        content = {"sections": sections, "prompt": prompt, "hashes": _hashes(row)}
+        content = {
+            "sections": sections,
+            "prompt": prompt,
+            "hashes": _hashes(row),
+            "matches": _matches(row) if why is None else [],
+        }
         return Page(texts, context, content)
 
 
@@ -123,6 +130,15 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
         for section in record.sections
     ]
     return shown_sections(chat_id, recorded), [], why
+
+
+def _matches(record: ContextRecord) -> list[tuple[SafeString, RecallMatch]]:
+    """Why each of the messages was recalled that were."""
+    question = record.reply.reply_to
+    if question is None:
+        return []
+    chat = record.reply.chat
+    return placed(chat.pk, matches_of(chat, question.content, question.seq, Plan.from_json(record.plan)))
 
 
 def _beside(reply: Message) -> dict[str, Any]:
@@ -169,7 +185,7 @@ def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[t
         ("All of it", link("its own page", "conversations_message", "change", reply.pk)),
         ("Status", reply.get_status_display()),
         ("Summary", _revision(record, revision)),
-        ("Policy", record.policy),
+        ("Policy", policy_name(record.policy)),
     ]
 
 

@@ -26,7 +26,7 @@ from chatmemory.text.word_diff import DiffPiece, word_diff
 from conversations.admin.access import OfChatAdmin, Page, may_see, record, sees_cost
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
-from memory.admin.states import chip, memory_steps
+from memory.admin.states import chip, memory_steps, policy_name
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import foresee
 from memory.models import ConversationBrief, SummaryRevision
@@ -304,7 +304,7 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
             [
                 ("Chat", link(chat_id, "conversations_chat", "change", chat_id)),
                 ("Brief", link("the memory in use", "memory_conversationbrief", "change", chat_id)),
-                ("Kind", f"{revision.kind}, by policy {revision.policy}"),
+                ("Kind", f"{revision.kind}, by policy {policy_name(revision.policy)}"),
                 ("Parent", _parent(revision, family)),
                 ("Folded", _span(revision)),
                 ("Tokens", f"{revision.tokens_before:,} before, {revision.tokens_after:,} after"),

@@ -200,6 +200,11 @@ def unranked(message: Indexed) -> Ranked:
     return Ranked(0.0, message, None if _is_whole(message) else 0)
 
 
+def words_in(question: Question, message: Indexed) -> int:
+    """The question's words that a message itself has, as bits."""
+    return _in(_Words.of(question), "\n".join(message.passages))
+
+
 def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
     """How well a message answers by itself, and its passage that does so best (by number)."""
     words, finds = _Words.of(question), Finds({}, tuple(worth))

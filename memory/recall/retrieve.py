@@ -81,6 +81,15 @@ class Search:
         said = looked.said({one.message.seq for one in ranked})
         return Recalled(tuple(with_updates(excerpts(ranked, said), said)), said)
 
+    def ranked(self, room: int, shown: Iterable[int] = ()) -> list[Ranked]:
+        """The passages that `recalled` chooses from by words alone, best first, with their scores."""
+        return self._ranked(looked_at(room), frozenset(shown))[0]
+
+    @property
+    def question(self) -> Question:
+        """What is looked for."""
+        return self._question
+
     def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], Looked]:
         """The passages that have the question's words, best first, and the messages that were looked at for it."""
         asked, finds, last_seq = self._question, self._finds, self._before_seq - 1

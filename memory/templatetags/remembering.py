@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from chatmemory.text.word_diff import DiffPiece
 from memory.admin import progress
+from memory.admin.states import policy_name
 from memory.models import ConversationBrief
 
 register = template.Library()
@@ -24,6 +25,12 @@ def under_way(brief: ConversationBrief) -> progress.WorkProgress:
 def grouped(number: int | None) -> str:
     """A count with its thousands apart: 12,345."""
     return "–" if number is None else f"{number:,}"
+
+
+@register.filter
+def policy_label(name: str) -> str:
+    """What people call a policy."""
+    return policy_name(name)
 
 
 @register.filter

@@ -27,10 +27,12 @@ from conversations.admin.access import may_see, record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat, Message
 from memory import services
+from memory.admin.states import policy_name
 from memory.api.serializers import ContextIn
 from memory.context.fit import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
+from memory.explain.matches import RecallMatch, matches_of
 from memory.explain.reasons import Explanation, Topic, explain, name_of
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
@@ -50,7 +52,9 @@ class PreviewForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "class": "vLargeTextField"}),
         label="Question",
     )
-    policy = forms.ChoiceField(choices=lambda: [(name, name) for name in POLICIES], label="Policy")
+    policy = forms.ChoiceField(
+        choices=lambda: [(name, policy_name(name)) for name in POLICIES], label="Policy"
+    )
     budget = forms.IntegerField(required=False, label="Tokens of memory")
 
     def clean(self) -> dict[str, Any]:
@@ -95,7 +99,7 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
         "chat": chat,
         "trail": chat_trail(chat, True, ("Preview of the next prompt", "")),
         "form": form,
-        "in_use": in_use,
+        "in_use": policy_name(in_use),
         "is_other": chosen is not None and chosen["policy"] != in_use,
         "compare_url": admin_url("memory_comparison", "compare", chat.pk),
         **({} if chosen is None else _shown(chat, brief, chosen)),
@@ -118,7 +122,9 @@ def _shown(chat: Chat, brief: ConversationBrief | None, chosen: dict[str, Any]) 
     known = {}
     if brief is not None and brief.policy == chosen["policy"]:
         known = {"head": brief.head, "folded_through": brief.folded_through_seq}
+    matches = matches_of(chat, chosen["question"], chat.last_seq + 1, context.plan)
     return {
+        "matches": placed(chat.pk, matches),
         "context": context,
         "sections": sections,
         "budget": budget_of([(section.kind, section.tokens) for section in sections], context.budget),
@@ -145,6 +151,11 @@ def at(chat_id: UUID, seq: int, text: str) -> SafeString:
     """A link to the place of a message in its chat's timeline."""
     url = admin_url("conversations_chat", "change", chat_id, at=seq)
     return format_html('<a href="{}#m{}">{}</a>', url, seq, text)
+
+
+def placed(chat_id: UUID, matches: Iterable[RecallMatch]) -> list[tuple[SafeString, RecallMatch]]:
+    """What was recalled, each with a link to its place."""
+    return [(at(chat_id, one.seq, str(one.seq)), one) for one in matches]
 
 
 def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSection]:

@@ -28,6 +28,7 @@ from conversations.admin.html import Step, admin_url, chat_trail, heading, link,
 from conversations.models import Chat
 from memory.admin.comparison.chart import HEIGHT, WIDTH, plot_of
 from memory.admin.comparison.verdict import at_a_glance, verdict
+from memory.admin.states import policy_name
 from memory.lab.comparison import (
     CHANGED,
     ComparisonUnderWay,
@@ -307,7 +308,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, list[tuple[str, Any]]]]:
             [
                 ("Chat", link(chat.pk, "conversations_chat", "change", chat.pk)),
                 ("Owner", chat.owner),
-                ("Its policy", chat.policy),
+                ("Its policy", policy_name(chat.policy)),
                 ("Turns", turns if comparison.turns else "–"),
                 ("Budget", budget),
             ],
