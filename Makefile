@@ -139,12 +139,12 @@ evidence: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	touch .venv/runtime $@
 
-# What runs it, and no more: a part of the above.
+# What runs it, and no more: a part of the above. Python compiles what it uses when it first does; pip would all there is.
 .venv/runtime: requirements.lock
 	$(NEEDS_PYTHON)
-	@echo "Installing what is needed, once. This takes about half a minute."
+	@echo "Installing what running it needs, and no more, once. This takes about half a minute."
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	touch $@
 
 lock:

@@ -15,18 +15,24 @@ WITHOUT_DATABASE = {
     "spectacular",
     "version",
 }
-POOLED = {"worker", "qcluster"}
+POOLED = {"worker", "qcluster", "quickstart"}
 """Commands that stay, whose database may go away and come back."""
+FIRST_LOOK = "quickstart"
+"""Anybody gets the playground, and logs are for people, unless the environment says otherwise."""
 WATCHED = "qcluster"
 """Its watchdog has asked before, and starts it again while the database is away."""
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
+    if command == FIRST_LOOK:
+        os.environ.setdefault("LOG_FORMAT", "console")
+        os.environ["PLAYGROUND"] = os.environ.get("PLAYGROUND", "").strip() or "open"
     from django.core.exceptions import ImproperlyConfigured
 
     try:
-        _run(sys.argv[1] if len(sys.argv) > 1 else "")
+        _run(command)
     except ImproperlyConfigured as exc:
         sys.exit(f"chatmemory cannot start: {exc}")
 

@@ -23,6 +23,7 @@ NAMES = (
     "first-token",
     "streams",
     "memory",
+    "footprint",
     "slow-streams",
     "talks",
     "calls",
@@ -35,7 +36,7 @@ NAMES = (
     "lineage",
     "pages",
 )
-SQLITE_ALONE = {"heads", "pages"}
+SQLITE_ALONE = {"footprint", "heads", "pages"}
 """What has nothing to do with the database, or takes too long to fill another one for."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}

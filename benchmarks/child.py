@@ -36,13 +36,14 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
     from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
-    from benchmarks.serving import completions, heads, slow, streams
+    from benchmarks.serving import completions, footprint, heads, slow, streams
 
     return {
         "turns": turns.run,
         "first-token": streams.first_token,
         "streams": streams.throughput,
         "memory": streams.memory,
+        "footprint": footprint.run,
         "slow-streams": slow.run,
         "talks": talks.run,
         "calls": calls.run,

@@ -214,6 +214,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         event = await receive()
         if event["type"] == "lifespan.startup":
             tokens.load()
+            registry.load()
             await asyncio.to_thread(_tell_of_missing_migrations)
             _warn_of_unbounded_heads()
             if threading.current_thread() is threading.main_thread():  # else it is somebody else's process

@@ -8,9 +8,10 @@ inherited and makes its own. It does not close them: psycopg leaves connections 
 from __future__ import annotations
 
 import os
+import sys
+from typing import Any
 
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
 _inherited: list[object] = []
 """Kept, so that no destructor runs for what is the parent's."""
@@ -21,15 +22,26 @@ def install() -> None:
     os.register_at_fork(after_in_child=forget_connections)
 
 
+def close_all() -> None:
+    """Close this thread's connections, and the pools with the threads that look after them."""
+    for connection in connections.all(initialized_only=True):
+        connection.close()
+    for name in list(_pools()):
+        _pools().pop(name).close()
+
+
 def forget_connections() -> None:
     """Forget every pool and pooled connection that this process has. SQLite has none."""
+    pools = _pools()
+    _inherited.extend(pools.values())
+    pools.clear()
     for connection in connections.all(initialized_only=True):
         if connection.vendor == "postgresql":
-            _forget(connection)
+            _inherited.append(connection)
+            del connections[connection.alias]
 
 
-def _forget(connection: BaseDatabaseWrapper) -> None:
-    pools: dict[str, object] = type(connection)._connection_pools  # type: ignore[attr-defined]  # Django's own
-    _inherited.extend((connection, *pools.values()))
-    pools.clear()
-    del connections[connection.alias]
+def _pools() -> dict[str, Any]:
+    """Django's own, by the alias of their database; a process has those that it has used."""
+    base = sys.modules.get("django.db.backends.postgresql.base")
+    return {} if base is None else base.DatabaseWrapper._connection_pools

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from chatmemory.llm.local_files import Files, LocalModelError, files_of, require_packages
 from chatmemory.llm.openai import failures
-from chatmemory.llm.openai.embeddings import SHORTEST, Embedded
 from chatmemory.llm.openai.sync import forbid_running_loop
 from chatmemory.llm.protocol import ReplyError, UpstreamError
+from chatmemory.llm.vectors import SHORTEST, Embedded
 
 if TYPE_CHECKING:
     import numpy

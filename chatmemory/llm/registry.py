@@ -1,31 +1,47 @@
-"""Which model this process talks to, by configuration: one client a process, never kept over a fork."""
+"""Which model this process talks to, by configuration: one client a process, never kept over a fork.
+
+The clients of upstreams are imported where one is configured: their SDK takes 35 MB and half a second.
+"""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from chatmemory.llm.local_embeddings import LocalEmbedder
 from chatmemory.llm.local_files import LocalModelError
 from chatmemory.llm.offline.model import OfflineModel
-from chatmemory.llm.openai.client import OpenAIModel, is_openai_host
-from chatmemory.llm.openai.embeddings import Embedder, UpstreamEmbedder
+from chatmemory.llm.openai.hosts import is_openai_host
 from chatmemory.llm.protocol import ChatModel
+from chatmemory.llm.vectors import Embedder
+
+if TYPE_CHECKING:
+    from chatmemory.llm.openai.client import OpenAIModel
+    from chatmemory.llm.openai.embeddings import UpstreamEmbedder
 
 logger = logging.getLogger(__name__)
 
-_made: tuple[tuple[object, ...], ChatModel] | None = None
+_made: tuple[tuple[object, ...], OfflineModel | OpenAIModel] | None = None
 _embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
 _local: tuple[tuple[object, ...], LocalEmbedder | str] | None = None
 """A model of a folder, or why there is none."""
 _loading = threading.Lock()
 _watched: Callable[[ChatModel], ChatModel] | None = None
+
+
+def load() -> None:
+    """Import what this configuration needs, so that no request waits for it, and what is forked later shares it."""
+    if not is_offline():
+        importlib.import_module("chatmemory.llm.openai.client")
+        importlib.import_module("chatmemory.llm.openai.embeddings")
 
 
 def is_offline() -> bool:
@@ -80,6 +96,8 @@ def embedder() -> Embedder:
     )
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _embedder is None or _embedder[0] != wanted:
+        from chatmemory.llm.openai.embeddings import UpstreamEmbedder
+
         key, url, model, dimensions = (getattr(settings, name) for name in names)
         made = UpstreamEmbedder(api_key=key, base_url=url or None, model=model, dimensions=dimensions)
         _embedder = (wanted, made)
@@ -134,9 +152,11 @@ def _offline() -> OfflineModel:
     return OfflineModel(summary_tokens=settings.MEMORY_LIMITS.summary_cap)
 
 
-def _make() -> ChatModel:
+def _make() -> OfflineModel | OpenAIModel:
     if is_offline():
         return _offline()
+    from chatmemory.llm.openai.client import OpenAIModel
+
     return OpenAIModel(
         api_key=settings.OPENAI_API_KEY,
         base_url=settings.OPENAI_BASE_URL or None,
@@ -150,7 +170,7 @@ async def aclose() -> None:
     global _made, _embedder  # see above
     made, _made = _made, None
     vectors, _embedder = _embedder, None
-    if made is not None and isinstance(made[1], OpenAIModel):
+    if made is not None and not isinstance(made[1], OfflineModel):
         await made[1].aclose()
     if vectors is not None:
         await vectors[1].aclose()

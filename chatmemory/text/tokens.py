@@ -8,7 +8,7 @@ here knows what a text is for.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 import re
 from pathlib import Path
@@ -61,7 +61,7 @@ class RanksError(RuntimeError):
 
 
 def load() -> None:
-    """Load the tokenizer (about 0.3 s, 60 MB); later calls do nothing. Raises `RanksError`."""
+    """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raises `RanksError`."""
     global _encoding
     with _lock:
         if _encoding is None:
@@ -123,13 +123,16 @@ def clip_end(text: str, max_tokens: int) -> str:
 
 
 def _build() -> tiktoken.Encoding:
-    return tiktoken.Encoding(
+    ranks = _read_ranks(RANKS_FILE)
+    encoding = tiktoken.Encoding(
         "o200k_base",
         pat_str=_PATTERN,
-        mergeable_ranks=_read_ranks(RANKS_FILE),
+        mergeable_ranks=ranks,
         special_tokens=_SPECIAL_TOKENS,
         explicit_n_vocab=None,
     )
+    ranks.clear()  # it has tables of its own: these 27 MB are never read again
+    return encoding
 
 
 def _read_ranks(path: Path) -> dict[bytes, int]:
@@ -140,8 +143,8 @@ def _read_ranks(path: Path) -> dict[bytes, int]:
     found = hashlib.sha256(raw).hexdigest()
     if found != RANKS_SHA256:
         raise RanksError(f"the token ranks in {path} are damaged: SHA-256 is {found}, not {RANKS_SHA256}")
-    lines = (line.split() for line in raw.splitlines())
-    return {base64.b64decode(token): int(rank) for token, rank in lines}
+    words = raw.split()
+    return dict(zip(map(binascii.a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
 
 
 def _tokenizer() -> tiktoken.Encoding:

@@ -19,9 +19,9 @@ from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Now
 
 from chatmemory.llm import registry
-from chatmemory.llm.openai.embeddings import Embedded, Embedder
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.vectors import Embedded, Embedder
 from conversations.models import SPOKEN, Chat, Message, Role
 from memory import queue
 from memory.history.rows import pending_seq

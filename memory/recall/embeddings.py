@@ -19,9 +19,9 @@ from django.db.models import QuerySet
 
 from chatmemory.database import executors
 from chatmemory.llm import registry
-from chatmemory.llm.openai.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.retry import REST_SECONDS, Breaker
+from chatmemory.llm.vectors import Embedder
 from conversations.accounts import quotas
 from conversations.models import Message, Role
 from memory.models import ChatEmbeddings

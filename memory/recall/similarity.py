@@ -1,6 +1,6 @@
 """How alike vectors are to one, exactly, and how near that makes them. Pure.
 
-Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.openai.embeddings`), so that their
+Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.vectors`), so that their
 product tells how alike they are.
 """
 

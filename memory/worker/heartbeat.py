@@ -51,8 +51,9 @@ def sing(watch: str, number: int) -> None:
 
 
 def spawned(**_: object) -> None:
-    """In a worker process, when it starts."""
+    """In a worker process, when it starts; maybe before its watchdog has looked."""
     with _or_silent():
+        Watch.objects.get_or_create(pk=name())
         _tell(busy_since=None)
 
 

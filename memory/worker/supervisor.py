@@ -7,6 +7,7 @@ signals and sees its child end. Whether a cluster has frozen is `memory.worker.l
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import subprocess
@@ -14,13 +15,18 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
+from django.core.management import call_command
 
-from chatmemory.runtime import parent_death, process_id, processes
-from chatmemory.runtime.processes import Child
+from chatmemory.database import fork_safety
+from chatmemory.llm import registry
+from chatmemory.runtime import forks, garbage, parent_death, process_id, processes
+from chatmemory.runtime.processes import Child, Running
 from chatmemory.runtime.threads import OneAtATime
+from chatmemory.text import tokens
 from memory.queue import AWAY
 from memory.worker import heartbeat, watches
 from memory.worker.liveness import LivenessCheck, LivenessStep, ProbeTimes, pause_before_start
@@ -43,7 +49,7 @@ class Watchdog:
         )
         self._tick = min(1.0, settings.WORKER_CANARY_SECONDS / 4)
         self._rounds = OneAtATime(self._round, "watch")
-        self._cluster: Child | None = None
+        self._cluster: Running | None = None
         self._vigil: LivenessCheck | None = None
         self._number = 0
         self._swept_at = 0.0
@@ -52,6 +58,7 @@ class Watchdog:
     def run(self, stopped: threading.Event) -> None:
         """Watch until `stopped`, then end the cluster. To be called in the main thread, which all is tied to."""
         parent_death.adopt()
+        load()
         failures = 0
         while not stopped.wait(pause_before_start(failures)):
             failures = 0 if self._run_one(stopped) else failures + 1
@@ -71,9 +78,11 @@ class Watchdog:
     def _has_answered(self) -> bool:
         return self._vigil is not None and self._vigil.is_proven
 
-    def _watch(self, cluster: Child, stopped: threading.Event) -> None:
+    def _watch(self, cluster: Running, stopped: threading.Event) -> None:
         """Return when the cluster has ended, has frozen, or is to end."""
-        while not stopped.wait(self._tick):
+        pause = 0.0  # its first canary is there before it is, and it is known to be ready once it is
+        while not stopped.wait(pause):
+            pause = self._tick
             if cluster.exit_code is not None:
                 logger.error("the cluster ended by itself", extra={"code": cluster.exit_code})
                 return
@@ -129,7 +138,7 @@ class Watchdog:
     def _is_running(self, pid: int) -> bool:
         """Whether that process is one of the cluster's."""
         try:
-            return self._cluster is not None and os.getpgid(pid) == self._cluster.process.pid
+            return self._cluster is not None and os.getpgid(pid) == self._cluster.pid
         except ProcessLookupError:
             return False
 
@@ -138,8 +147,36 @@ class Watchdog:
             OneAtATime(lambda: watches.end(self.name), "farewell").ask().result(timeout=FAREWELL_SECONDS)
 
 
-def _started(watch: str) -> Child:
-    """A new cluster that writes where this process does, in a session of its own."""
+def load() -> None:
+    """Load what workers need, and leave it out of all collections of garbage, which would write to it."""
+    importlib.import_module("memory.tasks")
+    tokens.load()
+    registry.load()
+    garbage.begin()
+
+
+def _started(watch: str) -> Running:
+    """A new cluster that writes where this process does, in a session of its own.
+
+    It shares what is loaded here, and starts at once. But for one whose watchdog still waits for the database, in a
+    thread: that is no moment to fork, so all is loaded anew.
+    """
+    fork_safety.close_all()
+    if not forks.are_safe():
+        return _executed(watch)
+    title = f"worker {watch.rpartition(':')[2]}"
+    patience = settings.WORKER_STOP_SECONDS
+    return forks.start("cluster", partial(_run_cluster, watch), log=None, patience=patience, title=title)
+
+
+def _run_cluster(watch: str) -> None:
+    """In the fork."""
+    os.environ[heartbeat.VARIABLE] = watch
+    heartbeat.listen()
+    call_command("qcluster")
+
+
+def _executed(watch: str) -> Child:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "qcluster"]
     cluster = subprocess.Popen(  # noqa: S603  # our own command, no shell
         parent_death.command(command),

@@ -201,7 +201,11 @@ def test_a_cluster_that_cannot_start_is_tried_again_ever_more_rarely(
     product: Product, tmp_path: Path
 ) -> None:
     """Something on this machine ends every process that is watched, at once."""
-    (tmp_path / "sitecustomize.py").write_text("import os\nif 'WORKER_WATCH' in os.environ: os._exit(1)\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "os.register_at_fork(after_in_child=lambda: os._exit(1))\n"
+        "if 'WORKER_WATCH' in os.environ: os._exit(1)\n"
+    )
     worker = product.worker(PYTHONPATH=str(tmp_path), **QUICK)
     ended = "the cluster ended by itself"
     product.expected = {ended}

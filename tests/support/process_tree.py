@@ -64,9 +64,23 @@ def is_alive(pid: int) -> bool:
 
 
 def left_of(watch: str) -> list[int]:
-    """Living processes, whoever their parent is now, whose environment names the watchdog `watch`."""
-    mark = f"WORKER_WATCH={watch}".encode()
-    return [pid for pid, _, _, _ in _all() if mark in _environment(pid)]
+    """Living processes of a cluster, whoever their parent is now, that name the watchdog `watch`.
+
+    A fork does so by what `ps` calls it, what was executed by its environment.
+    """
+    title, mark = f"worker {watch.rpartition(':')[2]}", f"WORKER_WATCH={watch}".encode()
+    return [
+        pid
+        for pid, _, state, _ in _all()
+        if state != "Z" and (_title(pid) == title or mark in _environment(pid))
+    ]
+
+
+def _title(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _environment(pid: int) -> list[bytes]:

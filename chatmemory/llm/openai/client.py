@@ -22,7 +22,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx2
@@ -30,6 +29,7 @@ from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm.openai import failures, responses
 from chatmemory.llm.openai.deadlines import ReadDeadlines, pause_between_reads
+from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
 from chatmemory.llm.openai.reply_reader import ReplyReader
 from chatmemory.llm.openai.requests import request_body
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
@@ -50,21 +50,11 @@ from chatmemory.llm.retry import pause_before_retry
 
 logger = logging.getLogger(__name__)
 
-OPENAI_HOST = "api.openai.com"
-OPENAI_URL = f"https://{OPENAI_HOST}/v1"
-NO_KEY = "no-key"
-"""Sent to servers that want none: the SDK refuses to send nothing."""
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 SECONDS_FOR_USAGE = 2.0
 """How long a reply that has ended waits for the token counts that chat style sends after the end."""
 SECONDS_FOR_EOF = 0.05
 """How long a reply that is over waits for the end of the body, which lets its connection be used again."""
-
-
-def is_openai_host(base_url: str) -> bool:
-    """Whether that is OpenAI itself; "" is."""
-    host = urlsplit(base_url or OPENAI_URL).hostname or ""
-    return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 class OpenAIModel:

@@ -1,7 +1,6 @@
-"""Texts → vectors: what every way to make them promises, and the `/embeddings` endpoint of OpenAI and its like.
+"""Texts → vectors by the `/embeddings` endpoint of OpenAI and its like.
 
-Built from values; reads no settings. A vector comes as bytes: little-endian 32-bit floats of length one, so that two of
-them are as alike as their product says. Whatever the endpoint does, a call ends in time, with as many vectors as there
+Built from values; reads no settings. Whatever the endpoint does, a call ends in time, with as many vectors as there
 were texts, or with `UpstreamError`.
 """
 
@@ -12,51 +11,22 @@ import math
 import struct
 from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import httpx2
 from openai import AsyncOpenAI, AsyncStream, DefaultAioHttpClient
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.client import NO_KEY, OPENAI_URL
+from chatmemory.llm.openai.hosts import NO_KEY, OPENAI_URL
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, no_answer, read_bounded, refuse_errors
 from chatmemory.llm.openai.sync import forbid_running_loop, run_in_private_loop
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.vectors import SHORTEST, Embedded
 
 BATCH = 128
 """Texts of one request."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-SHORTEST = 1e-6
-"""A vector that is shorter points nowhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """Vectors in the order of their texts, and the tokens that were paid for (0 where the endpoint does not tell)."""
-
-    vectors: tuple[bytes, ...]
-    tokens: int
-
-
-class Embedder(Protocol):
-    """One model that makes vectors."""
-
-    model: str
-    """The name under which its vectors are kept: those of two models are never compared."""
-    dimensions: int
-    batch: int
-    """Texts that one call is given, at most."""
-
-    async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The vectors of `texts` within `timeout` seconds. Raises `UpstreamError`."""
-
-    def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The same, for threads without a running event loop (else `RuntimeError`)."""
-
-    async def aclose(self) -> None:
-        """Let go of what is open for the running loop."""
 
 
 class UpstreamEmbedder:

@@ -1,28 +1,39 @@
-"""`manage.py quickstart`: everything for a first look, until Ctrl-C."""
+"""`manage.py quickstart`: everything for a first look, until Ctrl-C.
+
+All that server and worker need is loaded once and shared: both are forks of this process, which itself touches neither
+the database nor threads. Elsewhere than on Linux they are commands of their own.
+"""
 
 from __future__ import annotations
 
 import http.client
+import importlib
 import json
-import logging
+import logging.config
+import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
 from chatmemory.llm import registry
-from chatmemory.runtime import processes
+from chatmemory.runtime import forks, garbage, processes
 from chatmemory.runtime.escape import plain
-from chatmemory.runtime.processes import Child
+from chatmemory.runtime.logging_config import logging_config
+from chatmemory.runtime.processes import Running
+from chatmemory.text import tokens
 from conversations import quickstart
 from conversations.quickstart import QuickstartData
 from conversations.sample import QUESTION
@@ -73,8 +84,10 @@ class Command(BaseCommand):
         require_free(port)
         stopped = _on_signals()
         logging.getLogger().setLevel(logging.WARNING)  # this is a screen for people; the children keep logs
-        prepared = _prepared()
-        running: list[Child] = []
+        if forks.are_safe():
+            _load()
+        prepared = _prepared_apart() if forks.are_safe() else _prepared()
+        running: list[Running] = []
         try:
             running += [_server(port), _worker()]
             if not _until_ready(port, running, stopped):
@@ -110,6 +123,38 @@ def _on_signals() -> threading.Event:
     return stopped
 
 
+def _load() -> None:
+    """Load what server and worker need, out of all collections of garbage, which would write to it."""
+    for name in ("chatmemory.asgi", "chatmemory.http_protocol", "chatmemory.urls", "memory.tasks"):
+        importlib.import_module(name)
+    tokens.load()
+    registry.load()
+    garbage.begin()
+
+
+def _prepared_apart() -> QuickstartData:
+    """`_prepared`, in a process of its own, because it uses the database and threads."""
+    here, there = multiprocessing.Pipe(duplex=False)
+
+    def prepare() -> None:
+        try:
+            there.send(_prepared())
+        except CommandError as error:
+            there.send(error)
+
+    child = forks.start("preparation", prepare, log=None, patience=0)
+    there.close()
+    try:
+        found: QuickstartData | CommandError = here.recv()
+    except EOFError:
+        raise CommandError("The database could not be prepared.") from None
+    finally:
+        child.kill_all()
+    if isinstance(found, CommandError):
+        raise found
+    return found
+
+
 def _prepared() -> QuickstartData:
     try:
         call_command("migrate", interactive=False, verbosity=0)
@@ -118,7 +163,7 @@ def _prepared() -> QuickstartData:
         raise CommandError(f"The database named by DATABASE_URL does not work: {exc}") from exc
 
 
-def _server(port: int) -> Child:
+def _server(port: int) -> Running:
     command = [
         "uvicorn",
         "chatmemory.asgi:application",
@@ -131,23 +176,44 @@ def _server(port: int) -> Child:
         "--no-access-log",
     ]
     patience = settings.REPLY_DRAIN_SECONDS + 4  # replies being written have their time to end
-    return _start("server", [sys.executable, "-m", *command], patience)
+    return _start("server", [sys.executable, "-m", *command], partial(_serve, port), patience)
 
 
-def _worker() -> Child:
+def _serve(port: int) -> None:
+    """In the fork: what the command does."""
+    if problem := registry.embeddings_problem():
+        sys.exit(problem)
+    uvicorn.run(
+        "chatmemory.asgi:application",
+        http="chatmemory.http_protocol:HttpProtocol",
+        host=HOST,
+        port=port,
+        access_log=False,
+        log_config=None,
+    )
+
+
+def _worker() -> Running:
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "worker"]
-    return _start("worker", command, settings.WORKER_STOP_SECONDS + 4)
+    return _start("worker", command, partial(call_command, "worker"), settings.WORKER_STOP_SECONDS + 4)
 
 
-def _start(name: str, command: list[str], patience: float) -> Child:
-    env = {"LOG_FORMAT": "console", **os.environ, "PLAYGROUND": _mode(), "PYTHONUNBUFFERED": "1"}
+def _start(name: str, command: list[str], work: Callable[[], object], patience: float) -> Running:
     log = quickstart.folder() / "log" / f"{name}.log"
+
+    def logged() -> None:
+        logging.config.dictConfig(logging_config(os.environ["LOG_FORMAT"], settings.LOGGING["root"]["level"]))
+        work()
+
+    if forks.are_safe():
+        return forks.start(name, logged, log=log, patience=patience, title=name)
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return processes.start(
         name, command, log=log, cwd=settings.BASE_DIR, env=env, patience=patience, is_tied=True
     )
 
 
-def _until_ready(port: int, running: list[Child], stopped: threading.Event) -> bool:
+def _until_ready(port: int, running: list[Running], stopped: threading.Event) -> bool:
     """True when the server says that it and the worker are ready, False when told to stop before."""
     deadline = time.monotonic() + READY_SECONDS
     while not stopped.wait(WATCH_SECONDS / 2):
@@ -172,12 +238,12 @@ def _is_ready(port: int) -> bool:
         connection.close()
 
 
-def _watch(running: list[Child], stopped: threading.Event) -> None:
+def _watch(running: list[Running], stopped: threading.Event) -> None:
     while not stopped.wait(WATCH_SECONDS):
         _require_alive(running)
 
 
-def _require_alive(running: list[Child]) -> None:
+def _require_alive(running: list[Running]) -> None:
     for child in running:
         if child.exit_code is not None:
             raise CommandError(
@@ -185,13 +251,13 @@ def _require_alive(running: list[Child]) -> None:
             )
 
 
-def _last_lines(child: Child) -> str:
+def _last_lines(child: Running) -> str:
     text = child.log.read_text(encoding="utf-8", errors="replace")
     lines = list(map(plain, text.splitlines()[-LAST_LINES:]))
     return "\n".join([f" Its log is {_short(child.log)}; it ends:", *lines])
 
 
-def _screen(port: int, prepared: QuickstartData, running: list[Child]) -> str:
+def _screen(port: int, prepared: QuickstartData, running: list[Running]) -> str:
     password = prepared.admin_password
     login = (
         f"as {quickstart.ADMIN}, password {password}"
@@ -202,16 +268,11 @@ def _screen(port: int, prepared: QuickstartData, running: list[Child]) -> str:
     return SCREEN.format(
         **where,
         model=OFFLINE if registry.is_offline() else ONLINE,
-        playground=PLAYGROUND.format(**where) if _mode() == "open" else "",
+        playground=PLAYGROUND.format(**where) if settings.PLAYGROUND == "open" else "",
         login=login,
         logs=", ".join(_short(child.log) for child in running),
         body=json.dumps({"chat_id": prepared.chat_id, "message": QUESTION}),
     )
-
-
-def _mode() -> str:
-    """Who gets the playground: anybody, on a machine of one's own, unless the environment says otherwise."""
-    return os.environ.get("PLAYGROUND", "").strip() or "open"
 
 
 def _short(path: Path) -> str:

@@ -137,18 +137,18 @@ class Run:
                 return shown
         raise AssertionError(f"quickstart ended: {shown}")
 
-    def pids(self, words: str = "") -> list[int]:
-        """Its processes, told by the database in their environment; with `words`, those of that command line."""
+    def pids(self, title: str = "") -> list[int]:
+        """Its processes, told by the database in their environment; with `title`, those that `ps` calls so."""
         return [
             int(path.name)
             for path in Path("/proc").iterdir()
-            if path.name.isdigit() and self._is_ours(path, words)
+            if path.name.isdigit() and self._is_ours(path, title)
         ]
 
-    def _is_ours(self, path: Path, words: str) -> bool:
+    def _is_ours(self, path: Path, title: str) -> bool:
         try:
             ours = self.database.encode() in (path / "environ").read_bytes()
-            return ours and words.encode() in (path / "cmdline").read_bytes().replace(b"\0", b" ")
+            return ours and title in ("", (path / "comm").read_text().strip())
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return False
 
@@ -204,9 +204,9 @@ def test_the_printed_request_works_and_ctrl_c_ends_everything(run: Callable[[], 
     assert f"/playground/#token={TOKEN.findall(first.screen)[0]}&chat=" in first.screen
     assert sample_page(first.screen) == "conversations_chat_change"
     assert httpx.get(f"http://127.0.0.1:{first.port}/playground/", trust_env=False).status_code == 200
-    assert first.pids("uvicorn")
-    assert first.pids("manage.py worker")
-    assert first.pids("manage.py qcluster")
+    assert first.pids("server")
+    assert first.pids("worker")
+    assert len(first.pids()) == 9, "the worker has a cluster of six"
 
     code, said = first.end(signal.SIGINT)
     assert code == 0
@@ -239,7 +239,7 @@ def test_the_playground_is_for_whom_the_environment_says(
 @pytest.mark.processes
 def test_when_the_worker_dies_it_says_so_and_ends(run: Callable[[], Run]) -> None:
     one = run()
-    (worker,) = one.pids("manage.py worker")
+    (worker,) = one.pids("worker")
     os.kill(worker, signal.SIGKILL)
     said, _ = one.process.communicate(timeout=30)
     assert one.process.returncode == 1

@@ -22,8 +22,8 @@ from chatmemory.database.vector_field import numbers_of
 from chatmemory.llm import registry
 from chatmemory.llm.local_embeddings import LocalEmbedder, problem
 from chatmemory.llm.local_files import LocalModelError
-from chatmemory.llm.openai.embeddings import Embedder
 from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.vectors import Embedder
 from chatmemory.text.markers import RECALL_HEADING
 from conversations.models import Chat
 from memory import services
