@@ -7,12 +7,13 @@ revision that had seen no later one is the branch's first.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from chatmemory.database.ids import new_id
 from conversations.interchange.to_rows import BATCH
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Role
 from memory import services as memory
 from memory.pins.section import ImportedPin
 
@@ -48,7 +49,15 @@ class PreparedBranch:
 
 
 def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
-    """Copy `chat` up to message `through_seq`. Costs the messages that are copied; nothing is locked or stored."""
+    """Copy `chat` up to message `through_seq`, with the calls that a reply makes there.
+
+    Costs the messages that are copied; nothing is locked or stored.
+    """
+    rows = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
+    calls = (rows[-1].payload or {}).get("calls", 0) if rows else 0
+    if calls:
+        later = Message.objects.filter(chat=chat, seq__gt=through_seq, seq__lte=through_seq + calls)
+        rows += later.order_by("seq")
     row = Chat(
         owner_id=chat.owner_id,
         title=chat.title,
@@ -57,9 +66,9 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         options=chat.options,
         instructions=chat.instructions,
         metadata=chat.metadata,
-        last_seq=through_seq,
+        last_seq=through_seq + calls,
+        open_seq=_question_of(rows) if calls else 0,
     )
-    rows = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
     copies = {
         one.pk: Message(id=new_id(), chat=row, **{name: getattr(one, name) for name in COPIED})
         for one in rows
@@ -68,4 +77,8 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         copy = copies[one.pk]
         copy.reply_to = copies.get(one.reply_to_id) if one.reply_to_id else None
         copy.superseded_by = copies.get(one.superseded_by_id) if one.superseded_by_id else None
-    return PreparedBranch(row, chat.pk, list(copies.values()), memory.exported_pins(chat.pk, through_seq))
+    return PreparedBranch(row, chat.pk, list(copies.values()), memory.exported_pins(chat.pk, row.last_seq))
+
+
+def _question_of(rows: Sequence[Message]) -> int:
+    return next((row.seq for row in reversed(rows) if row.role == Role.USER), 0)

@@ -23,7 +23,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations import titles
 from conversations.interchange.to_rows import stored_message
 from conversations.models import ActiveReply, Chat, Message, Role, Status
-from conversations.replies import begin
+from conversations.replies import begin, open_turn
 from memory import services as memory
 from memory.history.turns import to_turns
 from memory.recall.analysis.terms import stored_terms
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _EMPTIED: dict[str, Any] = {
     "content": "",
+    "payload": None,
     "token_count": 0,
     "outline": "",
     "terms": "",
@@ -55,6 +56,8 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
         message = _locked(chat.pk, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
             raise Conflict("There is nothing to edit: this message was deleted, or never became one.")
+        if message.role == Role.TOOL_CALL:
+            raise Conflict("A call of a tool cannot be edited, only deleted.")
         if message.content != content:
             is_reply = message.role == Role.ASSISTANT
             _change(message, counted, content=content, outline=told if is_reply else "", **found)
@@ -85,10 +88,19 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
         begin.require_idle(chat)
+    if chat is not None and chat.open_seq:
+        _close_open_turn(chat, message_id)
     message = Message.objects.filter(chat=chat_id, pk=message_id).first()
     if chat is None or message is None:
         raise NotFound("There is no such message in this chat.")
     return message
+
+
+def _close_open_turn(chat: Chat, message_id: UUID) -> None:
+    """What has changed since the model saw it is no turn that can go on."""
+    if Message.objects.filter(chat=chat, pk=message_id, seq__gte=chat.open_seq).exists():
+        open_turn.close(chat)
+        chat.save(update_fields=["last_seq", "open_seq"])
 
 
 def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
@@ -129,7 +141,7 @@ def _tell_turn_anew(message: Message) -> int:
     turn = to_turns([stored_message(row) for row in rows])[0]
     holder = (turn.last_assistant_id or turn.message_ids[-1]) if turn.message_ids else None
     for row in rows:
-        line = _line(turn.user, turn.assistant, cut_off=turn.cut_off) if row.pk == holder else ""
+        line = _line(turn.user, turn.answer, cut_off=turn.cut_off) if row.pk == holder else ""
         if row.line != line:
             row.line = line
             row.save(update_fields=["line"])

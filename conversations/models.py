@@ -32,6 +32,8 @@ class Chat(models.Model):
     instructions = models.TextField(blank=True, default="")
     metadata = models.JSONField(blank=True, default=dict)
     last_seq = models.PositiveIntegerField(default=0, editable=False)
+    open_seq = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    """Seq of the user's message whose turn waits for the output of a tool, or for the reply to it; 0: none does."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -49,6 +51,10 @@ class Chat(models.Model):
 class Role(models.TextChoices):
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL_CALL = "tool_call"
+    """A call of a tool, beside what the assistant said in the reply before it."""
+    TOOL = "tool"
+    """What a tool that was called gave back."""
 
 
 class Status(models.TextChoices):
@@ -74,6 +80,10 @@ class Message(models.Model):
     seq = models.PositiveIntegerField()
     role = models.CharField(max_length=16, choices=Role.choices)
     content = models.TextField(blank=True)
+    """What was said; of a call and its output, what memory reads of them."""
+    payload = models.JSONField(null=True, blank=True, editable=False)
+    """Of a call `{"call_id", "name", "arguments"}`, of its output `{"call_id", "name"}`, of a reply that calls tools
+    `{"calls"}`: how many calls follow it."""
     status = models.CharField(max_length=16, choices=Status.choices)
     model_variant = models.CharField(max_length=64, blank=True, default="")
     model = models.CharField(max_length=128, blank=True, default="")
@@ -98,6 +108,10 @@ class Message(models.Model):
     created_at = models.DateTimeField()
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
+    leaves_open: bool = False
+    """Of a reply that is being stored: its turn goes on, since it calls tools. Not stored."""
+    after_tools: bool = False
+    """Of a reply that is being stored: it follows outputs of tools in its turn. Not stored."""
     retry_after: int | None = None
     """Of one that has just failed: seconds for which the upstream wants to be left alone. Not stored."""
 
@@ -119,8 +133,11 @@ class Message(models.Model):
             models.CheckConstraint(condition=Q(role__in=Role.values), name="message_role_known"),
             models.CheckConstraint(condition=Q(status__in=Status.values), name="message_status_final"),
             models.CheckConstraint(
-                condition=Q(role=Role.ASSISTANT) | Q(reply_to=None, superseded_by=None),
+                condition=Q(role=Role.ASSISTANT) | Q(reply_to=None),
                 name="message_only_replies_reply",
+            ),
+            models.CheckConstraint(
+                condition=~Q(role=Role.USER) | Q(superseded_by=None), name="message_questions_stand"
             ),
         ]
 

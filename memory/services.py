@@ -9,7 +9,7 @@ is to be remembered another way. Folding is not started from here but by memory'
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -34,6 +34,7 @@ from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
 from memory.context.record import said_before as said_before
+from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
 from memory.counters import Tally as Tally
 from memory.folding import card as carding
@@ -42,6 +43,8 @@ from memory.folding.request import StaleMemory as StaleMemory
 from memory.folding.request import freshen as freshen
 from memory.folding.request import require_fresh
 from memory.history.costs import line_cost
+from memory.history.rows import each_turn
+from memory.history.steps import Step
 from memory.limits import MemoryLimits
 from memory.models import (
     CardOutcome,
@@ -117,12 +120,17 @@ def context_for(
     again: bool = False,
     may_wait: bool = False,
     near: Sequence[Near] = (),
+    tools: Sequence[Mapping[str, Any]] = (),
+    must_call: bool = False,
+    open_turn: Sequence[tuple[int, Step]] = (),
 ) -> PreparedPrompt:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
     A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
     what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
     `StaleMemory` where the chat wants a fold first. `near`: what `memory.recall.embeddings` knows of the question.
+    `tools` are the client's; `must_call`: the model has to call one, so none of ours. `open_turn`: what followed the
+    question so far, by seq.
     """
     # Should somebody else make it at this moment, the turn begins once more (`begin._once`).
     brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
@@ -134,8 +142,16 @@ def context_for(
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
     request = _card_request(brief, limits)
-    asked = _asked(chat, question, request, turn_instructions, sources)
+    if must_call and request.form == "tool":
+        request = CardRequest()
+    asked = replace(
+        _asked(chat, question, request, turn_instructions, sources),
+        tools=tuple(tools),
+        open_turn=tuple(step for _, step in open_turn),
+    )
     context = _assemble(brief, asked, before_seq, beside(limits, asked), near)
+    if open_turn:
+        context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
     _log_cuts(chat, context)
     record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
@@ -204,10 +220,11 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         # An answer that failed takes nobody's place, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
-    became = carding.take(reply, record, card) if carding.was_asked(record) else CardOutcome.NONE
-    recorded = {name: record[name] for name in RECORDED}
+    asked_for_card = carding.was_asked(record) and not reply.leaves_open
+    became = carding.take(reply, record, card) if asked_for_card else CardOutcome.NONE
+    recorded = {name: record[name] for name in RECORDED if name in record}
     _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
-    if reply.reply_to is not None:
+    if reply.reply_to is not None and not reply.leaves_open:
         detected.find(reply.reply_to)
 
 
@@ -217,14 +234,26 @@ def count_reply(reply: Message) -> None:
     Another answer to a question that was counted already is not one more turn: `turn_finished` counts again.
     """
     question = reply.reply_to
-    if question is None or reply.seq != question.seq + 1:
+    if question is None or reply.leaves_open:
         return
-    tokens = _tokens_of(question, reply)
-    brief = _LOCKED_BRIEF.first(reply.chat_id)
+    if reply.after_tools:
+        turn_closed(reply.chat_id, question.seq)
+    elif reply.seq == question.seq + 1:
+        _count_turn(reply.chat_id, _tokens_of(question, reply), reply.line)
+
+
+def turn_closed(chat_id: UUID, question_seq: int) -> None:
+    """Count the chat's last turn, in which tools were called, from its messages; as `count_reply` does."""
+    for turn in each_turn(chat_id, question_seq - 1, None, text=False):
+        _count_turn(chat_id, turn.tokens, turn.line)
+
+
+def _count_turn(chat_id: UUID, tokens: int, line: str) -> None:
+    brief = _LOCKED_BRIEF.first(chat_id)
     assert brief is not None  # the turn began with it
     brief.unfolded_turns += bool(tokens)
     brief.unfolded_tokens += tokens
-    brief.unfolded_line_tokens += line_cost(reply.line) if tokens else 0
+    brief.unfolded_line_tokens += line_cost(line) if tokens else 0
     brief.due = _is_due(brief)
     _COUNTED.save(brief)
     dispatch.hint(brief)

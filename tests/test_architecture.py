@@ -49,8 +49,9 @@ conversations.interchange.assemble conversations.interchange.documents conversat
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
 conversations.openai_api.chat_request conversations.openai_api.errors conversations.openai_api.history_keys
-conversations.openai_api.listing conversations.openai_api.model_names
-memory.limits memory.policies memory.history.turns memory.history.costs
+conversations.openai_api.history conversations.openai_api.listing conversations.openai_api.model_names
+conversations.openai_api.tools
+memory.limits memory.policies memory.history.turns memory.history.costs memory.history.steps
 memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
 memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim
 memory.recall.analysis memory.recall.candidates memory.recall.excerpts memory.recall.query memory.recall.question_forms

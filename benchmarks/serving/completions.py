@@ -24,7 +24,7 @@ from benchmarks.serving.client import Connection
 from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.openai_api.chat_request import Said
+from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import history_keys
 
 MESSAGES = 20
@@ -81,7 +81,7 @@ def _asked(owner: User, chat: Chat) -> tuple[str, dict[str, Any]]:
     rows = list(Message.objects.filter(chat=chat).order_by("seq"))
     said = tuple(Said("user" if row.role == "user" else "assistant", row.content) for row in rows)
     secret = settings.SECRET_KEY.encode()
-    keys = history_keys(secret, owner.pk, said[:-2], said[-2].content)
+    keys = history_keys(secret, owner.pk, said[:-2], said[-2:-1])
     ChatCompletion.objects.create(
         message_id=rows[-1].pk,
         chat=chat,

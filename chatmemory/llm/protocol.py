@@ -12,6 +12,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
+
+CALL_OVERHEAD = 8
+"""About what a call of a tool costs beside its name and its arguments: its id and what stands around it, in tokens."""
+
 Role = Literal["user", "assistant", "tool"]
 ReplyStatus = Literal["complete", "incomplete", "failed"]
 ErrorCode = Literal[
@@ -32,6 +37,11 @@ class ToolCall:
     arguments: str
     """JSON text, as the model wrote it: it may be none."""
 
+    @property
+    def text(self) -> str:
+        """The call as memory reads it."""
+        return f"Called {self.name}({self.arguments})"
+
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
@@ -43,6 +53,16 @@ class PromptMessage:
     """What the assistant called beside what it said."""
     call_id: str = ""
     """The call that a message in the role of a tool is the output of."""
+
+    @property
+    def text(self) -> str:
+        """All of it, for people to read."""
+        return "\n\n".join(part for part in (self.content, *(call.text for call in self.calls)) if part)
+
+    def tokens(self, count: Callable[[str], int]) -> int:
+        """What it costs by `count`, overhead included."""
+        calls = sum(count(call.name) + count(call.arguments) + CALL_OVERHEAD for call in self.calls)
+        return count(self.content) + MESSAGE_OVERHEAD + calls
 
     def with_texts(self, change: Callable[[str], str]) -> PromptMessage:
         """The same with `change` made to its content and to the arguments of its calls."""

@@ -15,7 +15,7 @@ from django.db import DatabaseError, InterfaceError
 
 from chatmemory.database import executors
 from chatmemory.llm.protocol import PromptMessage
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
     """Tokens of a prompt; 0, uncounted, where nothing is limited."""
     if not quotas.are_on():
         return 0
-    said = sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
+    said = sum(message.tokens(count_tokens) for message in messages)
     return said + count_tokens(instructions)
 
 

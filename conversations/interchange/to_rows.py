@@ -21,7 +21,7 @@ from chatmemory.errors import InvalidRequest
 from chatmemory.text.salience import make_line, outline
 from chatmemory.text.tokens import count_tokens
 from conversations.interchange.read import ImportedChat, ImportedMessage
-from conversations.models import Chat, Message
+from conversations.models import Chat, Message, Role
 from memory import services as memory
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.pins.detect import Statement
@@ -91,6 +91,7 @@ def prepare_chat(
     check_chat(chat)
     row = _chat_row(owner, chat)
     messages = _message_rows(row, chat.messages, advance)
+    row.open_seq = _open_seq(messages)
     _add_lines(messages)
     stated = memory.stated_in(messages) if chat.pins is None else []
     return PreparedChat(row, chat.created_at, messages, chat.pins, stated)
@@ -143,6 +144,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         seq=seq,
         role=message.role,
         content=message.content,
+        payload=None if message.payload is None else dict(message.payload),
         status=message.status,
         model_variant=message.model_variant,
         model=message.model,
@@ -161,13 +163,27 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
     )
 
 
+def _open_seq(rows: Sequence[Message]) -> int:
+    """Seq of the last question, if calls that follow it have no output yet; else 0."""
+    waiting: set[str] = set()
+    question = 0
+    for row in rows:
+        call_id = (row.payload or {}).get("call_id", "")
+        if row.role == Role.USER:
+            question = row.seq
+            waiting = set()
+        elif row.role == Role.TOOL_CALL:
+            waiting.add(call_id)
+        elif row.role == Role.TOOL:
+            waiting.discard(call_id)
+    return question if waiting else 0
+
+
 def _add_lines(rows: Sequence[Message]) -> None:
     """Give each turn its line: on the last reply that counts, or on the user's message where none does."""
     for turn in to_turns([stored_message(row) for row in rows]):
         if turn.message_ids:
-            line = make_line(
-                turn.user, turn.assistant, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off
-            )
+            line = make_line(turn.user, turn.answer, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off)
             _line_row(rows, turn).line = line
 
 
@@ -187,4 +203,5 @@ def stored_message(row: Message) -> StoredMessage:
         superseded=row.superseded_by_id is not None,
         token_count=row.token_count,
         content=row.content,
+        payload=row.payload,
     )

@@ -13,7 +13,7 @@ from typing import Literal
 
 from memory.pins.section import ImportedPin
 
-Role = Literal["user", "assistant"]
+Role = Literal["user", "assistant", "tool_call", "tool"]
 Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
 
@@ -55,6 +55,8 @@ class ImportedMessage:
     """Index of the user message that this one answers."""
     superseded_by: int | None = None
     """Index of the later reply that took this one's place."""
+    payload: Mapping[str, object] | None = None
+    """As `Message.payload`: of calls of tools, of what they gave back, of replies that make them."""
     number: int = field(default=0, compare=False)
     """Its place among all messages of the file's conversation, asides too, from 1."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from chatmemory.llm.protocol import ToolCall
 from conversations.models import ChatCompletion, Message, Status
 from conversations.replies import sse
 
@@ -15,6 +16,8 @@ PREFIX = "chatcmpl-"
 MARK = "\x00text\x00"
 """What stands where a text will: nothing that a client sends holds a NUL."""
 DONE = b"data: [DONE]\n\n"
+CALLED = "tool_calls"
+"""`finish_reason` of a reply that calls tools."""
 _FINISH = {"too_long": "length", "refused": "content_filter"}
 """Our code for why a reply is incomplete → `finish_reason`. Any other is an error."""
 
@@ -69,14 +72,19 @@ class Answer:
     model: str
     """As the client named it."""
 
-    def whole(self, content: str, reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
+    def whole(
+        self, content: str, reason: str, usage: Mapping[str, Any], calls: Sequence[ToolCall] = ()
+    ) -> dict[str, Any]:
         """The completion as one object."""
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": content,
+            "content": (content or None) if calls else content,
             "refusal": None,
             "annotations": [],
         }
+        if calls:
+            message["tool_calls"] = [call_json(call) for call in calls]
+        reason = CALLED if calls else reason
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
 
@@ -88,9 +96,13 @@ class Answer:
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
-    def ends(self, reason: str, usage: Mapping[str, Any] | None) -> bytes:
-        """The last chunks, `[DONE]` included; `usage` where the client wants it."""
-        last = self._chunk({}, reason, usage is not None)
+    def ends(self, reason: str, usage: Mapping[str, Any] | None, calls: Sequence[ToolCall] = ()) -> bytes:
+        """The last chunks, `[DONE]` included: calls of tools, each in one piece; `usage` where the client wants it."""
+        last = b"".join(
+            self._chunk({"tool_calls": [{"index": index, **call_json(call)}]}, None, usage is not None)
+            for index, call in enumerate(calls)
+        )
+        last += self._chunk({}, CALLED if calls else reason, usage is not None)
         if usage is not None:
             last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(usage)})
         return last + DONE
@@ -112,21 +124,32 @@ class Answer:
         }
 
 
+def call_json(call: ToolCall) -> dict[str, Any]:
+    """A call of a tool as Chat Completions has it."""
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+
+
 def fails(error: Mapping[str, Any]) -> bytes:
     """The last event of a stream that broke off: an error in OpenAI's shape, and no `finish_reason`."""
     return sse.data(error) + DONE
 
 
-def stored_completion(completion: ChatCompletion, message: Message, prompt_tokens: int) -> dict[str, Any]:
+def stored_completion(
+    completion: ChatCompletion,
+    message: Message,
+    prompt_tokens: int,
+    calls: Sequence[ToolCall] = (),
+    tools: Sequence[Any] = (),
+) -> dict[str, Any]:
     """A completion as it is listed and retrieved."""
     answer = Answer(completion_id(message.pk), unix(message.created_at), completion.model)
     reason = finish_reason(message.status, message.error) or "stop"
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     asked = completion.parameters
-    return answer.whole(message.content, reason, usage) | {
+    return answer.whole(message.content, reason, usage, calls) | {
         "request_id": completion_id(message.pk),
-        "tool_choice": None,
-        "tools": None,
+        "tool_choice": asked.get("tool_choice"),
+        "tools": list(tools) or None,
         "input_user": asked.get("user"),
         "metadata": completion.metadata,
         **{name: asked.get(name) for name in _SHOWN},

@@ -6,15 +6,14 @@ refused by its name. A field that is null is as good as absent.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from chatmemory.text.cleaning import clean
-from conversations.openai_api.errors import ModelNotFound, RequestError
-
-Role = Literal["user", "assistant"]
+from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable
+from conversations.openai_api.history import Said, read_history, required_text, unsupported
+from conversations.openai_api.tools import check_choice, read_tools
 
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
 """OpenAI's bounds of `metadata`."""
@@ -25,20 +24,13 @@ PARAMETERS_MAX_BYTES = 256 * 1024
 """What goes to the model besides the messages, as JSON: a schema may be long, a prompt's record is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What one side said, until the other side spoke."""
-
-    role: Role
-    content: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request for a completion. `history` alternates between the sides and ends with the assistant's, if at all."""
+    """A request for a completion. `history` ends with what the assistant said last; `new` follows it: outputs of the
+    tools that it called, what the user says, or both."""
 
     model: str
-    question: str
+    new: tuple[Said, ...]
     history: tuple[Said, ...] = ()
     instructions: str = ""
     """The messages of roles system and developer, wherever they stand."""
@@ -51,6 +43,18 @@ class ChatRequest:
     max_tokens: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """What goes to the model as it is, by the names of Chat Completions."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """That the model may call."""
+
+    @property
+    def question(self) -> str:
+        """What the user says; "" where the request only has outputs of tools."""
+        return self.new[-1].content if self.new[-1].role == "user" else ""
+
+    @property
+    def outputs(self) -> tuple[Said, ...]:
+        """Of the tools that were called last."""
+        return tuple(one for one in self.new if one.role == "tool")
 
 
 def read_request(body: object, *, max_chars: int, max_instructions: int) -> ChatRequest:
@@ -71,20 +75,25 @@ def read_request(body: object, *, max_chars: int, max_instructions: int) -> Chat
     for name, check in _PASSED.items():
         if name in given:
             check(name, given[name])
-    instructions, spoken = _messages(given["messages"], max_chars)
-    if len(instructions) > max_instructions:
+    sent = read_history(given["messages"], max_chars)
+    if len(sent.instructions) > max_instructions:
         raise RequestError(
-            f"The system and developer messages have {len(instructions)} characters together; at most "
+            f"The system and developer messages have {len(sent.instructions)} characters together; at most "
             f"{max_instructions} are taken.",
             param="messages",
             code="string_above_max_length",
         )
     metadata = read_metadata(given.get("metadata", {}))
+    tools = read_tools(given.get("tools", []))
+    check_choice(given.get("tool_choice"), tools)
+    said = sent.said
+    last = max((at for at, one in enumerate(said) if one.role == "assistant"), default=-1)
     return ChatRequest(
         model=_model(given["model"]),
-        question=spoken[-1].content,
-        history=spoken[:-1],
-        instructions=instructions,
+        new=said[last + 1 :],
+        history=said[: last + 1],
+        instructions=sent.instructions,
+        tools=tools,
         stream=_flag("stream", given.get("stream", False)),
         include_usage=_wants_usage(given.get("stream_options", {})),
         store=_flag("store", given.get("store", True)),
@@ -93,31 +102,16 @@ def read_request(body: object, *, max_chars: int, max_instructions: int) -> Chat
         or metadata.get("session_id", ""),
         metadata=metadata,
         max_tokens=_max_tokens(given),
-        parameters=_storable({name: given[name] for name in _PASSED if name in given}),
+        parameters=_parameters(given, has_tools=bool(tools)),
     )
 
 
-def unsupported(name: str, why: str = "is not supported here") -> RequestError:
-    """The error for a parameter that would have no effect."""
-    return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
-
-
-def _storable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, which are kept with the reply: no NUL, no lone surrogate, no number that JSON does not have."""
-    try:
-        text = json.dumps(parameters, ensure_ascii=False, allow_nan=False)
-        size = len(text.encode())
-    except (ValueError, RecursionError):
-        raise RequestError(
-            "The parameters hold what JSON text cannot.", param=None, code="invalid_value"
-        ) from None
-    if size > PARAMETERS_MAX_BYTES or "\\u0000" in text.replace("\\\\", ""):
-        raise RequestError(
-            f"The parameters have over {PARAMETERS_MAX_BYTES:,} bytes as JSON, or hold a NUL.",
-            param=None,
-            code="invalid_value",
-        )
-    return parameters
+def _parameters(given: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any]:
+    """What goes to the model as it is, and is kept with the reply."""
+    without = set() if has_tools else {"tool_choice", "parallel_tool_calls"}
+    wanted = {name: given[name] for name in _PASSED if name in given and name not in without}
+    require_storable(wanted, "parameters", param=None, max_bytes=PARAMETERS_MAX_BYTES)
+    return wanted
 
 
 def _require(given: Mapping[str, Any]) -> None:
@@ -128,107 +122,8 @@ def _require(given: Mapping[str, Any]) -> None:
             )
 
 
-def _messages(value: object, max_chars: int) -> tuple[str, tuple[Said, ...]]:
-    """The instructions, and what was said; messages of one side that follow each other are one."""
-    if not isinstance(value, list) or not value:
-        raise RequestError(
-            "Invalid 'messages': a list of at least one message is expected.",
-            param="messages",
-            code="invalid_type",
-        )
-    instructions: list[str] = []
-    spoken: list[tuple[Role, list[str]]] = []
-    for index, message in enumerate(value):
-        role, text = _message(f"messages.[{index}]", message, max_chars)
-        if role == "system":
-            instructions.append(text)
-        elif spoken and spoken[-1][0] == role:
-            spoken[-1][1].append(text)
-        else:
-            spoken.append((role, [text]))
-    said = tuple(Said(role, "\n\n".join(texts)) for role, texts in spoken)
-    if not said or said[-1].role != "user":
-        raise RequestError("The last message must be the user's.", param="messages", code="invalid_value")
-    if not said[-1].content.strip():
-        raise RequestError(
-            "The last message says nothing.",
-            param=f"messages.[{len(value) - 1}].content",
-            code="invalid_value",
-        )
-    if len(said[-1].content) > max_chars:
-        raise _too_long(f"messages.[{len(value) - 1}].content", len(said[-1].content), max_chars)
-    return "\n\n".join(instructions), said
-
-
-def _message(at: str, message: object, max_chars: int) -> tuple[Any, str]:
-    if not isinstance(message, dict):
-        raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
-    role = message.get("role")
-    if role in ("tool", "function"):
-        raise RequestError(
-            "Messages of tools are not supported here yet.", param=f"{at}.role", code="unsupported_value"
-        )
-    if role not in ("system", "developer", "user", "assistant"):
-        raise RequestError(
-            f"Invalid value for '{at}.role': supported are 'system', 'developer', 'user' and 'assistant'.",
-            param=f"{at}.role",
-            code="invalid_value",
-        )
-    for name in message.keys() - _OF_A_MESSAGE:
-        if message[name]:
-            raise unsupported(f"{at}.{str(name)[:64]}")
-    content = message.get("content")
-    if content is None and role == "assistant":
-        content = message.get("refusal") or ""
-    text = _content(f"{at}.content", content)
-    if len(text) > max_chars:
-        raise _too_long(f"{at}.content", len(text), max_chars)
-    return ("system" if role in ("system", "developer") else role), text
-
-
-_OF_A_MESSAGE = {"role", "content", "refusal", "annotations"}
-"""Fields of a message that may say something: what an SDK sends back of an answer holds all of its fields."""
-
-
-def _content(at: str, content: object) -> str:
-    if isinstance(content, str):
-        return clean(content)
-    if not isinstance(content, list):
-        raise RequestError(
-            f"Invalid type for '{at}': expected a string or a list of parts.", param=at, code="invalid_type"
-        )
-    return "\n\n".join(_part(f"{at}.[{index}]", part) for index, part in enumerate(content))
-
-
-def _part(at: str, part: object) -> str:
-    if not isinstance(part, dict):
-        raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
-    kind = part.get("type")
-    if kind not in ("text", "refusal"):
-        raise RequestError(
-            f"Parts of the type {str(kind)[:64]!r} are not supported here yet.",
-            param=f"{at}.type",
-            code="unsupported_value",
-        )
-    return clean(_text(f"{at}.{kind}", part.get(kind)))
-
-
-def _too_long(at: str, length: int, limit: int) -> RequestError:
-    return RequestError(
-        f"Invalid '{at}': it has {length} characters, and at most {limit} are taken.",
-        param=at,
-        code="string_above_max_length",
-    )
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise RequestError(f"Invalid type for '{name}': expected a string.", param=name, code="invalid_type")
-    return value
-
-
 def _model(value: object) -> str:
-    name = _text("model", value)
+    name = required_text("model", value)
     if not 0 < len(name) <= MODEL_CHARS or not name.isprintable():
         raise ModelNotFound(name)
     return name
@@ -257,7 +152,7 @@ def _wants_usage(options: object) -> bool:
 def _conversation(value: object) -> str:
     """A name, or an object with an `id`, as the Responses API takes it."""
     name = value.get("id") if isinstance(value, dict) else value
-    return _text("conversation", name)
+    return required_text("conversation", name)
 
 
 def read_metadata(value: object) -> dict[str, str]:
@@ -316,7 +211,15 @@ def _number(low: float, high: float) -> Callable[[str, object], None]:
 
 
 def _is_text(name: str, value: object) -> None:
-    _text(name, value)
+    required_text(name, value)
+
+
+def _is_any(name: str, value: object) -> None:
+    """Checked beside what it speaks of."""
+
+
+def _is_flag(name: str, value: object) -> None:
+    _flag(name, value)
 
 
 def _is_whole(name: str, value: object) -> None:
@@ -358,7 +261,7 @@ def _is_format(name: str, value: object) -> None:
         )
 
 
-_SERVED = {"messages", "model", "stream", "stream_options", "store", "metadata", "conversation"}
+_SERVED = {"messages", "model", "stream", "stream_options", "store", "metadata", "conversation", "tools"}
 _LIMITS = {"max_tokens", "max_completion_tokens"}
 _PASSED: dict[str, Callable[[str, object], None]] = {
     "temperature": _number(0, 2),
@@ -372,6 +275,8 @@ _PASSED: dict[str, Callable[[str, object], None]] = {
     "reasoning_effort": _is_text,
     "verbosity": _is_text,
     "service_tier": _is_text,
+    "tool_choice": _is_any,
+    "parallel_tool_calls": _is_flag,
     "user": _is_text,
     "safety_identifier": _is_text,
     "prompt_cache_key": _is_text,
@@ -381,11 +286,8 @@ _NEUTRAL: dict[str, Callable[[Any], bool]] = {
     "n": lambda value: value == 1 and not isinstance(value, bool),
     "logprobs": lambda value: value is False,
     "top_logprobs": lambda value: value == 0 and not isinstance(value, bool),
-    "tools": lambda value: value == [],
-    "tool_choice": lambda value: value == "none",
     "functions": lambda value: value == [],
     "function_call": lambda value: value == "none",
-    "parallel_tool_calls": lambda value: value is True,
     "modalities": lambda value: value == ["text"],
     "audio": lambda value: False,
     "prediction": lambda value: False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, NotFound, Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
-from chatmemory.llm.protocol import Prompt, PromptMessage, Variant
+from chatmemory.llm.protocol import Prompt, ToolCall, Variant
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
@@ -38,17 +38,20 @@ from conversations.openai_api.chat_answer import (
     unix,
     usage_json,
 )
-from conversations.openai_api.chat_request import ChatRequest, read_request, unsupported
+from conversations.openai_api.chat_request import ChatRequest, read_request
 from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError, openai_body
+from conversations.openai_api.history import unsupported
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import Asked, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import ExistingReply, TurnRequest
+from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import StatelessReply, StatelessRequest
+from memory.context.fit import tools_text
 from memory.services import knows_meanings, near_in_meaning, outline_of
 
 NAME_CHARS = 200
@@ -96,12 +99,14 @@ class CompletionsView(StoredCompletionsList):
         made = Asked(
             user,
             asked,
-            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.question),
+            history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.new),
             TurnRequest(
                 message=asked.question,
                 variant=variant,
                 instructions=asked.instructions,
                 parameters=asked.parameters,
+                tools=asked.tools,
+                outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
             ),
             hashlib.sha256(request._request.body).digest(),
             name=_name_of(request, asked),
@@ -156,7 +161,8 @@ class CompletionsView(StoredCompletionsList):
         if reason is None:
             return self._rendered(Response(_error(message), status=502, headers=_later(message)))
         usage = usage_json(message.usage, _tokens(context), message.token_count)
-        return self._rendered(Response(answer.whole(message.content, reason, usage)))
+        calls = await _calls(message)
+        return self._rendered(Response(answer.whole(message.content, reason, usage, calls)))
 
     async def _unstored(self, opened: Unstored) -> HttpResponseBase:
         tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
@@ -180,8 +186,9 @@ async def _begun(opening: Opening) -> CompletionTurn:
         if place.decision in ("imported", "branched"):
             prepared = await executors.slow(turns.prepare, asked, place)
         near: tuple[Any, ...] = ()
-        if place.chat is not None and registry.embeds() and await _has_meanings(asked, place.chat):
-            near = await near_in_meaning(place.chat.pk, asked.request.question)
+        chat = place.chat if asked.request.question else None
+        if chat is not None and registry.embeds() and await _has_meanings(asked, chat):
+            near = await near_in_meaning(chat.pk, asked.request.question)
 
         def begin(
             *, may_wait: bool = False, where: Any = place, rows: Any = prepared, alike: Any = near
@@ -207,6 +214,10 @@ def _variant(asked: ChatRequest) -> Variant:
             raise unsupported("response_format", "is not supported by the built-in model")
         if "stop" in asked.parameters:
             raise unsupported("stop", "is not supported by the built-in model")
+        if asked.tools or asked.outputs:
+            raise unsupported(
+                "tools" if asked.tools else "messages", "is not supported by the built-in model"
+            )
     elif settings.OPENAI_API_STYLE == "responses":
         for name in sorted(CHAT_ONLY & asked.parameters.keys()):
             raise unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
@@ -231,11 +242,11 @@ def _name_of(request: Request, asked: ChatRequest) -> str:
 
 
 def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
-    said = [*((one.role, one.content) for one in asked.history), ("user", asked.question)]
     breaks = disarm if registry.disarms_control_tokens() else str
-    messages = tuple(PromptMessage(role, breaks(text)) for role, text in said)
-    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters)
-    return StatelessRequest(prompt, variant, stateless_calls.count(messages, asked.instructions))
+    messages = tuple(one.as_prompt(breaks) for one in (*asked.history, *asked.new))
+    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters, tools=asked.tools)
+    operator = f"{asked.instructions}\n{tools_text(asked.tools)}" if asked.tools else asked.instructions
+    return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
 
 
 def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
@@ -290,7 +301,12 @@ async def _chunks(
         yield fails(_error(message))
         return
     usage = usage_json(message.usage, _tokens(context), message.token_count)
-    yield answer.ends(reason, usage if with_usage else None)
+    yield answer.ends(reason, usage if with_usage else None, await _calls(message))
+
+
+async def _calls(message: Message) -> Sequence[ToolCall]:
+    """The calls of tools that a reply makes; read only where there are any."""
+    return await executors.read(calls_of, message) if message.payload else ()
 
 
 async def _unstored_chunks(
@@ -304,14 +320,14 @@ async def _unstored_chunks(
                 yield chunk_of(text)
             elif not reading.is_over:
                 yield sse.comment()
-        message = reading.message()
+        message, calls = reading.message(), reading.calls
         await reading.settle()
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         yield fails(openai_body(502, message["error"]))
         return
     usage = _usage_of(call, message)
-    yield answer.ends(reason, usage if with_usage else None)
+    yield answer.ends(reason, usage if with_usage else None, calls)
 
 
 async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
@@ -319,12 +335,12 @@ async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
         while not reading.is_over:
             await reading.more(streams.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        message, retry_after = reading.message(), reading.retry_after
+        message, calls, retry_after = reading.message(), reading.calls, reading.retry_after
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return Response(openai_body(502, message["error"]), status=502, headers=headers)
-    return Response(answer.whole(message["content"], reason, _usage_of(call, message)))
+    return Response(answer.whole(message["content"], reason, _usage_of(call, message), calls))
 
 
 def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:

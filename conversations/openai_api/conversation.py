@@ -16,10 +16,13 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from chatmemory.database.compiled import Select
-from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Status
+from chatmemory.llm.protocol import ToolCall
+from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.chat_answer import finish_reason
 from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history_keys import HistoryKeys, answers_alike
+from conversations.openai_api.history import Said
+from conversations.openai_api.history_keys import HistoryKeys, answers_alike, calls_alike
+from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
 """What becomes of the request: a turn in a new chat, in one made of the history that was sent, at the end of a chat, in
@@ -59,7 +62,7 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
         return TurnPlace("regenerated", "history", broken.chat)
     if keys.before is None:
         return TurnPlace("imported" if request.history else "new")
-    answer = request.history[-1].content
+    answer = request.history[-1]
     matches = _answered([one for one in known if bytes(one.asked) == keys.before], answer)
     if matches:
         newest = next((one for one in matches if _is_head(one)), None)
@@ -81,14 +84,14 @@ def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, nam
     """
     mine = ChatCompletion.objects.filter(user=user, chat=chat)
     again = mine.filter(asked=keys.asked).order_by("-seq").first()
-    if again is not None and again.seq >= chat.last_seq and (request.history or again.seq <= FIRST_ANSWER):
+    if again is not None and _is_head(again) and (request.history or again.seq <= FIRST_ANSWER):
         return TurnPlace("regenerated", "name", chat, name=name)
     is_busy = ActiveReply.objects.filter(
         chat=chat
     ).exists()  # then it is refused, or what is left of a crash ends
     if keys.before is not None and not is_busy:
-        matches = _answered(_newest(mine.filter(asked=keys.before)), request.history[-1].content)
-        if matches and all(one.seq < chat.last_seq for one in matches):
+        matches = _answered(_newest(mine.filter(asked=keys.before)), request.history[-1])
+        if matches and not any(_is_head(one) for one in matches):
             return TurnPlace("branched", "name", chat, matches[0].seq, name)
     return TurnPlace("continued", "name", chat, name=name)
 
@@ -113,7 +116,7 @@ def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
     return list(completions.select_related("chat").order_by("-message_id")[: 2 * CONSIDERED])
 
 
-def _answered(completions: Sequence[ChatCompletion], answer: str) -> list[ChatCompletion]:
+def _answered(completions: Sequence[ChatCompletion], answer: Said) -> list[ChatCompletion]:
     """Those of `completions`, the newest first, whose stored answer is the one that was sent.
 
     One that is being written is: who leaves a stream has read some of it.
@@ -128,20 +131,47 @@ def _answered(completions: Sequence[ChatCompletion], answer: str) -> list[ChatCo
     return [
         one
         for one in found
-        if one.message_id in written or (one.message_id in stored and _fits(*stored[one.message_id], answer))
+        if one.message_id in written or (one.message_id in stored and stored[one.message_id].fits(answer))
     ]
 
 
-_ANSWER = Select(lambda pk: Message.objects.filter(pk=pk).values_list("content", "status"), UUID)
+_ANSWER = Select(
+    lambda pk: Message.objects.filter(pk=pk).values_list("content", "status", "payload", "seq", "chat_id"),
+    UUID,
+)
 
 
-def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, tuple[str, str]]:
-    """Text and status of replies, by their ids; nearly always of one."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A reply as it is stored."""
+
+    content: str
+    status: str
+    payload: dict[str, Any] | None
+    seq: int
+    chat_id: UUID
+
+    def fits(self, sent: Said) -> bool:
+        """Whether a client that sends `sent` has read it."""
+        if self.status == Status.DELETED:
+            return True
+        if not answers_alike(self.content, sent.content):
+            return False
+        # Some clients leave out calls once they were answered; none makes up any.
+        return not sent.calls or calls_alike(self._calls(), sent.calls)
+
+    def _calls(self) -> list[ToolCall]:
+        return calls_of(Message(chat_id=self.chat_id, seq=self.seq, payload=self.payload))
+
+
+def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, _Answer]:
+    """Replies by their ids; nearly always one."""
     if len(ids) == 1:
         rows: Iterable[Any] = [(*ids, *found) for found in _ANSWER.rows(ids[0])]
     else:
-        rows = Message.objects.filter(pk__in=ids).values_list("pk", "content", "status")
-    return {pk: (content, status) for pk, content, status in rows}
+        fields = ("pk", "content", "status", "payload", "seq", "chat_id")
+        rows = Message.objects.filter(pk__in=ids).values_list(*fields)
+    return {pk: _Answer(*found) for pk, *found in rows}
 
 
 def _broke_off(completion: ChatCompletion) -> bool:
@@ -150,10 +180,9 @@ def _broke_off(completion: ChatCompletion) -> bool:
     return reply is not None and finish_reason(*reply) is None
 
 
-def _fits(content: str, status: str, answer: str) -> bool:
-    return status == Status.DELETED or answers_alike(content, answer)
-
-
 def _is_head(completion: ChatCompletion) -> bool:
-    """Whether its reply is the last message of its chat, or is still being written."""
-    return completion.seq >= completion.chat.last_seq
+    """Whether nothing follows its reply in its chat but the calls that it makes; or it is still being written."""
+    if completion.seq >= completion.chat.last_seq:
+        return True
+    later = Message.objects.filter(chat=completion.chat_id, seq__gt=completion.seq)
+    return not later.exclude(role=Role.TOOL_CALL).exists()

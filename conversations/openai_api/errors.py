@@ -5,6 +5,7 @@ Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-shoul
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,6 +37,23 @@ class RequestError(InvalidRequest):
     def body(self) -> dict[str, Any]:
         """The body of the answer."""
         return _body(self.message, INVALID, self.param, self.openai_code, {"reason": self.code})
+
+
+def require_storable(value: object, what: str, *, param: str | None, max_bytes: int) -> None:
+    """Refuse what no database holds as JSON: a NUL, a lone surrogate, NaN; or what is longer. Raises `RequestError`."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (ValueError, RecursionError):
+        raise RequestError(
+            f"The {what} hold what JSON text cannot.", param=param, code="invalid_value"
+        ) from None
+    if size > max_bytes or "\\u0000" in text.replace("\\\\", ""):
+        raise RequestError(
+            f"The {what} have over {max_bytes:,} bytes as JSON, or hold a NUL.",
+            param=param,
+            code="invalid_value",
+        )
 
 
 class ModelNotFound(RequestError):

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-from conversations.openai_api.chat_request import Said
+from chatmemory.llm.protocol import ToolCall
+from conversations.openai_api.history import Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +24,32 @@ class HistoryKeys:
     """The keys of one request."""
 
     before: bytes | None
-    """Of the history up to the last question that was answered; None where there is none."""
+    """Of the history before its last answer; None where nothing was answered."""
     asked: bytes
-    """Of the history with the new question: the `before` of the request that follows."""
+    """Of the history with what is new: the `before` of the request that follows."""
     last_question: bytes | None
-    """Of the last answered question alone."""
+    """Of what was answered last alone: a question, or the outputs of tools."""
     question: bytes
-    """Of the new question alone: the `last_question` of the request that follows."""
+    """Of what is new alone: the `last_question` of the request that follows."""
 
 
-def history_keys(secret: bytes, user_id: int, history: Sequence[Said], question: str) -> HistoryKeys:
+def history_keys(secret: bytes, user_id: int, history: Sequence[Said], new: Sequence[Said]) -> HistoryKeys:
     """The keys of a request. Costs what was sent, and nothing for what is stored."""
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
     key, before = start, None
+    last = alone = start
     for said in history:
         key = _next(key, said)
-        if said.role == "user":
-            before = key
-    asked = _next(key, Said("user", question))
-    answered = next((said for said in reversed(history) if said.role == "user"), None)
-    return HistoryKeys(
-        before,
-        asked,
-        None if answered is None else _next(start, answered),
-        _next(start, Said("user", question)),
-    )
+        if said.role == "assistant":
+            alone = start
+        else:
+            before, last = key, _next(alone, said)
+            alone = last
+    return HistoryKeys(before, _all(key, new), None if before is None else last, _all(start, new))
+
+
+def _all(key: bytes, said: Sequence[Said]) -> bytes:
+    return reduce(_next, said, key)
 
 
 def answers_alike(stored: str, sent: str) -> bool:
@@ -58,9 +62,28 @@ def normalized(text: str) -> str:
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
 
 
+def calls_alike(stored: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
+    """Whether a client sends the calls that are stored; how their arguments are written does not matter."""
+    return [_written(call) for call in stored] == [_written(call) for call in sent]
+
+
+def _written(call: ToolCall) -> str:
+    try:
+        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        arguments = call.arguments
+    return json.dumps([call.id, call.name, arguments])
+
+
 def _next(key: bytes, said: Said) -> bytes:
     digest = hashlib.sha256(key)
     digest.update(said.role.encode())
     digest.update(b"\0")
     digest.update(normalized(said.content).encode())
+    for call in said.calls:
+        digest.update(b"\0call")
+        digest.update(_written(call).encode())
+    if said.call_id:
+        digest.update(b"\0output")
+        digest.update(said.call_id.encode())
     return digest.digest()

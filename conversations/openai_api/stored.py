@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
@@ -22,14 +23,21 @@ from chatmemory.api.http import caller
 from chatmemory.errors import NotFound
 from chatmemory.llm import registry
 from conversations.api.serializers import ModelsOut
-from conversations.models import ChatCompletion, Message
-from conversations.openai_api.chat_answer import completion_id, message_id_of, stored_completion, unix
+from conversations.models import ChatCompletion, Message, Role
+from conversations.openai_api.chat_answer import (
+    call_json,
+    completion_id,
+    message_id_of,
+    stored_completion,
+    unix,
+)
 from conversations.openai_api.chat_request import read_metadata
 from conversations.openai_api.errors import ModelNotFound
 from conversations.openai_api.listing import page_json, read_page
 from conversations.openai_api.model_names import model_object, model_objects
 from conversations.openai_api.view import OpenAIView
-from memory.services import outline_of
+from conversations.replies.open_turn import calls_of
+from memory.services import outline_of, tools_of
 
 STARTED = unix(timezone.now())
 """When this process began: the time that models are said to be made at, since nobody knows better."""
@@ -83,21 +91,18 @@ class StoredMessagesView(OpenAIView):
         completion, page = _completion(request, name), read_page(request.query_params)
         prefix = completion_id(completion.message_id)
         rows = Message.objects.filter(
-            chat_id=completion.chat_id, seq__lt=completion.seq, superseded_by=None
-        ).exclude(token_count=0)
+            Q(token_count__gt=0) | Q(payload__isnull=False),
+            chat_id=completion.chat_id,
+            seq__lt=completion.seq,
+            superseded_by=None,
+        ).exclude(role=Role.TOOL_CALL)
         if page.after:
             seq = _place(page.after, prefix)
             rows = rows.filter(seq__lt=seq) if page.newest_first else rows.filter(seq__gt=seq)
         ordered = rows.order_by("-seq" if page.newest_first else "seq")[: page.limit + 1]
         found = [
-            {
-                "id": f"{prefix}-{seq}",
-                "role": role,
-                "content": content,
-                "name": None,
-                "content_parts": None,
-            }
-            for seq, role, content in ordered.values_list("seq", "role", "content")
+            {"id": f"{prefix}-{row.seq}", "name": None, "content_parts": None, **_message_json(row)}
+            for row in ordered
         ]
         return Response(page_json(found, page.limit))
 
@@ -132,6 +137,23 @@ class ModelView(OpenAIView):
         return Response(model_object(name, STARTED))
 
 
+def _message_json(row: Message) -> dict[str, Any]:
+    """A stored message as Chat Completions has it: the calls of a reply are part of it."""
+    if row.role == Role.TOOL:
+        return {
+            "role": "tool",
+            "content": row.content,
+            "tool_call_id": (row.payload or {}).get("call_id", ""),
+        }
+    if calls := calls_of(row):
+        return {
+            "role": row.role,
+            "content": row.content or None,
+            "tool_calls": [call_json(call) for call in calls],
+        }
+    return {"role": row.role, "content": row.content}
+
+
 def _variant(variant: Any) -> dict[str, Any]:
     return {
         "name": variant.name,
@@ -161,7 +183,9 @@ def _shown(completions: list[ChatCompletion]) -> list[dict[str, Any]]:
     """As they are listed; those whose reply is still being written are left out."""
     messages = Message.objects.in_bulk([one.message_id for one in completions])
     return [
-        stored_completion(one, message, outline_of(message.pk).get("tokens", 0))
+        stored_completion(
+            one, message, outline_of(message.pk).get("tokens", 0), calls_of(message), tools_of(message)
+        )
         for one in completions
         if (message := messages.get(one.message_id)) is not None
     ]

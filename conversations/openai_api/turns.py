@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
@@ -20,8 +21,9 @@ from conversations.interchange.to_rows import PreparedChat, prepare_chat
 from conversations.interchange.values import ImportedChat, ImportedMessage
 from conversations.lookup import get_chat
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Status
-from conversations.openai_api.chat_request import ChatRequest, Said
+from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.conversation import TurnPlace
+from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import HistoryKeys
 from conversations.replies import begin as replies
 from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
@@ -125,14 +127,33 @@ def begin(
 
 
 def _imported(request: ChatRequest) -> ImportedChat:
-    messages = [ImportedMessage(said.role, said.content) for said in request.history]
-    questions = [index for index, said in enumerate(request.history) if said.role == "user"]
-    answered = {index + 1: index for index in questions if index + 1 < len(messages)}
+    messages = [one for said in request.history for one in _messages(said)]
     return ImportedChat(
         title=automatic_title(_first(request.history)),
         title_is_automatic=True,
-        messages=[replace(one, reply_to=answered.get(index)) for index, one in enumerate(messages)],
+        messages=_with_questions(messages),
     )
+
+
+def _messages(said: Said) -> Iterator[ImportedMessage]:
+    if said.role == "tool":
+        yield ImportedMessage("tool", said.content, payload={"call_id": said.call_id, "name": ""})
+        return
+    payload = {"calls": len(said.calls)} if said.calls else None
+    yield ImportedMessage(said.role, said.content, payload=payload)
+    for call in said.calls:
+        called = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        yield ImportedMessage("tool_call", call.text, payload=called)
+
+
+def _with_questions(messages: Sequence[ImportedMessage]) -> list[ImportedMessage]:
+    """Each of the assistant's with the user's message that it answers."""
+    made: list[ImportedMessage] = []
+    question: int | None = None
+    for index, one in enumerate(messages):
+        question = index if one.role == "user" else question
+        made.append(replace(one, reply_to=question) if one.role == "assistant" else one)
+    return made
 
 
 def _first(history: tuple[Said, ...]) -> str:

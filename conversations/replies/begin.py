@@ -34,8 +34,9 @@ from conversations import lifecycle
 from conversations.accounts import quotas
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
-from conversations.replies import finish
+from conversations.replies import finish, open_turn
 from conversations.replies.finish import Pending
+from conversations.replies.open_turn import OpenTurn, ToolOutput
 from conversations.titles import automatic_title
 from memory import services as memory
 from memory.context.sources import Source
@@ -48,8 +49,8 @@ _OLD_KEY = ExpressionWrapper(
 )
 """By the database's clock, as servers may disagree about the day."""
 
-_MOVED = Update(Chat, "last_seq", "updated_at")
-_NAMED = Update(Chat, "last_seq", "updated_at", "title", "title_is_automatic")
+_MOVED = Update(Chat, "last_seq", "open_seq", "updated_at")
+_NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
 _QUESTION = Insert(Message)
 
 
@@ -63,6 +64,7 @@ class TurnRequest:
     """What a client sends with a message. `policy` is for a first message alone."""
 
     message: str
+    """"" where it sends nothing but outputs of tools: then the reply to its last message goes on."""
     variant: Variant
     instructions: str = ""
     sources: tuple[Source, ...] = ()
@@ -70,6 +72,10 @@ class TurnRequest:
     policy: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """What the model is asked besides, by the names of Chat Completions."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """That the model may call, as Chat Completions has them."""
+    outputs: tuple[ToolOutput, ...] = ()
+    """Of the tools that the last reply called."""
     near: tuple[memory.Near, ...] = ()
     """Older messages that mean something like it. No part of what a client sends."""
 
@@ -111,6 +117,7 @@ def begin_turn(
 ) -> BegunTurn | ExistingReply:
     """Store the user's message and begin the reply; without `chat_id`, in a new chat.
 
+    A turn that goes on after calls of tools goes on with their outputs, and is over where they are not sent.
     With an idempotency key that has been used, the turn it made; `fingerprint` is what such requests are compared by,
     where that is not the request. Raises NotFound, IdempotencyMismatch, ChatBusy,
     RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
@@ -126,8 +133,13 @@ def begin_turn(
             chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
         else:
             require_idle(chat)
-        message = _store_question(chat, request, counted)
-        begun = _begin_reply(chat, message, request.variant, request, may_wait=may_wait)
+        turn = open_turn.go_on(chat, request.outputs) if request.outputs else None
+        if turn is None or request.message:
+            open_turn.close(chat)
+            turn = OpenTurn(_store_question(chat, request, counted), ())
+        else:
+            _MOVED.save(chat)
+        begun = _begin_reply(chat, turn, request.variant, request, may_wait=may_wait)
         _remember(user, key, fingerprint, begun.pending)
         fault_points.point("begin.stored")
         return begun
@@ -160,7 +172,7 @@ def begin_regeneration(
             return known
         require_idle(chat)
         question, answers = _last_turn(chat, message_id)
-        last = answers[-1] if answers else None
+        last = next((row for row in reversed(answers) if row.role == Role.ASSISTANT), None)
         chosen = (
             variant or settings.MODEL_VARIANTS.get(last.model_variant if last else "") or default_variant()
         )
@@ -168,12 +180,22 @@ def begin_regeneration(
         request = TurnRequest(
             message=question.content, variant=chosen, instructions=instructions, sources=sources, near=near
         )
+        turn = OpenTurn(question, ())
         if anew:
             request = replace(anew, message=question.content, near=near)
-        standing = next((answer for answer in reversed(answers) if answer.superseded_by_id is None), None)
-        begun = _begin_reply(
-            chat, question, chosen, request, again=True, supersedes=standing, may_wait=may_wait
+            if anew.outputs:
+                turn = open_turn.through_tools(open_turn.turn_from(chat, question.seq))
+        standing = next(
+            (
+                answer
+                for answer in reversed(answers)
+                if answer.superseded_by_id is None
+                and answer.role == Role.ASSISTANT
+                and answer.seq > turn.last_seq
+            ),
+            None,
         )
+        begun = _begin_reply(chat, turn, chosen, request, again=True, supersedes=standing, may_wait=may_wait)
         _remember(user, key, fingerprint, begun.pending)
         fault_points.point("begin.stored")
         return begun
@@ -261,7 +283,7 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
 
 def _begin_reply(
     chat: Chat,
-    question: Message,
+    turn: OpenTurn,
     variant: Variant,
     request: TurnRequest,
     *,
@@ -269,6 +291,7 @@ def _begin_reply(
     supersedes: Message | None = None,
     may_wait: bool = False,
 ) -> BegunTurn:
+    question = turn.question
     prepared = memory.context_for(
         chat,
         question=question.content,
@@ -278,6 +301,9 @@ def _begin_reply(
         again=again,
         may_wait=may_wait,
         near=request.near,
+        tools=request.tools,
+        must_call=request.parameters.get("tool_choice", "auto") not in ("auto", "none"),
+        open_turn=turn.steps,
     )
     tokens = quotas.tokens_for(finish.prompt_tokens(prepared.record), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)

@@ -32,6 +32,7 @@ from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
 from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.replies import open_turn
 from memory import services as memory
 from memory.recall.analysis.terms import stored_terms
 
@@ -42,7 +43,7 @@ TOO_FAR = timedelta(hours=1)
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 
-_MOVED = Update(Chat, "last_seq", "updated_at")
+_MOVED = Update(Chat, "last_seq", "open_seq", "updated_at")
 _ANYBODYS = Delete(ActiveReply, "chat", "message_id")
 _OWN = Delete(ActiveReply, "chat", "message_id", "owner")
 _REPLY = Insert(Message)
@@ -111,7 +112,7 @@ class Ending:
     def with_card(self, card: str | None, seen: str) -> Ending:
         """The same for a reply that a memory card (or None) was taken out of. One that says nothing else has failed."""
         reply = replace(self.reply, call=card or "")
-        if card is None or seen.strip() or self.status == Status.CANCELLED:
+        if card is None or seen.strip() or reply.calls or self.status == Status.CANCELLED:
             return replace(self, reply=reply)
         return Ending(Status.FAILED, replace(reply, error=reply.error or NOTHING_SAID))
 
@@ -132,12 +133,16 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     message = _message(pending, text, ending)
     with transaction.atomic():
         # The chat before its other rows, as everywhere: who deletes it in this moment would else deadlock with us.
-        _MOVED.set(pending.chat_id, pending.seq, message.completed_at)
+        calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
+        open_seq = pending.user_message.seq if message.leaves_open else 0
+        _MOVED.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
         ids = pending.chat_id, pending.message_id
         if not (_OWN.where(*ids, owner) if owner else _ANYBODYS.where(*ids)):
             transaction.set_rollback(True)
             return None
         _REPLY.save(message)
+        if calls:
+            Message.objects.bulk_create(calls)
         post_save.send(
             Message, instance=message, created=True, raw=False, using=DEFAULT_DB_ALIAS, update_fields=None
         )
@@ -237,13 +242,20 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
 
 
 def _earlier_answers(pending: Pending) -> QuerySet[Message]:
-    """The answers that stand so far; more than one, where a retry failed before."""
-    after, before = pending.user_message.seq, pending.seq
+    """The answers that stand so far; more than one, where a retry failed before, or where tools were called."""
+    after, before = _follows(pending), pending.seq
     return Message.objects.filter(chat_id=pending.chat_id, seq__gt=after, seq__lt=before, superseded_by=None)
+
+
+def _follows(pending: Pending) -> int:
+    """Seq of what the reply follows: the question, or the outputs of tools."""
+    shown: Sequence[int] = pending.context["plan"].get("open_turn", ())
+    return max((pending.user_message.seq, *shown))
 
 
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
     reply, question = ending.reply, pending.user_message
+    is_later = _follows(pending) > question.seq
     said = ending.status != Status.FAILED
     cut_off = ending.status in (Status.INCOMPLETE, Status.CANCELLED)
     price = (
@@ -255,6 +267,7 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         seq=pending.seq,
         role=Role.ASSISTANT,
         content=text,
+        payload={"calls": len(reply.calls)} if reply.calls else None,
         status=ending.status,
         model_variant=pending.variant,
         model=reply.model or pending.model,
@@ -277,6 +290,8 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
+    message.leaves_open = bool(reply.calls) or (is_later and ending.status == Status.FAILED)
+    message.after_tools = is_later and not pending.context.get("again")
     message.retry_after = reply.error.retry_after if reply.error else None
     return message
 

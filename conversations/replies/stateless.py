@@ -17,7 +17,7 @@ from typing import Any, cast
 from django.conf import settings
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, Variant
+from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, ToolCall, Variant
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import stateless_calls
 from conversations.replies.draining import drained
@@ -90,6 +90,11 @@ class StatelessReply:
     def retry_after(self) -> int | None:
         """Of a reply that failed: seconds for which the upstream wants to be left alone."""
         return self._reply.error.retry_after if self._reply.error else None
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """Of a reply that has ended: the calls of tools that it makes."""
+        return self._reply.calls
 
     def message(self) -> dict[str, Any]:
         """The reply as it ended."""

@@ -15,13 +15,15 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import Plan
 from memory.context.planner import Material, choose_within, gather
-from memory.context.render import Rendered, Section, render_memory, render_part
+from memory.context.render import Rendered, Section, render_memory, render_part, render_steps
 from memory.context.sources import Source, fit_sources, render_sources
+from memory.history.steps import Step
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection
@@ -44,13 +46,26 @@ class PromptRequest:
     """What a card may have that the model is to give by calling a tool; 0: it is sent no tool."""
     disarms: bool = False
     """Control tokens of models are broken in all of the prompt."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """That the client offers, as Chat Completions has them."""
+    open_turn: tuple[Step, ...] = ()
+    """What followed the question so far."""
 
     def disarmed(self) -> PromptRequest:
         """The same without control tokens of models."""
         sources = tuple(Source(disarm(source.title), disarm(source.text)) for source in self.sources)
         return replace(
-            self, question=disarm(self.question), instructions=disarm(self.instructions), sources=sources
+            self,
+            question=disarm(self.question),
+            instructions=disarm(self.instructions),
+            sources=sources,
+            tools=tuple(json.loads(disarm(tools_text([tool])))[0] for tool in self.tools),
         )
+
+
+def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:
+    """Tools as JSON, which is what they are counted by; "" for none."""
+    return json.dumps(list(tools), ensure_ascii=False, separators=(",", ":")) if tools else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +172,16 @@ def rebuild(
     return _finish(plan, render_memory(plan, state, turns, said, count_repeated, pinned), asked)
 
 
-def prompt_messages(prompt: Prompt) -> list[dict[str, str]]:
-    """The prompt as a list of role and content, instructions first, as the API shows it."""
+def prompt_messages(prompt: Prompt) -> list[dict[str, Any]]:
+    """The prompt as Chat Completions has its messages, instructions first; so the API shows it."""
     system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
-    return system + [{"role": message.role, "content": message.content} for message in prompt.messages]
+    return system + [message_json(message) for message in prompt.messages]
 
 
 def hash_prompt(prompt: Prompt) -> str:
-    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one), its tool included."""
-    sent: list[dict[str, Any]] = [*prompt_messages(prompt), *([asdict(prompt.tool)] if prompt.tool else [])]
+    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one), its tools included."""
+    own = [asdict(prompt.tool)] if prompt.tool else []
+    sent: list[Any] = [*prompt_messages(prompt), *own, *prompt.tools]
     canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
@@ -174,7 +190,7 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Con
     before, after = _before(asked), _after(plan, asked)
     messages = tuple(message for part in (*memory, *after) for message in part.messages)
     tool = tool_of(plan.card_tool_tokens) if plan.card_tool_tokens else None
-    prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool)
+    prompt = Prompt(messages, asked.instructions, asked.cache_key, tool=tool, tools=asked.tools)
     return Context(
         tokens=_tokens(memory),
         budget=plan.budget,
@@ -189,18 +205,20 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Con
 
 
 def _before(asked: PromptRequest) -> list[Section]:
-    if not asked.instructions:
-        return []
-    return [
-        Section("instructions", count_repeated(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions)
+    tools = tools_text(asked.tools)
+    made = [
+        Section("instructions", count_repeated(asked.instructions) + MESSAGE_OVERHEAD, asked.instructions),
+        Section("tools", count_repeated(tools), tools),
     ]
+    return [section for section in made if section.text]
 
 
 def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
     cut = any(clip is not None for clip in plan.sources)
     sources = render_part("sources", render_sources(asked.sources, plan.sources), count_tokens, clipped=cut)
     question = render_part("question", asked.question, count_tokens)
-    return [part for part in (sources, question) if part.messages]
+    steps = render_steps(asked.open_turn, count_repeated, disarms=plan.disarms)
+    return [part for part in (sources, question, steps) if part.messages]
 
 
 def _tokens(memory: Sequence[Rendered]) -> int:

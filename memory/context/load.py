@@ -5,7 +5,7 @@ Counts and lines come first, text only for what is shown verbatim, so that the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from django.db.models import QuerySet
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
 from memory.context.plan import Plan
+from memory.history.steps import Step
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief
@@ -66,8 +67,8 @@ def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn
     """`turns`, which were made of `rows`: those that `plan` shows verbatim with their text."""
     verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
     wanted = [row for row in rows if row.seq in verbatim]
-    texts = _texts(chat_id, [row.seq for row in wanted if row.token_count])
-    made = to_turns([replace(row, content=texts.get(row.seq, "")) for row in wanted])
+    texts = _texts(chat_id, [row.seq for row in wanted if row.token_count or row.role != Role.USER])
+    made = to_turns([_loaded(row, *texts.get(row.seq, ("", None))) for row in wanted])
     whole = {turn.from_seq: turn for turn in made}
     return [_said(turn, whole.get(turn.from_seq)) for turn in turns]
 
@@ -98,8 +99,21 @@ def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, A
     return messages.order_by("-seq").values_list(*_COUNTS)
 
 
-def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, str]:
-    return dict(_texts_of(len(seqs)).rows(chat_id, *seqs)) if seqs else {}
+def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None) -> StoredMessage:
+    return replace(row, content=content, payload=payload)
+
+
+def steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
+    """Messages of a turn that went on when they were sent, as they stand now."""
+    if not seqs:
+        return ()
+    rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).order_by("seq")
+    return tuple(Step(*row) for row in rows.values_list("role", "content", "payload"))
+
+
+def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, tuple[str, Any]]:
+    found = _texts_of(len(seqs)).rows(chat_id, *seqs) if seqs else ()
+    return {seq: (content, payload) for seq, content, payload in found}
 
 
 @cache
@@ -107,7 +121,9 @@ def _texts_of(number: int) -> Select[Message]:
     """The texts of so many messages. There are never more than `MAX_TURNS` turns, so there are not many of these."""
     kinds = [int] * number
     return Select(
-        lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list("seq", "content"),
+        lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list(
+            "seq", "content", "payload"
+        ),
         UUID,
         *kinds,
     )
@@ -115,7 +131,9 @@ def _texts_of(number: int) -> Select[Message]:
 
 def _said(turn: Turn, whole: Turn | None) -> Turn:
     """`turn` with the texts of `whole`, which was made of its rows that are shown."""
-    return turn if whole is None else replace(turn, user=whole.user, assistant=whole.assistant)
+    if whole is None:
+        return turn
+    return replace(turn, user=whole.user, assistant=whole.assistant, steps=whole.steps)
 
 
 def _stored(row: Sequence[Any]) -> StoredMessage:

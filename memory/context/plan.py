@@ -14,7 +14,7 @@ from memory.pins.section import ShownPin
 from memory.recall.excerpts import Quote
 from memory.recall.relevance import Recall
 
-RENDERER = 7
+RENDERER = 8
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
@@ -82,6 +82,8 @@ class Plan:
     """Pins that hold, but have no room."""
     disarms: bool = False
     """Control tokens of models are broken in all that is not ours (`chatmemory.text.control_tokens`)."""
+    open_turn: tuple[int, ...] = ()
+    """The messages of the question's own turn that follow it, where that goes on after calls of tools."""
     free: int = field(default=0, compare=False)
     """Tokens that excerpts could have had. Not stored."""
     renderer: int = RENDERER
@@ -111,6 +113,7 @@ class Plan:
             **({"pins": [list(pin) for pin in self.pins]} if self.pins else {}),
             **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
             **({"disarms": True} if self.disarms else {}),
+            **({"open_turn": list(self.open_turn)} if self.open_turn else {}),
         }
 
     @classmethod
@@ -135,6 +138,7 @@ class Plan:
             pins=tuple(ShownPin(*pin) for pin in data.get("pins", ())),
             pins_left_out=data.get("pins_left_out", 0),
             disarms=data.get("disarms", False),
+            open_turn=tuple(data.get("open_turn", ())),
         )
 
 

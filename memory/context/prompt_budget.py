@@ -10,8 +10,9 @@ import json
 from dataclasses import asdict, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import PromptRequest
+from memory.context.fit import PromptRequest, tools_text
 from memory.context.sources import fit_sources, render_sources
+from memory.history.steps import as_messages
 from memory.limits import MemoryLimits
 from memory.policies.card.policy import tool_of
 
@@ -30,8 +31,10 @@ def beside(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
 
 def _fixed(asked: PromptRequest) -> int:
     """Tokens of what is sent as it is."""
+    steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn))
     tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
-    return _tokens(asked.instructions) + _tokens(asked.question) + _tokens(tool)
+    texts = (asked.instructions, asked.question, tool, tools_text(asked.tools))
+    return sum(map(_tokens, texts)) + steps
 
 
 def _tokens(text: str) -> int:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from conversations.models import ActiveReply, Chat, Message
 from memory.context import load, recalled
-from memory.context.fit import Context, PromptRequest, rebuild
+from memory.context.fit import Context, PromptRequest, rebuild, tools_text
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.context.sources import Source
@@ -23,7 +23,7 @@ from memory.policies import State, get_policy
 
 RECORDED = (
     "revision policy plan sections tokens budget unrepresented clipped dropped "
-    "instructions_hash turn_instructions_hash sources_hash prompt_hash"
+    "instructions_hash turn_instructions_hash sources_hash tools_hash prompt_hash"
 ).split()
 """Columns of a record that are made before the reply is."""
 
@@ -33,7 +33,8 @@ def record_of(
 ) -> dict[str, Any]:
     """What is to be kept of `context`, as JSON: the columns of its record, and `anchor_before`. Stores its texts."""
     sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
-    texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources) if text}
+    tools = tools_text(asked.tools)
+    texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources, tools) if text}
     if texts:
         rows = [ContextText(chat=chat, sha256=sha256, text=text) for sha256, text in texts.items()]
         ContextText.objects.bulk_create(rows, ignore_conflicts=True)
@@ -58,6 +59,7 @@ def record_of(
         "instructions_hash": _hash(asked.instructions),
         "turn_instructions_hash": _hash(turn_instructions),
         "sources_hash": _hash(sources),
+        "tools_hash": _hash(tools),
         "prompt_hash": context.prompt_hash,
         "anchor_before": brief.anchor_seq,
     }
@@ -78,7 +80,14 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     plan = Plan.from_json(record["plan"])
     state = _state_of(reply.chat_id, record["revision"])
     instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
-    asked = PromptRequest(question, instructions, sources, str(reply.chat_id))
+    asked = PromptRequest(
+        question,
+        instructions,
+        sources,
+        str(reply.chat_id),
+        tools=_tools(reply.chat_id, record.get("tools_hash", "")),
+        open_turn=load.steps(reply.chat_id, plan.open_turn),
+    )
     outline = load.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
     turns, said = load.planned_turns(reply.chat_id, plan), recalled.quoted(reply.chat_id, plan)
@@ -111,6 +120,19 @@ def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
     if record is None:
         return "", ()
     return _material(reply.chat_id, record.turn_instructions_hash, record.sources_hash)
+
+
+def tools_of(reply: Message) -> list[Any]:
+    """The tools that were offered to the model for `reply`, as Chat Completions has them."""
+    sha256 = ContextRecord.objects.filter(pk=reply.pk).values_list("tools_hash", flat=True).first()
+    return list(_tools(reply.chat_id, sha256 or ""))
+
+
+def _tools(chat_id: UUID, sha256: str) -> tuple[Any, ...]:
+    if not sha256:
+        return ()
+    found = ContextText.objects.filter(chat_id=chat_id, sha256=sha256).values_list("text", flat=True).first()
+    return tuple(json.loads(found or "[]"))
 
 
 def _hash(text: str) -> str:

@@ -6,16 +6,18 @@ The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.control_tokens import disarm
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end
+from chatmemory.text.tokens import clip_end
 from memory.context.lines import merged_text, render_lines
 from memory.context.plan import Plan, Shown
 from memory.context.verbatim import LABELS, as_messages, as_text
 from memory.history.costs import line_text
+from memory.history.steps import Step
+from memory.history.steps import as_messages as as_native
 from memory.history.turns import Turn
 from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection
@@ -82,14 +84,14 @@ def _rendered(
     *,
     clipped: bool = False,
 ) -> Rendered:
-    tokens = sum(count(message.content) + MESSAGE_OVERHEAD for message in messages)
+    tokens = sum(message.tokens(count) for message in messages)
     text = messages[0].content if len(messages) == 1 else _labelled(messages)
     return Rendered(Section(kind, tokens, text, tuple(ids), clipped), tuple(messages))
 
 
 def _disarmed(part: Rendered, count: Count) -> Rendered:
     """The same without control tokens of models, counted as it is sent."""
-    messages = tuple(replace(message, content=disarm(message.content)) for message in part.messages)
+    messages = tuple(message.with_texts(disarm) for message in part.messages)
     if messages == part.messages:
         return part
     section = part.section
@@ -97,7 +99,13 @@ def _disarmed(part: Rendered, count: Count) -> Rendered:
 
 
 def _labelled(messages: Sequence[PromptMessage]) -> str:
-    return "\n\n".join(LABELS[message.role] + message.content for message in messages)
+    return "\n\n".join(LABELS[message.role] + message.text for message in messages)
+
+
+def render_steps(steps: Sequence[Step], count: Count, *, disarms: bool) -> Rendered:
+    """The turn that goes on, after its question: whole, whatever it costs."""
+    part = _rendered("open_turn", as_native(steps), count)
+    return _disarmed(part, count) if disarms else part
 
 
 def _pins(plan: Plan, pinned: Mapping[str, str], count: Count) -> Rendered | None:

@@ -11,13 +11,14 @@ from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.markers import RECENT_HEADING, quote_markers
 from chatmemory.text.tokens import clip_middle
 from memory.context.plan import Shown
+from memory.history import steps
 from memory.history.costs import CUT_OFF_TOKENS, turn_cost
 from memory.history.turns import Turn, assistant_text
 
 MIN_SIDE = 16
 """Tokens below which a clipped side would be nothing but the mark of its clipping."""
 
-LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: "}
+LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: ", "tool": "Tool: "}
 
 
 def show_whole(turn: Turn) -> Shown:
@@ -63,7 +64,14 @@ def equal_shares(costs: Sequence[int], room: int) -> list[int]:
 
 
 def as_messages(turn: Turn, shown: Shown) -> list[PromptMessage]:
-    """The turn as messages of its own roles. A side without text sends no message."""
+    """The turn as messages of its own roles. A side without text sends no message.
+
+    Calls of tools are sent as such unless the reply is clipped: a model that reads them as text writes them as text.
+    """
+    if turn.steps and shown.assistant_clip is None and not turn.cut_off:
+        asked = _clipped(turn.user, shown.user_clip)
+        question = [PromptMessage("user", asked)] if asked else []
+        return [*question, *steps.as_messages(turn.steps, steps.OUTPUT_TOKENS)]
     sides = (_clipped(turn.user, shown.user_clip), _clipped(assistant_text(turn), shown.assistant_clip))
     roles: tuple[Role, Role] = ("user", "assistant")
     return [PromptMessage(role, text) for role, text in zip(roles, sides, strict=True) if text]

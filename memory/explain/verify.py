@@ -65,6 +65,7 @@ def _spans(plan: Plan) -> Iterable[tuple[int, int]]:
     yield from ((line.from_seq, line.through_seq) for line in plan.lines)
     yield from ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
     yield from ((quote.seq, quote.seq) for quotes in plan.recalled for quote in quotes)
+    yield from ((seq, seq) for seq in plan.open_turn)
 
 
 def _forgotten(reply: Message | ActiveReply) -> list[str]:

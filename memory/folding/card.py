@@ -18,6 +18,7 @@ from django.utils import timezone
 from conversations.models import Message, Status
 from memory.briefs import limits_of, stored_state
 from memory.context.load import planned_turns
+from memory.context.load import steps as planned_steps
 from memory.context.plan import Plan
 from memory.folding import answer_checks, dispatch
 from memory.folding.grounding import unsaid_in
@@ -121,7 +122,9 @@ class _Spoken:
     def __init__(self, brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn]):
         question = reply.reply_to.content if reply.reply_to else ""
         self._brief, self._reply, self._record = brief, reply, record
-        self.near = [question, reply.content, *answer_checks.said_in(turns)]
+        steps = planned_steps(reply.chat_id, record["plan"].get("open_turn", ()))
+        tools = [step.content for step in steps]
+        self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
         """The turn itself, and those that its card folds."""
         self.has_unsaid = False
         """Something was left out of the card, because nobody said it."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from conversations.models import ActiveReply, Message
+from conversations.models import Chat, Message
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 
@@ -24,8 +24,9 @@ _COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "li
 
 
 def pending_seq(chat_id: UUID) -> int | None:
-    """Seq of the user message that is being answered now, or None. Its turn is not finished."""
-    return ActiveReply.objects.filter(chat_id=chat_id).values_list("user_message__seq", flat=True).first()
+    """Seq of the user message whose turn is not finished: it is being answered now, or waits for a tool. None: none."""
+    found = Chat.objects.filter(pk=chat_id).values_list("active_reply__user_message__seq", "open_seq").first()
+    return (found[0] or found[1] or None) if found else None
 
 
 def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
@@ -108,12 +109,12 @@ def _page(
     if before_seq is not None:
         rows = rows.filter(seq__lt=before_seq)
     ordered = rows.order_by("-seq" if newest else "seq")
-    fields = (*_COUNTS, "content") if text else _COUNTS
+    fields = (*_COUNTS, "content", "payload") if text else _COUNTS
     return [_stored(row) for row in ordered.values_list(*fields)[:size]]
 
 
 def _stored(row: tuple[Any, ...]) -> StoredMessage:
-    message_id, seq, role, status, superseded_by, token_count, line, *content = row
+    message_id, seq, role, status, superseded_by, token_count, line, *texts = row
     return StoredMessage(
         id=message_id,
         seq=seq,
@@ -121,6 +122,7 @@ def _stored(row: tuple[Any, ...]) -> StoredMessage:
         status=status,
         superseded=superseded_by is not None,
         token_count=token_count,
-        content=content[0] if content else "",
+        content=texts[0] if texts else "",
         line=line,
+        payload=texts[1] if texts else None,
     )

@@ -1,17 +1,19 @@
-"""Messages → turns. A turn is a user message and its reply; everything about memory counts in turns.
+"""Messages → turns. A turn is a user message and all that follows until the next. Memory counts in turns.
 
 Pure: no ORM, no clock, no network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 from uuid import UUID
 
 from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
+from memory.history.steps import Step, is_whole, output_text, step_tokens
 
 _CUT_SHORT = frozenset({"incomplete", "cancelled"})
 
@@ -23,7 +25,7 @@ class StoredMessage:
     id: UUID
     seq: int
     role: str
-    """`user` or `assistant`."""
+    """`user`, `assistant`, `tool_call` or `tool`."""
     status: str
     """`complete`, `incomplete`, `failed`, `cancelled` or `deleted`."""
     superseded: bool
@@ -32,6 +34,8 @@ class StoredMessage:
     content: str = ""
     line: str = ""
     """On a reply: its turn as a line, made when the turn was finished."""
+    payload: Mapping[str, Any] | None = None
+    """As `Message.payload`; None also where texts were not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Turn:
     through_seq: int
     user: str
     assistant: str
+    """What the assistant said, the tools that it called and what they gave back."""
     cut_off: bool
     user_tokens: int
     assistant_tokens: int
@@ -49,6 +54,10 @@ class Turn:
     """Messages whose text is in this turn, in order."""
     last_assistant_id: UUID | None
     line: str = ""
+    answer: str = ""
+    """What the assistant said, without its calls of tools."""
+    steps: tuple[Step, ...] = ()
+    """Of a turn with calls of tools, as they came; none where they are not whole any more, or not loaded."""
 
     @property
     def tokens(self) -> int:
@@ -103,7 +112,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         has_text, is_user = _has_text(row), row.role == "user"
         if has_text:
             (users if is_user else replies).append(row)
-        if not is_user and (has_text or _is_live(row)):
+        if row.role == "assistant" and (has_text or _is_live(row)):
             last_alive = row.id
         if row.line and not row.superseded:
             line = row.line
@@ -111,14 +120,29 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         from_seq=rows[0].seq,
         through_seq=through_seq,
         user="\n\n".join([row.content for row in users if row.content]),
-        assistant="\n\n".join([row.content for row in replies if row.content]),
+        assistant="\n\n".join([_text(row) for row in replies if row.content]),
         cut_off=any(row.status in _CUT_SHORT for row in replies),
         user_tokens=sum([row.token_count for row in users]),
-        assistant_tokens=sum([row.token_count for row in replies]),
+        assistant_tokens=sum([step_tokens(row.role, row.token_count) for row in replies]),
         message_ids=tuple([row.id for row in (*users, *replies)]),
         last_assistant_id=last_alive,
         line=line,
+        answer="\n\n".join([row.content for row in replies if row.content and row.role == "assistant"]),
+        steps=_steps(rows),
     )
+
+
+def _text(row: StoredMessage) -> str:
+    return output_text(row.content) if row.role == "tool" else row.content
+
+
+def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
+    """The messages after the question, if tools were called and nothing of that is missing."""
+    if not any(row.payload for row in rows):
+        return ()
+    alive = [row for row in rows if row.role != "user" and (_has_text(row) or _is_live(row))]
+    steps = tuple(Step(row.role, row.content, row.payload) for row in alive)
+    return steps if is_whole(steps) else ()
 
 
 def _has_text(row: StoredMessage) -> bool:
@@ -144,4 +168,5 @@ def _clipped(turn: Turn, max_tokens: int) -> Turn:
         assistant=assistant,
         user_tokens=count_tokens(user),
         assistant_tokens=count_tokens(assistant),
+        steps=(),
     )

@@ -251,6 +251,7 @@ class ContextRecord(models.Model):
     instructions_hash = models.CharField(max_length=64, blank=True)
     turn_instructions_hash = models.CharField(max_length=64, blank=True)
     sources_hash = models.CharField(max_length=64, blank=True)
+    tools_hash = models.CharField(max_length=64, blank=True, default="", db_default="")
     prompt_hash = models.CharField(max_length=64)
     history_tokens = models.PositiveBigIntegerField(null=True, blank=True)
     is_counted = models.BooleanField(default=False, db_default=False)

@@ -7,6 +7,7 @@ spend 100 to 350 bytes on a token.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from uuid import uuid4
 
@@ -106,7 +107,7 @@ class ReplyReader:
             return (), clean(self._parser.calls.arguments)
         made = self._parser.calls.named
         own = [call.arguments for call in made if call.name == self._own_tool]
-        return tuple(_with_id(call) for call in made if call.name != self._own_tool), own[-1] if own else ""
+        return _with_ids(call for call in made if call.name != self._own_tool), own[-1] if own else ""
 
     def _within_room(self, text: str) -> str:
         fitting = clip_bytes(text, self._room)
@@ -118,6 +119,10 @@ class ReplyReader:
         return fitting
 
 
-def _with_id(call: ToolCall) -> ToolCall:
-    """Some servers give no ids; a call without one could not be answered."""
-    return call if call.id else replace(call, id=f"call_{uuid4().hex}")
+def _with_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """Some servers give no ids, or one id twice; such a call could not be answered."""
+    made: dict[str, ToolCall] = {}
+    for call in calls:
+        name = call.id if call.id and call.id not in made else f"call_{uuid4().hex}"
+        made[name] = replace(call, id=name)
+    return tuple(made.values())

@@ -75,8 +75,8 @@ def test_rows_are_those_of_the_orm(chat: Chat, after: int, before: int, limit: i
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(seqs=st.lists(st.integers(1, 62), unique=True, max_size=20))
 def test_texts_are_those_of_the_orm(chat: Chat, seqs: list[int]) -> None:
-    rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content")
-    assert load._texts(chat.pk, seqs) == dict(rows)
+    rows = Message.objects.filter(chat_id=chat.pk, seq__in=seqs).values_list("seq", "content", "payload")
+    assert load._texts(chat.pk, seqs) == {seq: (content, payload) for seq, content, payload in rows}
 
 
 def test_a_select_is_compiled_once(chat: Chat) -> None:

@@ -12,7 +12,8 @@ from django.contrib.auth.models import User
 from chatmemory.llm.protocol import Reply
 from conversations.models import Chat, Message
 from conversations.openai_api import conversation, turns
-from conversations.openai_api.chat_request import ChatRequest, Said
+from conversations.openai_api.chat_request import ChatRequest
+from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.turns import Asked
 from conversations.replies import finish
@@ -69,8 +70,9 @@ class Oracle:
 def said_by(user: User, history: list[Turn], question: str, answer: str) -> tuple[str, Chat]:
     """Take one request as the view does, and have it answered."""
     messages = tuple(one for asked, told in history for one in (Said("user", asked), Said("assistant", told)))
-    request = ChatRequest(model="arco", question=question, history=messages)
-    keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, question)
+    new = (Said("user", question),)
+    request = ChatRequest(model="arco", new=new, history=messages)
+    keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, new)
     asked = Asked(user, request, keys, TurnRequest(message=question, variant=default_variant()), b"body")
     place = conversation.find(user, request, keys, "")
     made = turns.begin(asked, place, turns.prepare(asked, place))

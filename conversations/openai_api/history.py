@@ -1,0 +1,256 @@
+"""The messages of a Chat Completions request → what each side said, or the error that OpenAI would answer with. Pure.
+
+Messages of one side that follow each other are one. The outputs of tools stay apart, each with the id of its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chatmemory.llm.protocol import PromptMessage, ToolCall
+from chatmemory.text.cleaning import clean
+from conversations.openai_api.errors import RequestError
+
+Role = Literal["user", "assistant", "tool"]
+CALL_ID_CHARS = 256
+MAX_CALLS = 128
+"""Of one message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one side said, until the other side spoke; or what a tool gave back."""
+
+    role: Role
+    content: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+
+    def as_prompt(self, change: Callable[[str], str]) -> PromptMessage:
+        """As a model is sent it, with `change` made to its texts."""
+        return PromptMessage(self.role, self.content, self.calls, self.call_id).with_texts(change)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a request sends: `said` ends with what is new, which is all after the last of the assistant's."""
+
+    instructions: str
+    said: tuple[Said, ...]
+
+
+def read_history(value: object, max_chars: int) -> History:
+    """Check the `messages` of a body. A message may have `max_chars` code points. Raises `RequestError`."""
+    if not isinstance(value, list) or not value:
+        raise RequestError(
+            "Invalid 'messages': a list of at least one message is expected.",
+            param="messages",
+            code="invalid_type",
+        )
+    instructions: list[str] = []
+    said: list[tuple[int, Said]] = []
+    for index, message in enumerate(value):
+        one = _message(f"messages.[{index}]", message, max_chars)
+        if isinstance(one, str):
+            instructions.append(one)
+        else:
+            said.append((index, one))
+    _check_calls(said)
+    _check_end(said, len(value), max_chars)
+    return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
+
+
+def unsupported(name: str, why: str = "is not supported here") -> RequestError:
+    """The error for a parameter that would have no effect."""
+    return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
+
+
+def _joined(said: Iterable[Said]) -> list[Said]:
+    made: list[Said] = []
+    for one in said:
+        last = made[-1] if made else None
+        if last is None or last.role != one.role or one.role == "tool" or last.calls:
+            made.append(one)
+        else:
+            made[-1] = Said(one.role, f"{last.content}\n\n{one.content}", one.calls)
+    return made
+
+
+def _check_calls(said: Sequence[tuple[int, Said]]) -> None:
+    """Each call is followed by its one output before anybody says anything else."""
+    waiting: dict[str, None] = {}
+    for index, one in said:
+        if one.role == "tool":
+            if one.call_id not in waiting:
+                raise RequestError(
+                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+                    "'tool_calls'.",
+                    param=f"messages.[{index}].role",
+                    code=None,
+                )
+            del waiting[one.call_id]
+            continue
+        _require_outputs(waiting, index)
+        waiting = dict.fromkeys(call.id for call in one.calls)
+        if one.calls and not any(before.role == "user" for at, before in said if at < index):
+            raise RequestError(
+                "Tools can be called only in answer to a message of the user.",
+                param=f"messages.[{index}].tool_calls",
+                code="invalid_value",
+            )
+    _require_outputs(waiting, said[-1][0] if said else 0)
+
+
+def _require_outputs(waiting: Iterable[str], index: int) -> None:
+    if missing := ", ".join(waiting):
+        raise RequestError(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
+            f"'tool_call_id'. The following tool_call_ids did not have response messages: {missing[:1000]}",
+            param=f"messages.[{index}].role",
+            code=None,
+        )
+
+
+def _check_end(said: Sequence[tuple[int, Said]], number: int, max_chars: int) -> None:
+    last = said[-1][1] if said else None
+    if last is None or last.role == "assistant":
+        raise RequestError(
+            "The last message must be the user's, or the output of a tool.",
+            param="messages",
+            code="invalid_value",
+        )
+    if last.role == "tool":
+        return
+    question = [one.content for one in _joined(one for _, one in said)][-1]
+    at = f"messages.[{number - 1}].content"
+    if not question.strip():
+        raise RequestError("The last message says nothing.", param=at, code="invalid_value")
+    if len(question) > max_chars:
+        raise _too_long(at, len(question), max_chars)
+
+
+def _message(at: str, message: object, max_chars: int) -> Said | str:
+    """One message; as a string, one of the system's."""
+    if not isinstance(message, dict):
+        raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
+    role = message.get("role")
+    if role not in _FIELDS:
+        raise RequestError(
+            f"Invalid value for '{at}.role': supported are 'system', 'developer', 'user', 'assistant' and 'tool'.",
+            param=f"{at}.role",
+            code="invalid_value",
+        )
+    for name in message.keys() - _FIELDS[role]:
+        if message[name]:
+            raise unsupported(f"{at}.{str(name)[:64]}")
+    calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or ()) if role == "assistant" else ()
+    text = _text_of(at, role, message)
+    if (length := len(text) + sum(len(call.arguments) for call in calls)) > max_chars:
+        raise _too_long(f"{at}.content", length, max_chars)
+    if role in ("system", "developer"):
+        return text
+    return Said(role, text, calls, _call_id(at, message) if role == "tool" else "")
+
+
+_SPOKEN = {"role", "content", "refusal", "annotations"}
+_FIELDS = {
+    "system": _SPOKEN,
+    "developer": _SPOKEN,
+    "user": _SPOKEN,
+    "assistant": _SPOKEN | {"tool_calls"},
+    "tool": {"role", "content", "tool_call_id"},
+}
+"""Fields of a message that may say something: what an SDK sends back of an answer holds all of its fields."""
+
+
+def _text_of(at: str, role: str, message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if content is None and role == "assistant":
+        content = message.get("refusal") or ""
+    return _content(f"{at}.content", content)
+
+
+def _call_id(at: str, message: dict[str, Any]) -> str:
+    found = clean(required_text(f"{at}.tool_call_id", message.get("tool_call_id")))
+    if not 0 < len(found) <= CALL_ID_CHARS:
+        raise RequestError(
+            f"Invalid '{at}.tool_call_id': 1 to {CALL_ID_CHARS} characters are expected.",
+            param=f"{at}.tool_call_id",
+            code="invalid_value",
+        )
+    return found
+
+
+def _calls(at: str, value: object) -> tuple[ToolCall, ...]:
+    if not isinstance(value, list) or len(value) > MAX_CALLS:
+        raise RequestError(
+            f"Invalid type for '{at}': expected a list of at most {MAX_CALLS} calls.",
+            param=at,
+            code="invalid_type",
+        )
+    calls = tuple(_call(f"{at}.[{index}]", call) for index, call in enumerate(value))
+    if len({call.id for call in calls}) < len(calls):
+        raise RequestError(f"Duplicate value for 'tool_call_id' in '{at}'.", param=at, code="invalid_value")
+    return calls
+
+
+def _call(at: str, call: object) -> ToolCall:
+    if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
+        kind = str(call.get("type"))[:64] if isinstance(call, dict) else ""
+        if kind not in ("", "None", "function"):
+            raise _unsupported_type(at, f"Calls of the type {kind!r}")
+        raise RequestError(
+            f"Missing required parameter: '{at}.function'.",
+            param=f"{at}.function",
+            code="missing_required_parameter",
+        )
+    name = clean(required_text(f"{at}.function.name", function.get("name")))
+    arguments = clean(required_text(f"{at}.function.arguments", function.get("arguments")))
+    call_id = clean(required_text(f"{at}.id", call.get("id")))
+    if not name or not 0 < len(call_id) <= CALL_ID_CHARS or len(name) > CALL_ID_CHARS:
+        raise RequestError(
+            f"Invalid '{at}': a call has an id and a name of 1 to {CALL_ID_CHARS} characters.",
+            param=at,
+            code="invalid_value",
+        )
+    return ToolCall(call_id, name, arguments)
+
+
+def _content(at: str, content: object) -> str:
+    if isinstance(content, str):
+        return clean(content)
+    if not isinstance(content, list):
+        raise RequestError(
+            f"Invalid type for '{at}': expected a string or a list of parts.", param=at, code="invalid_type"
+        )
+    return "\n\n".join(_part(f"{at}.[{index}]", part) for index, part in enumerate(content))
+
+
+def _part(at: str, part: object) -> str:
+    if not isinstance(part, dict):
+        raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
+    kind = part.get("type")
+    if kind not in ("text", "refusal"):
+        raise _unsupported_type(at, f"Parts of the type {str(kind)[:64]!r}")
+    return clean(required_text(f"{at}.{kind}", part.get(kind)))
+
+
+def _unsupported_type(at: str, what: str) -> RequestError:
+    return RequestError(f"{what} are not supported here yet.", param=f"{at}.type", code="unsupported_value")
+
+
+def _too_long(at: str, length: int, limit: int) -> RequestError:
+    return RequestError(
+        f"Invalid '{at}': it has {length} characters, and at most {limit} are taken.",
+        param=at,
+        code="string_above_max_length",
+    )
+
+
+def required_text(name: str, value: object) -> str:
+    """`value`, which must be a string. Raises `RequestError`."""
+    if not isinstance(value, str):
+        raise RequestError(f"Invalid type for '{name}': expected a string.", param=name, code="invalid_type")
+    return value

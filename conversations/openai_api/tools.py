@@ -1,0 +1,110 @@
+"""The tools of a Chat Completions request, and which of them the model is to call: checked. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from conversations.openai_api.errors import RequestError, require_storable
+from conversations.openai_api.history import required_text
+
+MAX_TOOLS = 128
+TOOLS_MAX_BYTES = 256 * 1024
+"""Of all tools as JSON: they are kept once a chat, to show what the model saw."""
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def read_tools(value: object) -> tuple[Mapping[str, Any], ...]:
+    """The tools, as they are. Raises `RequestError`."""
+    if not isinstance(value, list) or len(value) > MAX_TOOLS:
+        raise RequestError(
+            f"Invalid type for 'tools': expected a list of at most {MAX_TOOLS} tools.",
+            param="tools",
+            code="invalid_type",
+        )
+    for index, tool in enumerate(value):
+        _check_tool(f"tools.[{index}]", tool)
+    names = [tool["function"]["name"] for tool in value]
+    if len(set(names)) < len(names):
+        raise RequestError("Two tools have the same name.", param="tools", code="invalid_value")
+    require_storable(value, "tools", param="tools", max_bytes=TOOLS_MAX_BYTES)
+    return tuple(value)
+
+
+def check_choice(choice: object, tools: tuple[Mapping[str, Any], ...]) -> None:
+    """Refuse a `tool_choice` that names what is not there. Raises `RequestError`."""
+    if choice is None:
+        return
+    if not tools:
+        if choice in ("none", "auto"):
+            return
+        raise RequestError(
+            "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
+            param="tool_choice",
+            code=None,
+        )
+    if isinstance(choice, str):
+        if choice not in ("none", "auto", "required"):
+            raise RequestError(
+                "Invalid value for 'tool_choice': supported are 'none', 'auto', 'required' and an object.",
+                param="tool_choice",
+                code="invalid_value",
+            )
+        return
+    known = {tool["function"]["name"] for tool in tools}
+    for name in _chosen(choice):
+        if name not in known:
+            raise RequestError(
+                f"Tool choice '{str(name)[:64]}' not found in 'tools' parameter.",
+                param="tool_choice",
+                code="invalid_value",
+            )
+
+
+def _check_tool(at: str, tool: object) -> None:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind != "function":
+        raise RequestError(
+            f"Tools of the type {str(kind)[:64]!r} are not supported here yet.",
+            param=f"{at}.type",
+            code="unsupported_value",
+        )
+    assert isinstance(tool, dict)
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        raise RequestError(
+            f"Missing required parameter: '{at}.function'.",
+            param=f"{at}.function",
+            code="missing_required_parameter",
+        )
+    if not _NAME.fullmatch(required_text(f"{at}.function.name", function.get("name"))):
+        raise RequestError(
+            f"Invalid '{at}.function.name': 1 to 64 letters, digits, underscores and hyphens are expected.",
+            param=f"{at}.function.name",
+            code="invalid_value",
+        )
+    if not isinstance(function.get("parameters") or {}, dict):
+        raise RequestError(
+            f"Invalid type for '{at}.function.parameters': expected an object.",
+            param=f"{at}.function.parameters",
+            code="invalid_type",
+        )
+
+
+def _chosen(choice: object) -> list[Any]:
+    """The names in a choice that is an object."""
+    try:
+        if isinstance(choice, dict) and choice["type"] == "function":
+            return [choice["function"]["name"]]
+        if isinstance(choice, dict) and choice["type"] == "allowed_tools":
+            allowed = choice["allowed_tools"]
+            if allowed["mode"] in ("auto", "required"):
+                return [tool["function"]["name"] for tool in allowed["tools"]]
+    except (KeyError, TypeError):
+        pass
+    raise RequestError(
+        "Invalid 'tool_choice': expected a function, or a list of allowed tools.",
+        param="tool_choice",
+        code="invalid_value",
+    )

@@ -1,0 +1,75 @@
+"""What lies between a question and the last reply to it: replies that call tools, the calls, their outputs. Pure.
+
+A turn that is over is read as text by whoever folds it or clips it; a model is shown it as it was, each output cut to
+`OUTPUT_TOKENS`. One that goes on is always shown whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle
+
+OUTPUT_TOKENS: Final = 400
+"""What of an output is kept in its turn once that is over, of its head and its end. All of it is found by recall."""
+RESULT: Final = "Result: "
+"""Before an output where a turn is text."""
+RESULT_TOKENS: Final = 3
+
+
+class Step(NamedTuple):
+    """One message of a turn after the question."""
+
+    role: str
+    """`assistant`, `tool_call` or `tool`."""
+    content: str
+    payload: Mapping[str, Any] | None = None
+    """As `Message.payload`."""
+
+
+def output_text(content: str) -> str:
+    """An output as part of a turn's text."""
+    return RESULT + clip_middle(content, OUTPUT_TOKENS)
+
+
+def step_tokens(role: str, tokens: int) -> int:
+    """What a message of `tokens` costs its turn, as text and as it was."""
+    if role == "tool":
+        return min(tokens, OUTPUT_TOKENS) + RESULT_TOKENS + MESSAGE_OVERHEAD
+    return tokens + (CALL_OVERHEAD if role == "tool_call" else 0)
+
+
+def is_whole(steps: Sequence[Step]) -> bool:
+    """Whether each call has its one output after it, and each output its call before it: no upstream takes less."""
+    waiting: set[str] = set()
+    for step in steps:
+        if step.role == "assistant":
+            if waiting:
+                return False
+            continue
+        call_id = (step.payload or {}).get("call_id")
+        if not call_id or (call_id in waiting) is (step.role == "tool_call"):
+            return False
+        (waiting.add if step.role == "tool_call" else waiting.discard)(call_id)
+    return not waiting
+
+
+def as_messages(steps: Sequence[Step], output_tokens: int | None = None) -> list[PromptMessage]:
+    """The steps as a model is sent them, outputs cut to `output_tokens` (None: whole)."""
+    made: list[PromptMessage] = []
+    for step in steps:
+        payload = step.payload or {}
+        if step.role == "tool":
+            text = step.content if output_tokens is None else clip_middle(step.content, output_tokens)
+            made.append(PromptMessage("tool", text, call_id=payload.get("call_id", "")))
+        elif step.role == "tool_call":
+            call = ToolCall(payload["call_id"], payload["name"], payload["arguments"])
+            if not made or made[-1].role != "assistant":
+                made.append(PromptMessage("assistant", ""))
+            made[-1] = replace(made[-1], calls=(*made[-1].calls, call))
+        else:
+            made.append(PromptMessage("assistant", step.content))
+    return [message for message in made if message.content or message.calls or message.role == "tool"]
