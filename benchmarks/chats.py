@@ -144,6 +144,7 @@ def _revisions(chat: Chat, folded: int) -> Iterator[SummaryRevision]:
             turns=turns,
             tokens_before=turns * 248 + tokens,
             tokens_after=tokens,
+            retained={"kept": [], "lost": [], "share": 0.9},
             created_at=timezone.now(),
         )
 
@@ -160,6 +161,7 @@ def _brief(chat: Chat, unfolded: list[Exchange], folded: int, last: Message | No
         version=version,
         head=version,
         token_count=count_tokens(summary()) if folded else 0,
+        kept_percent=90 if folded else None,
         state={"version": 1, "data": {}} if folded else {},
         folded_tokens=124 * 2 * folded if folded else None,  # about, as the records have it
         unfolded_turns=len(unfolded),

@@ -228,6 +228,9 @@ PAGES: dict[str, Where] = {
     "list of chats with failed replies": _list("conversations_chat", trouble="failed"),
     "list of chats of low quality": _list("conversations_chat", trouble="quality"),
     "list of chats of a policy, last week": _list("conversations_chat", policy="card", updated=7),
+    "list of chats that kept little": _list("conversations_chat", kept="under-50"),
+    "list of chats that kept 80 to 94 %": _list("conversations_chat", kept="80-94"),
+    "list of chats of a year": _list("conversations_chat", updated_at__year=2026),
     "search in all messages": lambda _: _url("admin:conversations_chat_search", q=WORD),
     "search in all messages, in vain": lambda _: _url("admin:conversations_chat_search", q="zeppelin"),
     "list of messages": _list("conversations_message"),
@@ -262,5 +265,6 @@ PAGES: dict[str, Where] = {
     "resummarize the long chat?": _confirm("resummarize"),
     "rebuild the long chat?": _confirm("rebuild"),
     "who has read what": _list("conversations_contentview"),
+    "who has read what, in a year": _list("conversations_contentview", at__year=2026),
 }
 """By name, where a page is. One that needs no more than a name and a chat is a line here."""

@@ -41,6 +41,7 @@ class ChatAdmin(ContentAdmin):
     list_display_links = None
     list_select_related: ClassVar[Any] = ("owner",)
     list_defer: ClassVar[tuple[str, ...]] = ("instructions", "metadata", "options")
+    date_hierarchy = "updated_at"
     raw_id_fields = ("owner",)
     content_fields = ("title", "options_json", "instructions_text", "metadata_json")
     fieldsets: ClassVar[Any] = [

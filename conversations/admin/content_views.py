@@ -37,6 +37,7 @@ class ContentViewAdmin(FactAdmin):
 
     list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
     fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
+    date_hierarchy = "at"
     lookups = ("chat_id__exact",)
     search_help_text = "A chat's id, or a viewer's username."
 

@@ -17,6 +17,7 @@ from django.utils.functional import cached_property
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 
+from chatmemory.templatetags.dates import UNITS
 from chatmemory.templatetags.menu import NAMES
 from chatmemory.templatetags.viewing import short_id
 from conversations.admin.html import admin_url, trail
@@ -24,6 +25,8 @@ from conversations.models import Chat
 
 LIST_LIMIT = 5000
 """Rows a list pages through. More than anybody clicks through, and few enough to be counted on every page."""
+LAST_YEAR = 9998
+"""That a list can be narrowed to: the one after it is the last that there is to the language, too."""
 CHATS_SEARCHED = 100
 """Chats of that name whose rows a search shows, newest first."""
 
@@ -113,6 +116,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """What our own links ask for. Django allows any column: who may not read a text could find it out by asking."""
         filters = (f"{name}__exact" for name in self.chat_filters)
+        if self.date_hierarchy and lookup in {f"{self.date_hierarchy}__{unit}" for unit in UNITS}:
+            return value.isascii() and value.isdecimal() and len(value) <= 4 and int(value) <= LAST_YEAR
         return lookup in {self.chat_parameter, *self.lookups, *filters}
 
     @property

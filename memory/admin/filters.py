@@ -14,11 +14,18 @@ from django.utils import timezone
 
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Message, Status
-from memory.models import SummaryRevision
+from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 
 DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 """Within how many days a chat was changed last."""
+KEPT = {
+    "under-50": ("Under 50 %", (0, 49)),
+    "50-79": ("50–79 %", (50, 79)),
+    "80-94": ("80–94 %", (80, 94)),
+    "from-95": ("95 % and more", (95, 100)),
+}
+"""Bands of the share of details that a summary kept, least first: what they are called, and their bounds."""
 OWNER = "owner"
 
 
@@ -82,6 +89,22 @@ class TroubleFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=_low_quality()) if self.value() == "quality" else queryset
 
 
+class KeptFilter(admin.SimpleListFilter):
+    """How much the summary in use kept of the details it was to keep. What it lost can still be recalled."""
+
+    title = "details kept"
+    parameter_name = "kept"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, label) for name, (label, _) in KEPT.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if (band := KEPT.get(self.value() or "")) is None:
+            return queryset
+        briefs = ConversationBrief.objects.filter(kept_percent__range=band[1]).order_by("kept_percent")
+        return queryset.filter(pk__in=briefs.values("pk")[:LIST_LIMIT])
+
+
 def _failed() -> QuerySet[Any, Any]:
     """The chats of the newest failed replies."""
     failed = Message.objects.filter(status=Status.FAILED).order_by("-pk")
@@ -94,4 +117,4 @@ def _low_quality() -> QuerySet[Any, Any]:
     return wanting.order_by("-pk").values("chat_id")[:LIST_LIMIT]
 
 
-CHAT_FILTERS = (UpdatedFilter, PolicyFilter, TroubleFilter, OwnerFilter)
+CHAT_FILTERS = (UpdatedFilter, PolicyFilter, TroubleFilter, KeptFilter, OwnerFilter)

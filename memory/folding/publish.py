@@ -119,6 +119,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
         brief.options = brief.chat.options
     brief.global_summary, brief.state = result.state.summary, result.state.to_json()
     brief.token_count = get_policy(result.policy).size(result.state)
+    brief.kept_percent = round(100 * result.retained.share) if brief.token_count else None
     brief.folded_tokens = _folded_tokens(brief, result)
     brief.folded_through_seq = result.through_seq
     seen_seq = max(result.seen_seq, result.through_seq)

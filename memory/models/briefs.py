@@ -38,7 +38,8 @@ class ConversationBrief(models.Model):
     since when there is work that the chat's owner caused otherwise than by turns; before `delayed_until` none is done.
     `pin_tokens` are those of all pins that hold, as their section of a prompt would have them; 0 where there is none.
     `paused_at`: since when nothing is folded that nobody asks for (`memory.pause`); None where updates go on.
-    `paused_with` are the counters of what waited already then.
+    `paused_with` are the counters of what waited already then. `kept_percent`: of the details that the revision in use
+    was to keep; None before any.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -57,6 +58,7 @@ class ConversationBrief(models.Model):
     token_count = models.PositiveIntegerField(default=0)
     state = models.JSONField(blank=True, default=dict)
     degraded = models.BooleanField(default=False)
+    kept_percent = models.PositiveSmallIntegerField(null=True, blank=True)
 
     unfolded_turns = models.PositiveIntegerField(default=0)
     unfolded_tokens = models.PositiveIntegerField(default=0)
@@ -96,6 +98,7 @@ class ConversationBrief(models.Model):
                 fields=["on_demand_at"], name="brief_on_demand", condition=Q(on_demand_at__isnull=False)
             ),
             models.Index(fields=["queued_at"], name="brief_queued", condition=Q(queued_at__isnull=False)),
+            models.Index(fields=["kept_percent"], name="brief_kept", condition=Q(kept_percent__isnull=False)),
         ]
         constraints = [
             models.CheckConstraint(
@@ -174,6 +177,12 @@ class SummaryRevision(models.Model):
 
     def __str__(self) -> str:
         return f"version {self.version}"
+
+    @property
+    def kept_percent(self) -> int | None:
+        """How many of a hundred details it kept; None where that was not measured, or it says nothing."""
+        share = self.retained.get("share")
+        return None if share is None or not self.tokens_after else round(100 * share)
 
     @classmethod
     def of(

@@ -160,6 +160,7 @@ def _publish(
     revision.version, revision.tokens_after = brief.version, brief.token_count
     revision.retained = asdict(retained(text_of(before), text_of(revision)))
     revision.created_by = user
+    brief.kept_percent = revision.kept_percent
     keep(brief, revision)
 
 

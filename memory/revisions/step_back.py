@@ -79,6 +79,7 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     brief.policy = older.policy if older else brief.chat.policy
     brief.global_summary, brief.state = state.summary, (older.state if older else {})
     brief.token_count = get_policy(brief.policy).size(state)
+    brief.kept_percent = older.kept_percent if older else None
     brief.folded_through_seq = older.through_seq if older else 0
     brief.folded_tokens = older.folded_tokens if older else None
     brief.seen_seq = older.seen_seq if older else 0

@@ -132,6 +132,10 @@ def _revisions(brief: ConversationBrief) -> Iterator[str]:
         yield f"seen through {brief.seen_seq}, but the revision in use saw something else"
     if brief.global_summary != (head.global_summary if head else ""):
         yield "the summary is not that of the revision in use"
+    # One that steps back says what an older one does: how much that kept is in the brief alone.
+    is_known = head is None or head.kind != RevisionKind.RETRACT
+    if is_known and brief.kept_percent != (head.kept_percent if head else None):
+        yield f"{brief.kept_percent} % kept, but the revision in use kept something else"
     yield from (
         f"revision {one.version} is marked wrongly"
         for one in by_version.values()

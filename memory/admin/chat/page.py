@@ -103,6 +103,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
         if brief is None or not brief.head:
             return format_html("{}<small>no summary</small>", health_of(brief))
         told = f"version {brief.head} · {brief.token_count:,} tokens"
+        told += "" if brief.kept_percent is None else f" · {brief.kept_percent}\u00a0% kept"
         return format_html("{}<small>{}</small>", health_of(brief), told)
 
     @admin.display(description="unsummarized tokens")

@@ -1,0 +1,56 @@
+"""How much the summary in use kept, in its brief: what lists of chats are filtered by."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+
+from conversations.editing import forget_message
+from conversations.models import Message
+from memory.models import ConversationBrief, SummaryRevision
+from memory.revisions.edit import clear, edit_by_hand
+from memory.revisions.restore import restore
+from tests.support.factories import brief_of
+from tests.support.fakes.scripted import KeepingModel
+from tests.support.folds import chat_of, folded_chat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
+
+
+def test_it_is_that_of_the_version_in_use(model: KeepingModel) -> None:
+    assert brief_of(chat_of(2)).kept_percent is None
+    chat = folded_chat(model)
+    assert brief_of(chat).kept_percent == 100
+    edit_by_hand(chat, {"summary": "T1 alone."}, None, on_version=3)
+    little = brief_of(chat).kept_percent
+    assert little in range(50)
+    assert restore(chat, 2).kept_percent == 100
+    assert restore(chat, 4).kept_percent == little
+    assert clear(chat, None).kept_percent is None
+
+
+def test_it_steps_back_with_the_summary(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    SummaryRevision.objects.filter(chat=chat, version=2).update(
+        retained={"kept": [], "lost": [], "share": 0.4}
+    )
+    forget_message(chat.pk, Message.objects.get(chat=chat, seq=15).pk)
+    assert brief_of(chat).kept_percent == 40
+    forget_message(chat.pk, Message.objects.get(chat=chat, seq=1).pk)
+    assert brief_of(chat).kept_percent is None
+
+
+def test_the_migration_tells_it_of_older_chats(model: KeepingModel) -> None:
+    chat = folded_chat(model)
+    revisions, brief = SummaryRevision.objects.filter(chat=chat), ConversationBrief.objects.filter(pk=chat.pk)
+    revisions.filter(version=3).update(retained={"kept": [], "lost": [], "share": 0.57})
+    revisions.filter(version=2).update(retained={})
+    told = []
+    for version in (3, 2, 0):
+        brief.update(head=version, kept_percent=None)
+        import_module("memory.migrations.0006_kept_percent").of_the_version_in_use(apps, None)
+        told.append(brief.get().kept_percent)
+    assert told == [57, None, None]
+    brief.update(head=3, kept_percent=57)
