@@ -34,6 +34,23 @@ def test_pages_of_accounts_and_lists_are_well(keeper: Person) -> None:
     assert keeper.troubles() == []
 
 
+def test_filters_are_folded_on_a_phone_until_they_are_opened(keeper: Person) -> None:
+    keeper.go("/admin/conversations/chat/")
+    page, is_phone = keeper.page, keeper.page.viewport_size["width"] < 500
+    low = page.get_by_role("link", name="Failed replies")
+    assert low.is_visible() is not is_phone
+    assert keeper.axe() == []
+    if is_phone:
+        page.locator(".cm-filters > summary").click()
+    low.click()
+    page.wait_for_url("**trouble=failed")
+    assert page.locator(".cm-filters > summary").inner_text() == "Filters in use"
+    assert low.is_visible(), "who opened them finds them open"
+    assert page.get_by_text("0 chats").count() == 1
+    assert keeper.axe() == []
+    assert keeper.troubles() == []
+
+
 def test_from_words_to_the_chat_as_its_owner_sees_it(keeper: Person) -> None:
     page = keeper.page
     page.get_by_label("Search in the messages of all chats").fill("vegetarians")
