@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -116,6 +118,30 @@ def test_no_page_needs_an_inline_script_or_style(staff: Client, remembered: Chat
     for page, html in every_page(staff):
         assert not re.search(r"<script(?![^>]*\bsrc=)[^>]*>[^<]*\S", html), page
         assert not re.search(r"<[^>]+\s(style|on\w+)=", html), page
+
+
+class Forms(HTMLParser):
+    """Counts forms; browsers drop one that begins within another, and its buttons then send the outer one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth = self.seen = self.nested = 0
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "form":
+            self.depth, self.seen = self.depth + 1, self.seen + 1
+            self.nested += self.depth > 1
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag == "form"
+
+
+def test_no_form_is_within_another(staff: Client, evil: Chat) -> None:
+    for page, html in every_page(staff):
+        found = Forms()
+        found.feed(html)
+        assert found.seen, page
+        assert (found.nested, found.depth) == (0, 0), page
 
 
 def test_every_time_is_shown_in_the_zone_of_whoever_looks(staff: Client, evil: Chat) -> None:
