@@ -50,7 +50,7 @@ def test_the_migration_tells_it_of_older_chats(model: KeepingModel) -> None:
     told = []
     for version in (3, 2, 0):
         brief.update(head=version, kept_percent=None)
-        import_module("memory.migrations.0006_kept_percent").of_the_version_in_use(apps, None)
+        import_module("memory.migrations.0007_kept_percent").of_the_version_in_use(apps, None)
         told.append(brief.get().kept_percent)
     assert told == [57, None, None]
     brief.update(head=3, kept_percent=57)

@@ -21,8 +21,8 @@ def of_the_version_in_use(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0003_openai_clients'),
-        ('memory', '0005_branch'),
+        ('conversations', '0004_tools'),
+        ('memory', '0006_tools'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
