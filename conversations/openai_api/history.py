@@ -145,7 +145,7 @@ def _message(at: str, message: object, max_chars: int) -> Said | str:
     for name in message.keys() - _FIELDS[role]:
         if message[name]:
             raise unsupported(f"{at}.{str(name)[:64]}")
-    calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or ()) if role == "assistant" else ()
+    calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or []) if role == "assistant" else ()
     text = _text_of(at, role, message)
     if (length := len(text) + sum(len(call.arguments) for call in calls)) > max_chars:
         raise _too_long(f"{at}.content", length, max_chars)

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Min
 from django.db.models.functions import Now
 
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import count_tokens
 from conversations.models import (
     ActiveReply,
     Allowance,
@@ -232,9 +232,11 @@ def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterat
 
 def _recount(context: Context) -> int:
     """Tokens of the memory in a prompt, counted from the messages that are sent."""
+    messages = list(context.prompt.messages)
+    while context.plan.open_turn and messages[-1].role != "user":
+        messages.pop()
     after = sum(section.kind in ("sources", "question") for section in context.sections)
-    messages = context.prompt.messages[: len(context.prompt.messages) - after]
-    return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)
+    return sum(message.tokens(count_tokens) for message in messages[: len(messages) - after])
 
 
 def bill(user: User) -> Iterator[str]:

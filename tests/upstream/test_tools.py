@@ -32,7 +32,9 @@ def body(prompt: Prompt, style: Style) -> dict[str, Any]:
 
 def events(style: Style, text: str, call: Call | None) -> bytes:
     """A whole streamed answer that calls a tool."""
-    speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7}, call=call)
+    speech = Speech(
+        style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7}, calls=(call,) if call else ()
+    )
     said = [speech.delta(piece) for piece in ([text] if text else [])]
     return b"".join([*speech.opening(), *said, *speech.calling(), *speech.closing(text, End())])
 

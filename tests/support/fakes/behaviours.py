@@ -61,6 +61,8 @@ class Behaviour:
     text: str = ""
     """What to say. Empty: `deltas` words of lorem, or an echo of the last user message."""
     deltas: int = 0
+    tools: str = ""
+    """What to call besides, of the tools that the client offers: JSON, a list of `[id, name, arguments]`."""
     rate: float = 0.0
     """Deltas a second; 0 is all of them in one write, so that they arrive together."""
     delay: float = 0.0

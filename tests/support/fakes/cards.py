@@ -6,18 +6,19 @@ import json
 import re
 from typing import Any
 
+from tests.support.fakes import tools
 from tests.support.fakes.connection import Request
 from tests.support.fakes.objects import WRONG_TYPES, card
 
+TOOL = "update_memory"
 OPEN, CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 BEFORE = "Conversation context: "
 """How the message begins that carries the card so far."""
 
 
 def tool_name(request: Request) -> str:
-    """The function that a request offers, in either style; "" for none."""
-    tools = request.body.get("tools") or [{}]
-    return str(tools[0].get("name") or (tools[0].get("function") or {}).get("name", ""))
+    """The function that a request offers for cards, in either style; "" for none."""
+    return TOOL if TOOL in tools.names(request) else ""
 
 
 def wants_block(request: Request) -> bool:

@@ -75,7 +75,21 @@ class Request:
         given = self.body.get("messages") or self.body.get("input") or []
         if isinstance(given, str):
             return [("user", given)]
-        return [(str(item.get("role")), content_text(item.get("content"))) for item in given]
+        return [_message(item) for item in given]
+
+
+def _message(item: dict[str, Any]) -> tuple[str, str]:
+    """Role and text of a message, or of an item that is a call or its output."""
+    kind = item.get("type")
+    if kind == "function_call":
+        return "assistant", f"{item['name']}({item['arguments']})"
+    if kind == "function_call_output":
+        return "tool", content_text(item["output"])
+    calls = [
+        f"{call['function']['name']}({call['function']['arguments']})"
+        for call in item.get("tool_calls") or ()
+    ]
+    return str(item.get("role")), "\n".join([content_text(item.get("content")), *calls])
 
 
 def content_text(content: object) -> str:

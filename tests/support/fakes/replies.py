@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from tests.support.fakes import cards, objects, summarizer
+from tests.support.fakes import cards, objects, summarizer, tools
 from tests.support.fakes.answering import answer_steps
 from tests.support.fakes.behaviours import Behaviour, Steps, behaviour, is_behaviour, lorem
 from tests.support.fakes.connection import Request
@@ -32,23 +32,28 @@ class Replies:
         how = scripted or (behaviour(request.model) if is_behaviour(request.model) else default)
         if objects.schema_name(request) and not self.takes_schemas:
             how = REFUSED_SCHEMA
+        number = next(self._count)
         try:
-            text, call = said_to(how, request)
+            if split := tools.fault(request):
+                raise AssertionError(split)
+            text, calls = said_to(how, request, number)
         except AssertionError as exc:
             self.faults.append(str(exc))
-            how, text, call = Behaviour("status", code=400, error="invalid_summarizer_input"), "", None
+            how, text, calls = Behaviour("status", code=400, error="invalid_summarizer_input"), "", ()
         spent = min(how.thinks, request.output_limit or how.thinks)
         how, text = thought(how, request.output_limit, text)
-        speech = self._speech(request, text, call, spent)
+        speech = self._speech(request, text, calls, spent, number)
         answer = stream_steps if request.lane == "stream" else answer_steps
         return answer(how, speech, text)
 
-    def _speech(self, request: Request, text: str, call: Call | None, thought: int) -> Speech:
+    def _speech(
+        self, request: Request, text: str, calls: tuple[Call, ...], thought: int, number: int
+    ) -> Speech:
         asked = sum(len(content) for _, content in request.said) // 4
         usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         model = request.model or "gpt-hosted"
-        return Speech(request.style, model, f"resp_{next(self._count)}", usage, wants_usage, call)
+        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls)
 
 
 def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:
@@ -59,20 +64,23 @@ def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, st
     return replace(how, kind="incomplete", after=len(said)), said
 
 
-def said_to(how: Behaviour, request: Request) -> tuple[str, Call | None]:
-    """What to say, and the call of the tool that came with the request, if any.
+def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[Call, ...]]:
+    """What to say, and what to call: the client's tools as scripted or as asked for, and the tool for cards.
 
     A text that the test wrote is said as it is. Raises `AssertionError` when a summarizer's input is not in its format.
     """
+    calls = tools.scripted(how.tools) or (() if how.text else tools.wanted(request, number, cards.TOOL))
+    if calls:
+        return how.text, tuple(replace(call, is_alone=not how.text) for call in calls)
     text, tool = text_of(how, request), cards.tool_name(request)
     if how.text or request.lane == "complete" or not (tool or cards.wants_block(request)):
-        return text, None
+        return text, ()
     is_alone = how.says == "card_alone"
     text = "" if is_alone else text
     card = cards.card_of(request, how.says, how.pattern)
     if tool:
-        return text, None if how.says == "no_card" else Call(tool, card, is_alone)
-    return (text + cards.block(card, how.says)).lstrip(), None
+        return text, () if how.says == "no_card" else (Call(tool, card, is_alone),)
+    return (text + cards.block(card, how.says)).lstrip(), ()
 
 
 def text_of(how: Behaviour, request: Request) -> str:

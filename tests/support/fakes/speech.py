@@ -33,6 +33,7 @@ class Call:
     arguments: str
     is_alone: bool = False
     """There is no text beside it."""
+    id: str = "call_1"
 
     def pieces(self) -> list[str]:
         """The arguments as they come in a stream."""
@@ -48,14 +49,14 @@ class Speech:
     answer_id: str
     usage: dict[str, int] = field(default_factory=dict)
     include_usage: bool = True
-    call: Call | None = None
+    calls: tuple[Call, ...] = ()
     """What is called after the text."""
     _sequence: int = 0
 
     @property
     def is_silent(self) -> bool:
         """It calls a tool and says nothing."""
-        return self.call is not None and self.call.is_alone
+        return any(call.is_alone for call in self.calls)
 
     def opening(self) -> list[bytes]:
         """Events before the first text."""
@@ -97,10 +98,9 @@ class Speech:
         )
 
     def calling(self) -> list[bytes]:
-        """The call of the tool, piece by piece; nothing where there is none."""
-        if self.call is None:
-            return []
-        return self._chat_calling(self.call) if self.style == "chat" else self._calling(self.call)
+        """The calls of tools, piece by piece; nothing where there are none."""
+        calling = self._chat_calling if self.style == "chat" else self._calling
+        return [event for at, call in enumerate(self.calls) for event in calling(at, call)]
 
     def closing(self, text: str, end: End, *, refused: bool = False) -> list[bytes]:
         """Events after the last text, the terminal marker among them."""
@@ -138,8 +138,8 @@ class Speech:
         in_progress = end.kind == "in_progress"
         items: list[dict[str, Any]] = [{"id": "rs_1", "type": "reasoning", "summary": []}]
         items += [] if self.is_silent else [message]
-        if self.call and end.kind == "complete":
-            items.append(call_item(self.call, self.call.arguments, "completed"))
+        if end.kind == "complete":
+            items += [call_item(at, call, call.arguments, "completed") for at, call in enumerate(self.calls)]
         return {
             "id": self.answer_id,
             "object": "response",
@@ -152,31 +152,31 @@ class Speech:
             "usage": None if in_progress else self._responses_usage(),
         }
 
-    def _calling(self, call: Call) -> list[bytes]:
-        index = 0 if self.is_silent else 1
-        where = {"item_id": "fc_1", "output_index": index}
+    def _calling(self, at: int, call: Call) -> list[bytes]:
+        index = at if self.is_silent else at + 1
+        where = {"item_id": f"fc_{at + 1}", "output_index": index}
         pieces = [
             self._event("response.function_call_arguments.delta", delta=piece, **where)
             for piece in call.pieces()
         ]
-        done = call_item(call, call.arguments, "completed")
+        done = call_item(at, call, call.arguments, "completed")
         return [
             self._event(
-                "response.output_item.added", output_index=index, item=call_item(call, "", "in_progress")
+                "response.output_item.added", output_index=index, item=call_item(at, call, "", "in_progress")
             ),
             *pieces,
             self._event("response.function_call_arguments.done", arguments=call.arguments, **where),
             self._event("response.output_item.done", output_index=index, item=done),
         ]
 
-    def _chat_calling(self, call: Call) -> list[bytes]:
+    def _chat_calling(self, at: int, call: Call) -> list[bytes]:
         head = {
-            "index": 0,
-            "id": "call_1",
+            "index": at,
+            "id": call.id,
             "type": "function",
             "function": {"name": call.name, "arguments": ""},
         }
-        pieces = [{"index": 0, "function": {"arguments": piece}} for piece in call.pieces()]
+        pieces = [{"index": at, "function": {"arguments": piece}} for piece in call.pieces()]
         return [self._chunk({"tool_calls": [part]}) for part in (head, *pieces)]
 
     def _closing(self, text: str, end: End, refused: bool) -> list[bytes]:
@@ -198,7 +198,7 @@ class Speech:
     def _completion(self, text: str, end: End, refused: bool) -> dict[str, Any]:
         if end.kind == "failed":
             return {"error": error_object(end)}
-        message = {
+        message: dict[str, Any] = {
             "role": "assistant",
             "content": None if refused else text,
             "refusal": text if refused else None,
@@ -214,7 +214,7 @@ class Speech:
         }
 
     def _finish(self, end: End) -> str:
-        return "tool_calls" if self.call and end.kind == "complete" else finish_reason(end)
+        return "tool_calls" if self.calls and end.kind == "complete" else finish_reason(end)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         self._sequence += 1
@@ -256,13 +256,13 @@ class Speech:
         }
 
 
-def call_item(call: Call, arguments: str, status: str) -> dict[str, Any]:
-    """A call of a tool as an item of a Responses object."""
+def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any]:
+    """The call of a tool, the `at`th, as an item of a Responses object."""
     return {
-        "id": "fc_1",
+        "id": f"fc_{at + 1}",
         "type": "function_call",
         "status": status,
-        "call_id": "call_1",
+        "call_id": call.id,
         "name": call.name,
         "arguments": arguments,
     }

@@ -1,0 +1,356 @@
+"""Turns in which the model calls tools of the client, as OpenAI's own SDK speaks of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from openai import OpenAI
+
+from conversations.models import Chat, ChatCompletion, Message
+from memory.history.rows import pending_seq
+from memory.models import ConversationBrief
+from tests.api.test_openai import sdk
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+
+LOOK = {
+    "type": "function",
+    "function": {
+        "name": "look_up_order",
+        "description": "The state of an order.",
+        "parameters": {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]},
+    },
+}
+CALL = {
+    "id": "call_a",
+    "type": "function",
+    "function": {"name": "look_up_order", "arguments": '{"order":"AB-1234"}'},
+}
+OUTPUT = '{"order":"AB-1234","state":"sent on 4 May","carrier":"Quicksilver Freight","weight_kg":17.25}'
+QUESTION = {"role": "user", "content": "Where is my order?"}
+CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+ANSWERED = {"role": "tool", "tool_call_id": "call_a", "content": OUTPUT}
+"""What a client sends once it has looked."""
+
+
+@pytest.fixture
+def ask(alice: Client) -> Iterator[OpenAI]:
+    with sdk(alice) as made:
+        yield made
+
+
+def scripted(*calls: tuple[str, str, str], text: str = "") -> str:
+    """An answer that calls tools."""
+    said = f"&text={quote(text, safe='')}" if text else ""
+    return f"normal?tools={quote(json.dumps(calls), safe='')}{said}"
+
+
+FIRST = scripted(("call_a", "look_up_order", '{"order":"AB-1234"}'))
+
+
+class ToolTalk:
+    """A client that answers calls of tools, and sends the whole history each time."""
+
+    def __init__(self, ask: OpenAI, **options: Any) -> None:
+        self.ask = ask
+        self.options = {"model": "arco", "tools": [LOOK], **options}
+        self.messages: list[Any] = []
+        self.decisions: list[str] = []
+
+    def create(self, **options: Any) -> Any:
+        raw = self.ask.chat.completions.with_raw_response.create(
+            messages=self.messages, **{**self.options, **options}
+        )
+        self.decisions.append(raw.headers["x-chatmemory-conversation"])
+        return raw.parse()
+
+    def turn(self, text: str, output: str = OUTPUT) -> str:
+        """Say something, and look up what the model wants to know until it answers."""
+        self.messages.append({"role": "user", "content": text})
+        while True:
+            choice = self.create().choices[0]
+            self.messages.append(choice.message.model_dump(exclude_none=True))
+            if choice.finish_reason != "tool_calls":
+                assert not choice.message.tool_calls
+                return str(choice.message.content)
+            self.messages += [
+                {"role": "tool", "tool_call_id": call.id, "content": output}
+                for call in choice.message.tool_calls
+            ]
+
+
+def roles(chat: Chat) -> list[str]:
+    return list(chat.messages.order_by("seq").values_list("role", flat=True))
+
+
+def test_a_turn_goes_on_until_the_model_calls_nothing(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    assert talk.turn("Where is my order?") == f"You said: {OUTPUT}"
+    chat = Chat.objects.get()
+    assert roles(chat) == ["user", "assistant", "tool_call", "tool", "assistant"]
+    assert (chat.last_seq, chat.open_seq) == (5, 0)
+    brief = ConversationBrief.objects.get()
+    assert brief.unfolded_turns == 1
+    assert talk.turn("Thank you") == "You said: Thank you"
+    assert talk.decisions == ["new", "continued", "continued"]
+    assert Chat.objects.get().last_seq == 7
+
+
+def test_the_model_is_sent_the_calls_and_outputs_as_they_were(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    talk.turn("Thank you")
+    first, second, third = (request.body for request in upstream.calls("stream"))
+    assert first["tools"][0]["name"] == "look_up_order"
+    call = {
+        "type": "function_call",
+        "call_id": "call_a",
+        "name": "look_up_order",
+        "arguments": '{"order":"AB-1234"}',
+    }
+    output = {"type": "function_call_output", "call_id": "call_a", "output": OUTPUT}
+    assert second["input"] == [QUESTION, call, output]
+    assert third["input"][:3] == [QUESTION, call, output]
+    for reply in Message.objects.filter(role="assistant"):
+        told = alice.get(f"chats/{reply.chat_id}/messages/{reply.pk}/context").json()
+        assert told["exact"] is True, told
+    sections = {one["kind"]: one["tokens"] for one in told["sections"]}
+    assert sections["tools"] > 20
+    assert upstream.faults == []
+
+
+def test_calls_are_streamed_as_the_sdk_joins_them(ask: OpenAI, upstream: FakeUpstream) -> None:
+    upstream.script(
+        "stream",
+        scripted(
+            ("call_a", "look_up_order", '{"order":"AB-1234"}'),
+            ("call_b", "look_up_order", '{"order":"CD-5678"}'),
+            text="Let me look.",
+        ),
+    )
+    with ask.chat.completions.stream(model="arco", messages=[QUESTION], tools=[LOOK]) as stream:  # type: ignore[list-item]
+        made = stream.get_final_completion().choices[0]
+    assert made.finish_reason == "tool_calls"
+    assert made.message.content == "Let me look."
+    assert [(one.id, one.function.arguments) for one in made.message.tool_calls or ()] == [
+        ("call_a", '{"order":"AB-1234"}'),
+        ("call_b", '{"order":"CD-5678"}'),
+    ]
+    assert roles(Chat.objects.get()) == ["user", "assistant", "tool_call", "tool_call"]
+
+
+def test_between_a_call_and_its_output_the_chat_is_free_and_the_turn_open(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask)
+    talk.messages.append(QUESTION)
+    upstream.script("stream", FIRST)
+    talk.create()
+    chat = Chat.objects.get()
+    assert pending_seq(chat.pk) == 1
+    assert ConversationBrief.objects.get().unfolded_turns == 0
+    answer = alice.post("message", json={"chat_id": str(chat.pk), "message": "Never mind", "stream": False})
+    assert answer.status_code == 200, answer.text
+    chat.refresh_from_db()
+    assert roles(chat) == ["user", "assistant", "tool_call", "tool", "user", "assistant"]
+    assert "No output" in chat.messages.get(seq=4).content
+    assert chat.open_seq == 0
+    assert ConversationBrief.objects.get().unfolded_turns == 2
+    assert upstream.faults == []
+
+
+def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask)
+    talk.messages.append(QUESTION)
+    upstream.script("stream", FIRST)
+    talk.create()
+    talk.messages += [CALLED, ANSWERED]
+    upstream.script("stream", "status?code=500")
+    with pytest.raises(Exception, match="502"):
+        talk.create()
+    assert Chat.objects.get().open_seq == 1
+    assert talk.create().choices[0].message.content == f"You said: {OUTPUT}"
+    chat = Chat.objects.get()
+    assert talk.decisions == ["new", "regenerated"]
+    assert chat.open_seq == 0
+    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert upstream.calls("stream")[-1].body == upstream.calls("stream")[-2].body
+
+
+def test_another_output_is_a_branch_with_the_same_call(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    talk.messages = [
+        {"role": "user", "content": "Where is my order?"},
+        CALLED,
+        {**ANSWERED, "content": "Not found"},
+    ]
+    assert talk.create().choices[0].message.content == "You said: Not found"
+    assert talk.decisions[-1] == "branched"
+    first, branch = Chat.objects.order_by("pk")
+    assert roles(first) == roles(branch)
+    assert branch.messages.get(seq=4).content == "Not found"
+    assert branch.open_seq == 0
+
+
+def test_arguments_may_come_back_written_another_way(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    function = {"name": "look_up_order", "arguments": '{ "order": "AB-1234" }'}
+    talk.messages[1] = {**CALLED, "tool_calls": [{**CALL, "function": function}]}
+    talk.turn("Thank you")
+    assert talk.decisions[-1] == "continued"
+
+
+def test_a_client_that_trims_is_found_by_its_newest_outputs(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    talk.turn("Hello")
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    talk.messages = talk.messages[2:]
+    talk.turn("Thank you")
+    assert talk.decisions[-1] == "continued"
+    assert Chat.objects.count() == 1
+
+
+def test_a_history_with_tools_is_taken_over(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    talk.messages = [QUESTION, CALLED, ANSWERED]
+    assert talk.create().choices[0].message.content == f"You said: {OUTPUT}"
+    chat = Chat.objects.get()
+    assert talk.decisions == ["imported"]
+    assert roles(chat) == ["user", "assistant", "tool_call", "tool", "assistant"]
+    told = alice.get(f"chats/{chat.pk}/messages/{chat.messages.get(seq=5).pk}/context").json()
+    assert told["exact"] is True
+    assert [one["kind"] for one in told["sections"]] == ["tools", "question", "open_turn"]
+
+
+def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: FakeUpstream) -> None:
+    upstream.script("stream", FIRST)
+    made = ask.chat.completions.create(
+        model="arco",
+        messages=[QUESTION],
+        tools=[LOOK],
+        tool_choice="required",
+        store=False,  # type: ignore[list-item]
+    )
+    assert made.choices[0].finish_reason == "tool_calls"
+    assert upstream.requests[-1].body["tool_choice"] == "required"
+    messages: Any = [QUESTION, CALLED, ANSWERED]
+    again = ask.chat.completions.create(model="arco", messages=messages, tools=[LOOK], store=False)  # type: ignore[list-item]
+    assert again.choices[0].message.content == f"You said: {OUTPUT}"
+    assert not Chat.objects.exists()
+
+
+def test_stored_completions_show_tools_calls_and_outputs(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask, tool_choice="auto")
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    first, last = ask.chat.completions.list(order="asc").data
+    assert first.choices[0].message.tool_calls is not None
+    assert first.choices[0].finish_reason == "tool_calls"
+    raw = ask.chat.completions.with_raw_response.retrieve(last.id)
+    assert json.loads(raw.text)["tools"] == [LOOK]
+    listed = json.loads(ask.chat.completions.messages.with_raw_response.list(last.id, order="asc").text)[
+        "data"
+    ]
+    assert [one["role"] for one in listed] == ["user", "assistant", "tool"]
+    assert listed[1]["tool_calls"] == [CALL]
+    assert listed[2]["tool_call_id"] == "call_a"
+
+
+def test_what_is_forgotten_ends_the_turn(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    talk.messages.append(QUESTION)
+    upstream.script("stream", FIRST)
+    talk.create()
+    chat = Chat.objects.get()
+    call = chat.messages.get(role="tool_call")
+    assert alice.delete(f"chats/{chat.pk}/messages/{call.pk}").status_code == 204
+    chat.refresh_from_db()
+    call.refresh_from_db()
+    assert (chat.open_seq, call.payload, call.content) == (0, None, "")
+    talk.messages = [QUESTION, {"role": "assistant", "content": ""}, {"role": "user", "content": "And now?"}]
+    talk.create()
+    assert upstream.faults == []
+
+
+def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    for number in range(60):
+        talk.turn(
+            f"Tell me about item {number}, and about everything else that I could buy there, at length."
+        )
+    talk.turn("What does Quicksilver Freight say it weighs?")
+    sent = upstream.calls("stream")[-1]
+    assert "17.25" in sent.text
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([QUESTION, CALLED], "messages.[1].role"),
+        ([QUESTION, CALLED, {"role": "user", "content": "And?"}], "messages.[2].role"),
+        ([QUESTION, ANSWERED], "messages.[1].role"),
+        ([ANSWERED], "messages.[0].role"),
+        ([QUESTION, CALLED, {**ANSWERED, "tool_call_id": "call_x"}], "messages.[2].role"),
+        ([QUESTION, CALLED, ANSWERED, ANSWERED], "messages.[3].role"),
+        ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
+        ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
+        ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0].function"),
+        ([QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}], "messages.[1].tool_calls.[0].type"),
+        ([CALLED, ANSWERED], "messages.[0].tool_calls"),
+        ([QUESTION, CALLED, {**ANSWERED, "content": 7}], "messages.[2].content"),
+        ([QUESTION, CALLED, {**ANSWERED, "content": "x" * 300_000}], "messages.[2].content"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_history_that_no_upstream_takes_is_refused_whole(
+    alice: Client, upstream: FakeUpstream, messages: list[Any], param: str
+) -> None:
+    answer = alice.post("chat/completions", json={"model": "arco", "messages": messages, "tools": [LOOK]})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+    assert not Chat.objects.exists()
+    assert not ChatCompletion.objects.exists()
+    assert not upstream.requests
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools.[0].type"),
+        ({"tools": [{"type": "function"}]}, "tools.[0].function"),
+        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
+        ({"tools": [LOOK, LOOK]}, "tools"),
+        ({"tools": [LOOK] * 129}, "tools"),
+        ({"tools": "x"}, "tools"),
+        ({"tools": [LOOK], "tool_choice": "always"}, "tool_choice"),
+        ({"tools": [LOOK], "tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [LOOK], "parallel_tool_calls": "no"}, "parallel_tool_calls"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_bad_tools_are_refused_by_name(
+    alice: Client, upstream: FakeUpstream, fields: dict[str, Any], param: str
+) -> None:
+    answer = alice.post("chat/completions", json={"model": "arco", "messages": [QUESTION], **fields})
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"] == param
+    assert not Chat.objects.exists()

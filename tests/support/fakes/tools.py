@@ -1,0 +1,82 @@
+"""Tools that clients offer: which of them are called, and whether calls and outputs come in their order. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.support.fakes.connection import Request
+from tests.support.fakes.speech import Call
+
+
+def names(request: Request) -> list[str]:
+    """The functions that a request offers, in either style."""
+    return [str(_function(tool).get("name", "")) for tool in request.body.get("tools") or ()]
+
+
+def scripted(text: str) -> tuple[Call, ...]:
+    """The calls that a behaviour writes as JSON."""
+    return tuple(Call(name, arguments, id=call_id) for call_id, name, arguments in json.loads(text or "[]"))
+
+
+def wanted(request: Request, number: int, own: str) -> tuple[Call, ...]:
+    """A call of the tool that must be called, or that the user's last message names; none after an output."""
+    offered = [tool for tool in request.body.get("tools") or () if _function(tool).get("name") != own]
+    choice = request.body.get("tool_choice", "auto")
+    role, said = request.said[-1] if request.said else ("", "")
+    if not offered or choice == "none" or role == "tool":
+        return ()
+    named = _function(choice).get("name") if isinstance(choice, dict) else ""
+    for tool in offered:
+        function = _function(tool)
+        if named == function["name"] or (not named and (choice == "required" or function["name"] in said)):
+            arguments = json.dumps(_sample(function.get("parameters") or {}))
+            return (Call(function["name"], arguments, is_alone=True, id=f"call_{number}"),)
+    return ()
+
+
+def fault(request: Request) -> str:
+    """What is wrong with the order of calls and outputs, in OpenAI's words; "" for nothing."""
+    waiting: list[str] = []
+    for kind, call_id in _traffic(request):
+        if kind == "call":
+            waiting.append(call_id)
+        elif kind == "output":
+            if call_id not in waiting:
+                return f"No tool call found for function call output with call_id {call_id}."
+            waiting.remove(call_id)
+        elif waiting:
+            return f"No tool output found for function call {waiting[0]}."
+    return f"No tool output found for function call {waiting[0]}." if waiting else ""
+
+
+def _traffic(request: Request) -> Iterator[tuple[str, str]]:
+    given = request.body.get("messages") or request.body.get("input") or []
+    for item in given if isinstance(given, list) else []:
+        if item.get("role") == "tool":
+            yield "output", item["tool_call_id"]
+        elif item.get("type") == "function_call_output":
+            yield "output", item["call_id"]
+        elif item.get("type") == "function_call":
+            yield "call", item["call_id"]
+        else:
+            yield "text", ""
+            for call in item.get("tool_calls") or ():
+                yield "call", call["id"]
+
+
+def _function(tool: dict[str, Any]) -> dict[str, Any]:
+    """The function of a tool, or of a choice of one, in either style."""
+    found: dict[str, Any] = tool.get("function") or tool
+    return found
+
+
+def _sample(schema: dict[str, Any]) -> Any:
+    """Something that fits a JSON Schema of the simple kind."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type", "object")
+    if kind == "object":
+        return {name: _sample(one) for name, one in schema.get("properties", {}).items()}
+    return {"array": [], "integer": 7, "number": 7.5, "boolean": True}.get(kind, "AB-1234")
