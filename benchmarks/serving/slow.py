@@ -27,10 +27,12 @@ from benchmarks.serving.pacemaker import RATE
 from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
-STREAMS = 500
+STREAMS = 1000
 SECONDS = 60
 """How long all of them are open."""
 LATE_BAR = 250.0
+MEMORY_BAR = 100.0
+"""KiB a stream."""
 AT_ONCE = 10
 """Streams that begin at the same time."""
 WARM_UP = 50
@@ -75,7 +77,7 @@ def _figures(seen: Seen, streams: int, seconds: int) -> tuple[Figure, ...]:
         Figure("late, at most", late[-1] / 1000, "ms"),
         Figure("of one core", 100 * seen.cpu, "%"),
         Figure("memory with all of them open", seen.open_mib, "MiB", note=f"{seen.idle_mib:.0f} MiB before"),
-        Figure("a stream", (seen.open_mib - seen.idle_mib) * 1024 / streams, "KiB"),
+        Figure("a stream", (seen.open_mib - seen.idle_mib) * 1024 / streams, "KiB", bar=MEMORY_BAR),
         *_held(seen),
     )
 

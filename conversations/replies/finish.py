@@ -221,17 +221,11 @@ def _locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply |
 def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> dict[UUID, bool]:
     """Store partial texts of this process's replies, and renew the leases of `renew`.
 
-    Returns the replies that are still this process's own, each with whether somebody asked to cancel it. One
-    `executemany`, because `bulk_update` takes 45 times as long for 500 streams (measured).
+    Returns the replies that are still this process's own, each with whether somebody asked to cancel it.
     """
     mine = ActiveReply.objects.filter(owner=process_id.name())
     with transaction.atomic():
-        if grown:
-            table = connection.ops.quote_name(ActiveReply._meta.db_table)
-            to_db = ActiveReply._meta.get_field("message_id").get_db_prep_value
-            rows = [(text, to_db(message_id, connection), process_id.name()) for message_id, text in grown]
-            with connection.cursor() as cursor:
-                cursor.executemany(f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner = %s", rows)  # noqa: S608  # our own table's name
+        store_partial(grown)
         if renew:
             # Those alone: a reply that could not be finished is to run out, so that the next begin finishes it.
             mine.filter(message_id__in=renew).update(
@@ -239,6 +233,20 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
             )
         fault_points.point("checkpoint.written")
         return dict(mine.values_list("message_id", "cancel_requested"))
+
+
+def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
+    """Store partial texts of this process's replies, in one transaction.
+
+    By `executemany`, because `bulk_update` takes 45 times as long for 500 streams (measured).
+    """
+    if not grown:
+        return
+    table = connection.ops.quote_name(ActiveReply._meta.db_table)
+    to_db = ActiveReply._meta.get_field("message_id").get_db_prep_value
+    rows = [(text, to_db(message_id, connection), process_id.name()) for message_id, text in grown]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(f"UPDATE {table} SET text = %s WHERE message_id = %s AND owner = %s", rows)  # noqa: S608  # our own table's name
 
 
 def _earlier_answers(pending: Pending) -> QuerySet[Message]:

@@ -12,7 +12,7 @@ import asyncio
 import contextvars
 import logging
 from bisect import bisect_right
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import cast
 from uuid import UUID
@@ -42,6 +42,10 @@ FINISH_TRIES = 8
 FIRST_WORDS = 8
 """Deltas after which readers get their turn even if more are there already, so that the first words need not wait until
 a long burst has been read. After that, what comes together is written together."""
+
+
+STORED_TOGETHER = 100
+"""Partial texts of one transaction, at most: others that write wait no longer than for these."""
 
 
 class Log:
@@ -278,6 +282,17 @@ async def _let_end() -> None:
         generation.interrupt()
 
 
+async def _checkpoint(
+    open_now: Mapping[UUID, Generation], grown: list[UUID], *, renew: bool
+) -> dict[UUID, bool]:
+    """Store what grew, some at a time; returns what `finish.checkpoint` does."""
+    while len(grown) > STORED_TOGETHER:
+        some, grown = grown[:STORED_TOGETHER], grown[STORED_TOGETHER:]
+        await executors.write(finish.store_partial, [(key, open_now[key].log.text()) for key in some])
+    texts = [(key, open_now[key].log.text()) for key in grown]
+    return await executors.write(finish.checkpoint, texts, renew=list(open_now) if renew else [])
+
+
 async def _checkpoints() -> None:
     """While anything is being generated: store what grew, renew leases, notice who was cancelled or lost."""
     renewed = asyncio.get_running_loop().time()
@@ -288,8 +303,7 @@ async def _checkpoints() -> None:
         open_now = {key: made for key, made in _running.items() if not made.done}
         grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
         try:
-            texts = [(key, open_now[key].log.text()) for key in grown]
-            mine = await executors.write(finish.checkpoint, texts, renew=list(open_now) if renew else [])
+            mine = await _checkpoint(open_now, list(grown), renew=renew)
         except (DatabaseError, InterfaceError) as exc:
             logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
             continue
