@@ -48,8 +48,10 @@ SECTIONS = {
     "window": ("Recent messages", "full text"),
     "recall": ("Recalled", "earlier messages that match your question"),
     "instructions": ("Instructions", "the system prompt of this chat"),
+    "tools": ("Tools", "what the model may call"),
     "sources": ("Sources", "material that came with the question"),
     "question": ("Question", "your message"),
+    "open_turn": ("Calls so far", "tools called for your message, and their output"),
 }
 """What the sections of a prompt are called beside a chat, and what each is."""
 

@@ -276,7 +276,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {"RevisionKindEnum": "memory.models.RevisionKind.choices"},
+    "ENUM_NAME_OVERRIDES": {
+        "RevisionKindEnum": "memory.models.RevisionKind.choices",
+        "RoleEnum": "conversations.models.Role.choices",
+    },
     "TAGS": [{"name": name} for name in ("messages", "chats", "memory", "stateless", "account", "health")],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

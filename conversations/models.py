@@ -51,9 +51,9 @@ class Chat(models.Model):
 class Role(models.TextChoices):
     USER = "user"
     ASSISTANT = "assistant"
-    TOOL_CALL = "tool_call"
+    TOOL_CALL = "tool_call", "Tool call"
     """A call of a tool, beside what the assistant said in the reply before it."""
-    TOOL = "tool"
+    TOOL = "tool", "Tool output"
     """What a tool that was called gave back."""
 
 

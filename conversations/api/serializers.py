@@ -172,6 +172,7 @@ class MessageOut(serializers.Serializer[Any]):
     usage = UsageOut(allow_null=True)
     error = ReplyErrorOut(allow_null=True)
     metadata = ObjectField()
+    tool_call = ObjectField(required=False)
 
     def to_representation(self, instance: Any) -> Any:
         if isinstance(instance, dict):

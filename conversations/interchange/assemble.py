@@ -1,17 +1,18 @@
 """The messages of one entry, taken together → a chat's messages: who answers whom, and where asides are kept.
 
-Asides are what neither side said: tool messages, and system messages that come later than the first words.
-They are kept in the metadata of the reply they led to (the next one before the user speaks again), or of the
-message before where no reply came.
+Calls of tools and their outputs are messages where it is known which belong together. Asides are what else neither
+side said: other tool messages, and system messages that come later than the first words. They are kept in the metadata
+of the reply they led to (the next one before the user speaks again), or of the message before where no reply came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from conversations.interchange.messages import FileMessage
-from conversations.interchange.values import FormatError, ImportedMessage
+from chatmemory.llm.protocol import ToolCall
+from conversations.interchange.messages import FileMessage, Part
+from conversations.interchange.values import FormatError, ImportedMessage, Role
 
 TOOL_MESSAGES = "tool_messages"
 SYSTEM_MESSAGES = "system_messages"
@@ -19,7 +20,7 @@ SYSTEM_MESSAGES = "system_messages"
 
 @dataclass
 class Spoken:
-    """A message of the user or the assistant, with the asides it keeps."""
+    """A message of the user, the assistant or a tool, with the asides it keeps."""
 
     said: FileMessage
     number: int
@@ -52,7 +53,12 @@ def _leading_system(saids: Sequence[FileMessage]) -> int:
 def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spoken], list[FileMessage]]:
     spoken: list[Spoken] = []
     waiting: list[FileMessage] = []
+    called: set[object] = set()
     for number, said in enumerate(saids, start=before + 1):
+        called |= {call.id for call in said.calls}
+        if said.part == "tool" and said.payload and said.payload["call_id"] in called:
+            called.remove(said.payload["call_id"])
+            said = replace(said, part="tool_output")
         if said.part in ("system", "tool"):
             waiting.append(said)
             continue
@@ -80,14 +86,15 @@ def _linked(spoken: Sequence[Spoken]) -> tuple[ImportedMessage, ...]:
     indexes = _indexes(spoken)
     messages: list[ImportedMessage] = []
     question: int | None = None
-    for index, one in enumerate(spoken):
+    for one in spoken:
         if one.said.part == "user":
-            question = index
+            question = len(messages)
         try:
             messages.append(_message(one, indexes, question))
+            messages += [_call_message(one, call) for call in one.said.calls]
         except FormatError as exc:
             raise FormatError(f"message {one.number}: {exc}") from None
-    _check_links(messages, spoken)
+    _check_links(messages)
     return tuple(messages)
 
 
@@ -102,14 +109,34 @@ def _indexes(spoken: Sequence[Spoken]) -> dict[int, int]:
     return indexes
 
 
+ROLES: Mapping[Part, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "tool_call": "tool_call",
+    "tool_output": "tool",
+}
+
+
+def _call_message(one: Spoken, call: ToolCall) -> ImportedMessage:
+    return ImportedMessage(
+        role="tool_call",
+        content=call.text,
+        payload={"call_id": call.id, "name": call.name, "arguments": call.arguments},
+        created_at=one.said.created_at,
+        completed_at=one.said.completed_at,
+        number=one.number,
+    )
+
+
 def _message(one: Spoken, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:
     said, places = one.said, one.said.places
-    is_user = said.part == "user"
-    own_word = is_user or "reply_to" in places
+    own_word = said.part != "assistant" or "reply_to" in places
     reply_to = _index(places, "reply_to", indexes) if own_word else question
+    payload: Mapping[str, object] | None = {"calls": len(said.calls)} if said.calls else said.payload
     return ImportedMessage(
-        role="user" if is_user else "assistant",
+        role=ROLES[said.part],
         content=said.content,
+        payload=payload,
         status=said.status,
         created_at=said.created_at,
         completed_at=said.completed_at,
@@ -134,14 +161,16 @@ def _index(places: Mapping[str, int | None], name: str, indexes: Mapping[int, in
     return indexes[seq]
 
 
-def _check_links(messages: Sequence[ImportedMessage], spoken: Sequence[Spoken]) -> None:
+def _check_links(messages: Sequence[ImportedMessage]) -> None:
     """A reply answers an earlier user message and gives way to a later reply; nothing else links."""
     for index, message in enumerate(messages):
         answers, heir = message.reply_to, message.superseded_by
         good_answer = answers is None or (answers < index and messages[answers].role == "user")
         good_heir = heir is None or (heir > index and messages[heir].role == "assistant")
         if message.role == "user" and (answers, heir) != (None, None):
-            raise FormatError(f"message {spoken[index].number}: a user message replies to nothing")
+            raise FormatError(f"message {message.number}: a user message replies to nothing")
+        if message.role not in ("user", "assistant") and answers is not None:
+            raise FormatError(f"message {message.number}: a message of a tool replies to nothing")
         if not good_answer or not good_heir:
             name = "superseded_by" if good_answer else "reply_to"
-            raise FormatError(f"message {spoken[index].number}: {name} names a message that cannot be meant")
+            raise FormatError(f"message {message.number}: {name} names a message that cannot be meant")

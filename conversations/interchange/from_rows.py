@@ -41,8 +41,9 @@ def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
 
 def _values(row: Any, last_seq: int) -> ImportedMessage:
     return ImportedMessage(
-        role="user" if row.role == "user" else "assistant",
+        role=row.role,
         content=row.content,
+        payload=row.payload,
         status=row.status,
         created_at=row.created_at,
         completed_at=row.completed_at,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
+from chatmemory.llm.protocol import ToolCall
 from conversations.interchange.fields import (
     cost_field,
     count_field,
@@ -21,7 +22,8 @@ from conversations.interchange.fields import (
 )
 from conversations.interchange.values import FormatError, ImportedUsage, Status
 
-Part = Literal["user", "assistant", "system", "tool"]
+Part = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
+"""`tool` is what tools said in a dialect or an order in which nobody could say which call it answers."""
 
 PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("user", "human"), "user"),
@@ -60,7 +62,7 @@ CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 @dataclass(frozen=True, slots=True)
 class FileMessage:
-    """A message as the file has it, in our terms. The last six fields are only in files of our own format."""
+    """A message as the file has it, in our terms. The last seven fields are only in files of our own format."""
 
     part: Part
     content: str
@@ -76,6 +78,10 @@ class FileMessage:
     error: Mapping[str, object] | None = None
     places: Mapping[str, int | None] = field(default_factory=dict)
     """`seq` and, for a reply that names them, `reply_to` and `superseded_by`: numbers from 1."""
+    payload: Mapping[str, object] | None = None
+    """As `Message.payload`. Of a message of a tool in OpenAI's format: the call that it may be the output of."""
+    calls: tuple[ToolCall, ...] = ()
+    """That a reply in OpenAI's format makes: our own has a message for each."""
 
 
 def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
@@ -84,11 +90,59 @@ def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
         raise FormatError("it is not an object")
     part = _part(raw, dialect)
     content, others = _content(raw, dialect)
-    if part == "assistant" and not content and any(raw.get(name) for name in CALLS):
+    calls = calls_in(raw) if part == "assistant" and dialect is OPENAI and not own else ()
+    if part == "assistant" and not content and not calls and any(raw.get(name) for name in CALLS):
         part = "tool"
+    if part == "tool" and own and (payload := payload_in(raw)) is not None:
+        part = "tool_call" if raw.get("role") == "tool_call" else "tool_output"
+        return replace(_said(part, content, raw, _metadata(raw, others), own=own), payload=payload)
+    if part == "tool" and isinstance(call_id := raw.get("tool_call_id"), str):
+        return FileMessage(
+            part, content, raw, payload={"call_id": call_id, "name": str(raw.get("name") or "")}
+        )
     if part in ("system", "tool"):
         return FileMessage(part, content, raw)
-    return _said(part, content, raw, _metadata(raw, others), own=own)
+    said = _said(part, content, raw, _metadata(raw, others), own=own)
+    if calls:
+        metadata = {name: value for name, value in said.metadata.items() if name != "tool_calls"}
+        return replace(said, calls=calls, metadata=metadata)
+    return replace(said, payload=payload_in(raw)) if own else said
+
+
+def calls_in(raw: Mapping[str, object]) -> tuple[ToolCall, ...]:
+    """The calls of functions that a message in OpenAI's format makes; none if one of them is not whole."""
+    found = raw.get("tool_calls")
+    calls = [_call(one) for one in found] if isinstance(found, list) else []
+    whole = [call for call in calls if call is not None]
+    ids = {call.id for call in whole}
+    return tuple(whole) if len(ids) == len(calls) else ()
+
+
+def _call(value: object) -> ToolCall | None:
+    function = value.get("function") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(function, dict):
+        return None
+    parts = (value.get("id"), function.get("name"), function.get("arguments"))
+    call_id, name, arguments = (part if isinstance(part, str) else None for part in parts)
+    return ToolCall(call_id, name, arguments) if call_id and name and arguments is not None else None
+
+
+def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
+    """What our own format has of a call, an output or a reply that calls. Raises `FormatError` for anything else."""
+    payload = object_field(raw, "tool")
+    if payload is None:
+        return None
+    fields = {
+        "tool_call": {"call_id", "name", "arguments"},
+        "tool": {"call_id", "name"},
+        "assistant": {"calls"},
+    }
+    kind = int if raw.get("role") == "assistant" else str
+    if set(payload) != fields.get(str(raw.get("role"))) or not all(
+        type(one) is kind for one in payload.values()
+    ):
+        raise FormatError("tool is not what a message of this role has")
+    return payload
 
 
 def _said(

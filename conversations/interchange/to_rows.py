@@ -44,6 +44,7 @@ def check_chat(chat: ImportedChat) -> None:
     _check_size("The chat's metadata", chat.metadata, "METADATA_MAX_BYTES")
     for seq, message in enumerate(chat.messages, start=1):
         _check_size(f"The metadata of message {seq}", message.metadata, "IMPORT_METADATA_MAX_BYTES")
+        _check_size(f"The call in message {seq}", message.payload or {}, "IMPORT_METADATA_MAX_BYTES")
 
 
 def _check_size(what: str, value: Mapping[str, object], setting: str) -> None:

@@ -35,6 +35,7 @@ def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
         "seq": seq,
         "role": message.role,
         "content": message.content,
+        **({} if message.payload is None else {"tool": dict(message.payload)}),
         "status": message.status,
         "created_at": _time(message.created_at),
         "completed_at": _time(message.completed_at),

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='message',
             name='role',
-            field=models.CharField(choices=[('user', 'User'), ('assistant', 'Assistant'), ('tool_call', 'Tool Call'), ('tool', 'Tool')], max_length=16),
+            field=models.CharField(choices=[('user', 'User'), ('assistant', 'Assistant'), ('tool_call', 'Tool call'), ('tool', 'Tool output')], max_length=16),
         ),
         migrations.AddConstraint(
             model_name='message',

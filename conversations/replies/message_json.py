@@ -35,6 +35,7 @@ def message_json(message: Message) -> dict[str, Any]:
         "usage": message.usage,
         "error": message.error,
         "metadata": message.metadata,
+        **_tool_call(message),
     }
 
 
@@ -60,6 +61,15 @@ def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
         "error": None,
         "metadata": active.metadata,
     }
+
+
+def _tool_call(message: Message) -> dict[str, Any]:
+    """Of a call its id, name and arguments; of an output the id and name of its call; nothing of other messages."""
+    payload = message.payload or {}
+    if "call_id" not in payload:
+        return {}
+    told = {"id": payload["call_id"], "name": payload["name"]}
+    return {"tool_call": {**told, "arguments": payload["arguments"]} if "arguments" in payload else told}
 
 
 def _id(value: Any) -> str | None:

@@ -282,8 +282,10 @@ class SectionOut(serializers.Serializer[Any]):
 
 
 class PromptMessageOut(serializers.Serializer[Any]):
-    role = serializers.ChoiceField(["system", "user", "assistant"])
-    content = serializers.CharField()
+    role = serializers.ChoiceField(["system", "user", "assistant", "tool"])
+    content = serializers.CharField(allow_null=True)
+    tool_calls = serializers.ListField(child=ObjectField(), required=False)
+    tool_call_id = serializers.CharField(required=False)
 
 
 class RecallOut(serializers.Serializer[Any]):

@@ -15,6 +15,7 @@ from chatmemory.api.fields import Text, Whole, no_longer_than, not_blank
 from chatmemory.api.http import caller
 from conversations.api.serializers import Strict
 from conversations.lookup import get_chat
+from conversations.models import Role
 from conversations.replies.message_json import iso
 from memory import services
 from memory.api.search import SnippetOut
@@ -54,7 +55,7 @@ class TraceQuery(serializers.Serializer[Any]):
 class SayingOut(serializers.Serializer[Any]):
     id = serializers.UUIDField(help_text="The message's id.")
     seq = serializers.IntegerField(help_text="Its place in the chat, from 1.")
-    role = serializers.ChoiceField(["user", "assistant"], help_text="Who said it.")
+    role = serializers.ChoiceField(Role.choices, help_text="Who said it.")
     created_at = serializers.DateTimeField(help_text="When it was said.")
     snippet = SnippetOut(help_text="The passage of the message that says it.")
 

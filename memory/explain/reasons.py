@@ -19,8 +19,10 @@ SECTION_NAMES = {
     "lines": "One-line summaries",
     "window": "Recent messages (full text)",
     "recall": "Recalled from earlier",
+    "tools": "Tools",
     "sources": "Sources",
     "question": "The question",
+    "open_turn": "Calls so far, and their output",
 }
 """What the sections of a prompt are called, by their kind."""
 

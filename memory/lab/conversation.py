@@ -77,6 +77,9 @@ class _Open:
     tool_tokens: int = 0
 
     def add(self, message: ImportedMessage) -> None:
+        if message.role in ("tool_call", "tool"):
+            self.tool_tokens += count_tokens(_as_sent(message)) + MESSAGE_OVERHEAD
+            return
         self.said[message.role].append(message.content)
         self.cut_off = message.status in CUT_OFF
         self.tool_tokens += _tool_tokens(message.metadata)
@@ -152,6 +155,15 @@ def _tool_tokens(metadata: Mapping[str, object]) -> int:
     calls = [json.dumps(metadata[name]) for name in CALLS if metadata.get(name)]
     texts = [*calls, *(_sent(message) for message in messages)]
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts if text)
+
+
+def _as_sent(message: ImportedMessage) -> str:
+    """What a model reads of a call or its output."""
+    payload = message.payload or {}
+    if message.role == "tool":
+        return message.content
+    function = {"name": payload.get("name"), "arguments": payload.get("arguments")}
+    return json.dumps([{"id": payload.get("call_id"), "type": "function", "function": function}])
 
 
 def _sent(message: object) -> str:

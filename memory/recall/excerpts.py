@@ -39,6 +39,13 @@ class RecalledMessage:
     """The day it was said."""
     text: str
     tokens: int
+    is_output: bool = False
+    """What a tool gave back."""
+
+    @property
+    def speaker(self) -> str:
+        """Who said it, as a model is told."""
+        return "User" if self.is_user else "Tool" if self.is_output else "Assistant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ def _head(one: RecalledMessage, quotes: Sequence[Quote]) -> str:
     """The number of a message and who said it, and which later one updates it."""
     updates = max((quote.updated_in or 0 for quote in quotes), default=0)
     mark = f" (updated in [{updates}])" if updates else ""
-    return f"[{one.seq}] {'User' if one.is_user else 'Assistant'}{mark}"
+    return f"[{one.seq}] {one.speaker}{mark}"
 
 
 def _quoted(text: str, quotes: Sequence[Quote]) -> str:

@@ -121,7 +121,9 @@ def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
 
 def _said(row: _Row) -> RecalledMessage:
     seq, role, tokens, _, text, key, day = row
-    return RecalledMessage(UUID(key), seq, role == Role.USER, day, text or "", tokens)
+    return RecalledMessage(
+        UUID(key), seq, role == Role.USER, day, text or "", tokens, is_output=role == Role.TOOL
+    )
 
 
 def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:

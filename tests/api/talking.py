@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from openai import OpenAI
 
 from conversations.models import ActiveReply, Message
 from tests.support.fakes.upstream import FakeUpstream
@@ -129,3 +130,14 @@ def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
     upstream.release()
     assert not Message.objects.filter(pk=turn.reply).exists()
     return turn
+
+
+def sdk(client: Client, **options: Any) -> OpenAI:
+    """The SDK with a user's token. It raises where an answer misses its schema."""
+    return OpenAI(
+        base_url=f"{client.base}/v1",
+        api_key=client.token,
+        _strict_response_validation=True,
+        max_retries=options.pop("max_retries", 0),
+        **options,
+    )

@@ -11,22 +11,12 @@ import pytest
 from openai import OpenAI
 
 from conversations.models import Chat, ChatCompletion, Message
+from tests.api.talking import sdk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.folds import run
 from tests.support.live_server import Client
 
 PLAIN = {"model": "arco"}
-
-
-def sdk(client: Client, **options: Any) -> OpenAI:
-    """The SDK with a user's token. It raises where an answer misses its schema."""
-    return OpenAI(
-        base_url=f"{client.base}/v1",
-        api_key=client.token,
-        _strict_response_validation=True,
-        max_retries=options.pop("max_retries", 0),
-        **options,
-    )
 
 
 @pytest.fixture

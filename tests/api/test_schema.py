@@ -67,9 +67,11 @@ def test_every_operation_tells_its_errors_one_by_one(live: LiveServer) -> None:
 
 
 def test_what_is_sent_has_the_fields_of_the_schema() -> None:
-    fields = list(MessageOut().fields)
-    assert fields == MESSAGE_KEYS
+    *fields, of_tools = MessageOut().fields
+    assert (fields, of_tools) == (MESSAGE_KEYS, "tool_call")
     assert list(message_json(Message(chat=Chat(), seq=1))) == fields
+    output = Message(chat=Chat(), seq=1, payload={"call_id": "c1", "name": "find"})
+    assert list(message_json(output)) == [*fields, of_tools]
     assert list(streaming_json(ActiveReply(chat=Chat()), 1)) == fields
     brief, revision = ConversationBrief(chat=Chat()), SummaryRevision(chat=Chat())
     assert set(brief_json(brief)) == set(BriefOut().fields)

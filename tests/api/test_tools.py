@@ -13,11 +13,11 @@ from openai import OpenAI
 from conversations.models import Chat, ChatCompletion, Message
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
-from tests.api.test_openai import sdk
+from tests.api.talking import sdk
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
-LOOK = {
+LOOK: Any = {
     "type": "function",
     "function": {
         "name": "look_up_order",
@@ -31,7 +31,7 @@ CALL = {
     "function": {"name": "look_up_order", "arguments": '{"order":"AB-1234"}'},
 }
 OUTPUT = '{"order":"AB-1234","state":"sent on 4 May","carrier":"Quicksilver Freight","weight_kg":17.25}'
-QUESTION = {"role": "user", "content": "Where is my order?"}
+QUESTION: Any = {"role": "user", "content": "Where is my order?"}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 ANSWERED = {"role": "tool", "tool_call_id": "call_a", "content": OUTPUT}
 """What a client sends once it has looked."""
@@ -136,7 +136,7 @@ def test_calls_are_streamed_as_the_sdk_joins_them(ask: OpenAI, upstream: FakeUps
             text="Let me look.",
         ),
     )
-    with ask.chat.completions.stream(model="arco", messages=[QUESTION], tools=[LOOK]) as stream:  # type: ignore[list-item]
+    with ask.chat.completions.stream(model="arco", messages=[QUESTION], tools=[LOOK]) as stream:
         made = stream.get_final_completion().choices[0]
     assert made.finish_reason == "tool_calls"
     assert made.message.content == "Let me look."
@@ -244,12 +244,12 @@ def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: 
         messages=[QUESTION],
         tools=[LOOK],
         tool_choice="required",
-        store=False,  # type: ignore[list-item]
+        store=False,
     )
     assert made.choices[0].finish_reason == "tool_calls"
     assert upstream.requests[-1].body["tool_choice"] == "required"
     messages: Any = [QUESTION, CALLED, ANSWERED]
-    again = ask.chat.completions.create(model="arco", messages=messages, tools=[LOOK], store=False)  # type: ignore[list-item]
+    again = ask.chat.completions.create(model="arco", messages=messages, tools=[LOOK], store=False)
     assert again.choices[0].message.content == f"You said: {OUTPUT}"
     assert not Chat.objects.exists()
 

@@ -195,6 +195,11 @@ class Bubble:
     error_code: str
     has_record: bool
 
+    @property
+    def speaker(self) -> str:
+        """Who said it, or what it is."""
+        return Role(self.role).label
+
 
 def bubbles_of(rows: Sequence[dict[str, Any]]) -> list[Bubble]:
     """The messages of a page, from their columns and `characters`, and `text`: as much of it as may be shown."""

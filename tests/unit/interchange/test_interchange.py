@@ -384,3 +384,40 @@ def test_recorded_conversations_keep_every_user_message() -> None:
         for chat, raw in zip(chats, json.loads(text)["chats"], strict=True):
             kept = [message.content for message in chat.messages if message.role == "user"]
             assert kept == [message["text"] for message in raw["messages"] if message["role"] == "user"]
+
+
+WHOLE_CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"x":1}'}}],
+}
+
+
+def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
+    chat = openai(HELLO[0], WHOLE_CALL, RESULT, HELLO[1])
+    assert said(chat) == [
+        SAID[0],
+        ("assistant", ""),
+        ("tool_call", 'Called find({"x":1})'),
+        ("tool", "42"),
+        SAID[1],
+    ]
+    assert [message.payload for message in chat.messages] == [
+        None,
+        {"calls": 1},
+        {"call_id": "c1", "name": "find", "arguments": '{"x":1}'},
+        {"call_id": "c1", "name": ""},
+        None,
+    ]
+    assert [message.reply_to for message in chat.messages] == [None, 0, None, None, 0]
+    assert read_one(json.loads(json.dumps(export_chat_json(chat)))) == chat
+
+
+@pytest.mark.parametrize(
+    "tool", [7, {}, {"call_id": 1, "name": ""}, {"calls": "1"}, {"call_id": "c", "x": "y"}]
+)
+def test_a_call_of_another_shape_is_refused(tool: object) -> None:
+    value = export_chat_json(openai(HELLO[0], WHOLE_CALL, RESULT, HELLO[1]))
+    value["messages"][2]["tool"] = tool  # type: ignore[index]
+    with pytest.raises(FormatError, match="tool"):
+        read_one(value)

@@ -182,7 +182,7 @@ export class Conversation {
     const isOlder = (at) => this.#messages[at]?.superseded_by;
     if (message.role === "assistant") while (isOlder(from - 1)) from--;
     while (isOlder(last) && this.#messages[last + 1]) last++;
-    return this.#messages.slice(from, last + 1);
+    return this.#messages.slice(from, last + 1).filter((one) => one === message || one.role === "assistant");
   }
 
   #unchoose(message) {

@@ -10,7 +10,7 @@ import { announce, el, id, link, on, time, WORDS } from "./dom.js";
 import { door } from "./door.js";
 import { keys, look } from "./look.js";
 import { Memory } from "./memory.js";
-import { alone } from "./message.js";
+import { alone, SPEAKERS } from "./message.js";
 import { Note } from "./note.js";
 import { Pins } from "./pins.js";
 import { Search } from "./search.js";
@@ -87,7 +87,7 @@ async function goTo(message, title) {
   const isThere = await conversation.reveal(message, () => note.say(WORDS.going_up, { about: "search" }));
   note.clear("search");
   if (isThere) announce(`Message ${message.seq}.`);
-  else tell(title, el("span", {}, `${message.role === "user" ? "You" : "Reply"}, message ${message.seq}, `, time(message.created_at), `. ${WORDS.far_up}`), alone(message));
+  else tell(title, el("span", {}, `${SPEAKERS[message.role]}, message ${message.seq}, `, time(message.created_at), `. ${WORDS.far_up}`), alone(message));
 }
 
 /** Whether it is there now. */

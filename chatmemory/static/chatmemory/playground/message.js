@@ -5,13 +5,16 @@ import { show } from "./markdown.js";
 
 const LONG = 8000; // letters of a message that are shown before somebody asks for the rest
 
+/** Who says a message, by its role. */
+export const SPEAKERS = { user: "You", assistant: "Reply", tool_call: "Call of a tool", tool: "Output of a tool" };
+
 /** The element of `message`. `acts` does what its buttons say; `isLast` tells that it is the newest of its chat, `answers` are it and all others to the same question. */
 export function item(message, acts, isLast, answers) {
   const byUser = message.role === "user";
   const made = el(
     "li",
     { class: `cm-message ${byUser ? "cm-user" : "cm-reply"}`, "data-id": message.id, "data-status": message.status },
-    el("h3", { class: "cm-unseen" }, `${byUser ? "You" : "Reply"}, message ${message.seq}`),
+    el("h3", { class: "cm-unseen" }, `${SPEAKERS[message.role]}, message ${message.seq}`),
   );
   made.append(...[content(message), ending(message, acts, isLast), tools(message, acts, isLast, answers)].filter(Boolean));
   return made;
@@ -29,10 +32,18 @@ export function grow(made, message) {
 
 function content(message) {
   if (message.status === "deleted") return el("p", { class: "cm-gone" }, WORDS.deleted);
+  if (message.tool_call) return called(message);
+  if (message.status === "complete" && !message.content) return null; // it only calls tools
   const body = el("div", { class: "cm-body", dir: "auto" });
   if (message.status === "streaming" && !message.content) body.classList.add("cm-waiting");
   draw(body, message, message.status === "streaming" ? Infinity : LONG);
   return body;
+}
+
+/** A call of a tool or its output, folded up: what matters of it is in the reply. */
+function called({ role, content: text, tool_call: call }) {
+  const title = role === "tool_call" ? `Called ${call.name}` : `${call.name || "Tool"} returned`;
+  return el("details", { class: "cm-called" }, el("summary", {}, title), el("pre", { tabindex: 0, dir: "auto" }, role === "tool_call" ? call.arguments : text));
 }
 
 function draw(body, message, most) {
@@ -70,14 +81,14 @@ function tools(message, acts, isLast, answers) {
   const isReply = message.role === "assistant";
   const gone = message.status === "deleted";
   const copying = button("Copy", () => copy(message.content, copying), { sign: "copy" });
-  const unanswered = !isReply && isLast && !gone;
+  const unanswered = message.role === "user" && isLast && !gone;
   return el(
     "div",
     { class: "cm-tools" },
     versions(message, acts, answers),
     gone ? null : copying,
     gone || !message.content.trim() ? null : button("Pin", () => acts.pin(message), { sign: "pin" }),
-    gone ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
+    gone || message.role === "tool_call" ? null : button("Edit", () => acts.edit(message), { sign: "edit" }),
     gone ? null : button("Delete", () => acts.forget(message), { sign: "bin" }),
     (isReply && isLast) || unanswered ? button(isReply ? "Regenerate" : "Ask for a reply", () => acts.regenerate(message), { sign: "again" }) : null,
     isReply && message.model_variant ? button("Prompt sent", () => acts.saw(message), { sign: "eye" }) : null,

@@ -3,6 +3,7 @@
 import { ApiError, call } from "./api.js";
 import { titleOf } from "./chats.js";
 import { announce, counted, el, id, time, WORDS } from "./dom.js";
+import { SPEAKERS } from "./message.js";
 
 const MOST = 10;
 const LEAST = 2; // letters from which on messages are searched
@@ -89,7 +90,7 @@ export class Search {
         { type: "button", class: "cm-chat cm-hit", onclick: () => this.goTo(message, title) },
         el("span", { class: "cm-chat-title", dir: "auto" }, title),
         el("span", { class: "cm-snippet", dir: "auto" }, marked(snippet)),
-        el("span", { class: "cm-chat-about" }, `${message.role === "user" ? "You" : "Reply"} · `, time(message.created_at)),
+        el("span", { class: "cm-chat-about" }, `${SPEAKERS[message.role]} · `, time(message.created_at)),
       ),
     );
   }
