@@ -1,0 +1,251 @@
+"""A stock loop of OpenAI's SDK that answers calls of tools, through folds, against servers and a worker of our own.
+
+Sixty turns under every policy; two clients that race with the same outputs; a server killed in mid-turn; a client that
+trims. The upstream refuses every prompt in which a call and its output are apart (`tests.support.fakes.tools`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from conversations.models import ActiveReply, Chat
+from memory.models import ContextRecord
+from memory.policies import POLICIES
+from tests.processes.talking import settled
+from tests.support.exhaustive import first_of
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.processes import Product, wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.slow]
+
+TURNS = 60
+TOOLS: list[Any] = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+        },
+    }
+    for name, description in (
+        ("get_reservation", "A flight reservation, with passengers, flights, bags and payments."),
+        ("search_flights", "Direct flights between two airports on a day."),
+        ("update_reservation", "Change the flights of a reservation. The passenger must have confirmed it."),
+    )
+]
+NAMES = ("Anya Garcia", "Mei Lee", "Ivan Rossi", "Noah Khan", "Sofia Davis", "Omar Patel", "Lucas Silva")
+AIRPORTS = ("SFO", "JFK", "ATL", "ORD", "SEA", "MCO", "DTW")
+
+
+def code(number: int) -> str:
+    """What is to be remembered of one output."""
+    return f"RK-{4000 + number}"
+
+
+def output(number: int) -> str:
+    """What a tool gives back: some short, some far longer than a memory has room for."""
+    flights = [
+        {
+            "flight_number": f"HAT{100 + (number * 7 + at) % 200}",
+            "origin": AIRPORTS[(number + at) % 7],
+            "destination": AIRPORTS[(number + at + 3) % 7],
+            "date": f"2024-05-{1 + (number + at) % 28:02}",
+            "price": 80 + (number * 37 + at * 11) % 300,
+            "available_seats": {"basic_economy": at % 9, "economy": (at * 3) % 17, "business": at % 5},
+        }
+        for at in range(1 + (number % 5) * 8)
+    ]
+    return json.dumps(
+        {
+            "reservation_id": code(number),
+            "passenger": NAMES[number % len(NAMES)],
+            "membership": f"gold-{number}",
+            "flights": flights,
+        }
+    )
+
+
+def question(number: int) -> str:
+    return f"Please look into my trip number {number} with {NAMES[number % len(NAMES)]} and tell me what you find."
+
+
+def answer(number: int) -> str:
+    return f"I have found trip number {number}. The cabin can still be changed until the evening before departure."
+
+
+class Agent:
+    """A client that calls tools where it is asked to, and sends all of the conversation each time, or its end."""
+
+    def __init__(self, product: Product, fake: FakeUpstream, *, keeps_turns: int = 0) -> None:
+        client = product.client()
+        self.ask = OpenAI(base_url=f"{client.base}/v1", api_key=client.token, max_retries=0)
+        self.fake, self.keeps_turns = fake, keeps_turns
+        self.turns: list[list[Any]] = []
+        self.decisions: list[str] = []
+        self._ids = count(1)
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ask.close()
+
+    @property
+    def sent(self) -> list[Any]:
+        kept = self.turns[-self.keeps_turns :] if self.keeps_turns else self.turns
+        return [message for turn in kept for message in turn]
+
+    def turn(self, number: int) -> None:
+        """Ask, answer one to three calls at once or in rounds, and read the reply."""
+        self.turns.append([{"role": "user", "content": question(number)}])
+        for calls in self._rounds(number):
+            self.fake.script("stream", f"normal?tools={quote(json.dumps(calls), safe='')}")
+            self.turns[-1].append(self._asked())
+            for call_id, *_ in calls:
+                self.turns[-1].append({"role": "tool", "tool_call_id": call_id, "content": output(number)})
+        self.fake.script("stream", f"normal?text={quote(answer(number), safe='')}")
+        self.turns[-1].append(self._asked())
+
+    def _rounds(self, number: int) -> Iterator[list[tuple[str, str, str]]]:
+        """Every third turn calls nothing; some call twice at once, some one after the other."""
+        if number % 3 == 2:
+            return
+        arguments = json.dumps({"id": f"trip-{number}"})
+        first = [(f"call_{next(self._ids)}", "get_reservation", arguments) for _ in range(1 + number % 2)]
+        yield first
+        if number % 4 == 0:
+            yield [(f"call_{next(self._ids)}", "search_flights", arguments)]
+
+    def _asked(self) -> Any:
+        raw = self.ask.chat.completions.with_raw_response.create(
+            model="arco", messages=self.sent, tools=TOOLS
+        )
+        self.decisions.append(raw.headers["x-chatmemory-conversation"])
+        chat_id = UUID(raw.headers["x-chatmemory-conversation-id"])
+        wait_for(partial(settled, chat_id), "a fold between turns", timeout=60)
+        return raw.parse().choices[0].message.model_dump(exclude_none=True)
+
+
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
+def test_through_folds_no_prompt_tears_a_call_from_its_output(
+    product: Product, fake: FakeUpstream, policy: str
+) -> None:
+    product.worker()
+    product.server(MEMORY_POLICY=policy)
+    with Agent(product, fake) as agent:
+        for number in range(TURNS):
+            agent.turn(number)
+        chat = Chat.objects.get()
+        assert agent.decisions == ["new", *["continued"] * (len(agent.decisions) - 1)]
+        assert len(agent.decisions) > TURNS * 3 // 2
+        assert chat.open_seq == 0
+        records = list(ContextRecord.objects.filter(reply__chat=chat).order_by("reply__seq"))
+        assert {record.unrepresented for record in records} == {0}
+        assert all(record.tokens <= record.budget for record in records)
+        assert policy == "card" or records[-1].revision > 0, "older turns were folded"
+        agent.fake.take_requests()
+        agent.turns.append([{"role": "user", "content": "Which reservation had the membership gold-3?"}])
+        agent._asked()
+    sent = fake.calls("stream")[-1].text
+    assert policy == "card" or code(3) in sent, "what a tool gave back long ago"
+    assert fake.faults == []
+
+
+def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: FakeUpstream) -> None:
+    product.worker()
+    product.server()
+    with Agent(product, fake, keeps_turns=3) as agent:
+        for number in range(20):
+            agent.turn(number)
+    assert set(agent.decisions[1:]) == {"continued"}
+    assert Chat.objects.count() == 1
+    assert fake.faults == []
+
+
+def opened(product: Product, fake: FakeUpstream) -> tuple[dict[str, str], dict[str, Any]]:
+    """A turn that waits for an output; headers, and the body that sends it."""
+    client = product.client()
+    headers = {"Authorization": f"Bearer {client.token}"}
+    messages: list[Any] = [{"role": "user", "content": question(1)}]
+    body: dict[str, Any] = {"model": "arco", "messages": messages, "tools": TOOLS}
+    calls = [("call_1", "get_reservation", "{}")]
+    fake.script("stream", f"normal?tools={quote(json.dumps(calls), safe='')}")
+    first = httpx.post(f"{product.url}/v1/chat/completions", json=body, headers=headers, timeout=60).json()
+    said = first["choices"][0]["message"]
+    messages += [said, {"role": "tool", "tool_call_id": "call_1", "content": output(1)}]
+    return headers, body
+
+
+def test_of_two_clients_with_the_same_output_neither_tears_the_turn(
+    product: Product, fake: FakeUpstream
+) -> None:
+    product.server()
+    product.server()
+    headers, body = opened(product, fake)
+    fake.hold("stream")
+    with ThreadPoolExecutor() as pool:
+        asked = [
+            pool.submit(httpx.post, f"{url}/v1/chat/completions", json=body, headers=headers, timeout=60)
+            for url in product.urls.values()
+        ]
+        wait_for(
+            lambda: ActiveReply.objects.count() + sum(one.done() for one in asked) == len(asked),
+            "both are in",
+        )
+        fake.release("stream")
+        answers = [one.result() for one in asked]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    decisions = {answer.headers["x-chatmemory-conversation"] for answer in answers}
+    assert decisions == {"continued", "branched"}
+    for chat in Chat.objects.all():
+        roles = list(chat.messages.order_by("seq").values_list("role", flat=True))
+        assert roles == ["user", "assistant", "tool_call", "tool", "assistant"]
+    assert fake.faults == []
+
+
+def test_a_turn_whose_server_is_killed_after_an_output_goes_on(product: Product, fake: FakeUpstream) -> None:
+    product.env |= {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
+    product.expected.add("Bad Gateway: /v1/chat/completions")
+    server = product.server()
+    headers, body = opened(product, fake)
+    fake.hold("stream")
+    with ThreadPoolExecutor() as pool:
+        lost = pool.submit(
+            httpx.post, f"{product.url}/v1/chat/completions", json=body, headers=headers, timeout=60
+        )
+        wait_for(ActiveReply.objects.exists, "the turn goes on")
+        product.kill(server)
+        assert isinstance(lost.exception(), httpx.TransportError)
+    fake.release("stream")
+    product.server()
+
+    def again() -> httpx.Response | None:
+        made = httpx.post(
+            f"{product.url}/v1/chat/completions",
+            json=body,
+            headers={**headers, "x-stainless-retry-count": "1"},
+            timeout=60,
+        )
+        return made if made.status_code == 200 else None
+
+    made = wait_for(again, "the turn is answered")
+    assert made.json()["choices"][0]["message"]["content"].startswith("You said: ")
+    chat = Chat.objects.get()
+    standing = chat.messages.filter(superseded_by=None).exclude(status="failed").order_by("seq")
+    assert list(standing.values_list("role", flat=True)) == [
+        "user", "assistant", "tool_call", "tool", "assistant",
+    ]  # fmt: skip
+    assert chat.open_seq == 0
+    assert fake.faults == []
