@@ -9,8 +9,8 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from chatmemory.llm.protocol import Reply
-from conversations.models import Chat, Message
+from chatmemory.llm.protocol import Reply, ToolCall
+from conversations.models import Chat
 from conversations.openai_api import conversation, turns
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.history import Said
@@ -19,9 +19,14 @@ from conversations.openai_api.turns import Asked
 from conversations.replies import finish
 from conversations.replies.begin import BegunTurn, TurnRequest, default_variant
 from conversations.replies.finish import Ending
+from conversations.replies.open_turn import ToolOutput
 from tests.support.exhaustive import first_of
 
 Turn = tuple[str, str]
+"""What was sent and what was answered. `CALL:id` calls a tool; what is sent then is `OUT:id:text`, its output."""
+CALL, OUT = "CALL:", "OUT:"
+CALLS = ("CALL:c1", "CALL:c2")
+OUTPUTS = ("7", "nothing found")
 WORDS = ("Hello", "yes", "ok", "And then?", "My order is AB-1234", "Thank you")
 ANSWERS = ("Hello!", "Good.", "It was sent on 4 May.", "You are welcome.")
 
@@ -69,24 +74,54 @@ class Oracle:
 
 def said_by(user: User, history: list[Turn], question: str, answer: str) -> tuple[str, Chat]:
     """Take one request as the view does, and have it answered."""
-    messages = tuple(one for asked, told in history for one in (Said("user", asked), Said("assistant", told)))
-    new = (Said("user", question),)
-    request = ChatRequest(model="arco", new=new, history=messages)
-    keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, new)
-    asked = Asked(user, request, keys, TurnRequest(message=question, variant=default_variant()), b"body")
+    messages = tuple(one for asked, told in history for one in (sent(asked), answered(told)))
+    request = ChatRequest(model="arco", new=(sent(question),), history=messages)
+    keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, request.new)
+    outputs = tuple(ToolOutput(one.call_id, one.content) for one in request.outputs)
+    turn = TurnRequest(message=request.question, variant=default_variant(), outputs=outputs)
+    asked = Asked(user, request, keys, turn, b"body")
     place = conversation.find(user, request, keys, "")
     made = turns.begin(asked, place, turns.prepare(asked, place))
     assert made is not None
     assert isinstance(made.turn, BegunTurn)
-    reply = finish.finish(made.turn.pending, answer, Ending.of(Reply("complete")))
+    said = answered(answer)
+    ending = Ending.of(Reply("complete", calls=said.calls))
+    reply = finish.finish(made.turn.pending, said.content, ending)
     assert reply is not None
     return made.decision, Chat.objects.get(pk=reply.chat_id)
 
 
+def sent(asked: str) -> Said:
+    if not asked.startswith(OUT):
+        return Said("user", asked)
+    _, call_id, text = asked.split(":", 2)
+    return Said("tool", text, call_id=call_id)
+
+
+def answered(told: str) -> Said:
+    if not told.startswith(CALL):
+        return Said("assistant", told)
+    return Said("assistant", "", (ToolCall(told.removeprefix(CALL), "look_up", "{}"),))
+
+
 def stored(chat: Chat) -> list[Turn]:
     """What a chat holds, as turns."""
-    texts = list(Message.objects.filter(chat=chat).order_by("seq").values_list("content", flat=True))
+    texts: list[str] = []
+    for role, content, payload in chat.messages.order_by("seq").values_list("role", "content", "payload"):
+        if role == "tool_call":
+            texts[-1] = CALL + (payload or {})["call_id"]
+        else:
+            texts.append(f"{OUT}{(payload or {})['call_id']}:{content}" if role == "tool" else content)
     return list(zip(texts[::2], texts[1::2], strict=True))
+
+
+def next_of(chance: random.Random, history: list[Turn]) -> Turn:
+    """What may follow a history: after a call its output, else what a user says."""
+    last = history[-1][1] if history else ""
+    asked = chance.choice(WORDS)
+    if last.startswith(CALL):
+        asked = f"{OUT}{last.removeprefix(CALL)}:{chance.choice(OUTPUTS)}"
+    return asked, chance.choice((*ANSWERS, *CALLS))
 
 
 @pytest.mark.django_db
@@ -100,7 +135,7 @@ def test_every_history_is_where_the_oracle_says(seed: int) -> None:
         user = chance.choice(users)
         oracle = oracles[user.pk]
         history = history_of(chance, oracles[chance.choice(users).pk])
-        turn = (chance.choice(WORDS), chance.choice(ANSWERS))
+        turn = next_of(chance, history)
         decision, at, shared = oracle.place(history)
         got, chat = said_by(user, history, *turn)
         assert got == decision
@@ -119,10 +154,18 @@ def history_of(chance: random.Random, oracle: Oracle) -> list[Turn]:
     if kind == "shorter":
         return whole[: chance.randint(1, len(whole))]
     if kind == "trimmed":
-        return whole[-chance.randint(1, len(whole)) :]
+        return from_question(whole[-chance.randint(1, len(whole)) :])
     if kind == "edited":
         at = chance.randrange(len(whole))
-        return [*whole[:at], (f"Edited {chance.random()}", whole[at][1])]
+        asked, told = whole[at]
+        head = ":".join(asked.split(":", 2)[:2]) + ":" if asked.startswith(OUT) else ""
+        return [*whole[:at], (f"{head}Edited {chance.random()}", told)]
     if kind == "foreign":
         return [(f"Elsewhere {chance.random()}", "Indeed.")]
     return whole
+
+
+def from_question(history: list[Turn]) -> list[Turn]:
+    """A history without what no client sends: outputs whose call was trimmed away."""
+    first = next((at for at, (asked, _) in enumerate(history) if not asked.startswith(OUT)), len(history))
+    return history[first:]
