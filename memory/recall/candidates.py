@@ -29,6 +29,7 @@ class Finds:
     at: Mapping[int, int]
     worth: tuple[float, ...]
     _sums: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     def total(self, words: int) -> float:
         """What these words are worth together."""
@@ -43,14 +44,18 @@ class Finds:
         at, total, added = self.at.get, self.total, 0.0
         for step, share in NEIGHBOURS:
             if there := at(seq - step, 0) | at(seq + step, 0):
-                added += share * (total(there & ~own) + AGAIN * total(there & own))
+                again = there & own
+                added += share * (total(there ^ again) + AGAIN * total(again) if again else total(there))
                 own |= there
         return added, own
 
     def near(self, seq: int) -> float:
-        """What the words of message `seq` and of those around it are worth."""
-        own = self.at.get(seq, 0)
-        return self.total(own) + NEAR * self.around(seq, own)[0]
+        """What the words of message `seq` and of those around it are worth: reckoned once."""
+        known = self._near.get(seq)
+        if known is None:
+            own = self.at.get(seq, 0)
+            known = self._near[seq] = self.total(own) + NEAR * self.around(seq, own)[0]
+        return known
 
 
 def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:

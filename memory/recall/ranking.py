@@ -147,7 +147,8 @@ class Lengths:
 def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: int) -> list[int]:
     """Seqs of those of `sizes` whose stored terms are worth reading, best first, at most so many."""
     lengths = Lengths.of(question, sizes.values())
-    scores = {seq: finds.near(seq) * lengths.weight(size) for seq, size in sizes.items()}
+    weights = {size: lengths.weight(size) for size in set(sizes.values())}  # many are as long as others
+    scores = {seq: finds.near(seq) * weights[size] for seq, size in sizes.items()}
     return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
 
 
@@ -184,8 +185,9 @@ def _beside_good_ones(found: Sequence[Ranked], finds: Finds) -> Iterator[Ranked]
 
 def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
     """Those of one message that answer at all; the best as it is, each further one for less."""
+    good = [one for one in passages if one.score > 0]
     share = 1.0
-    for one in best_first(one for one in passages if one.score > 0):
+    for one in best_first(good) if len(good) > 1 else good:
         yield one if share == 1.0 else replace(one, score=one.score * share)
         share *= FURTHER
 
