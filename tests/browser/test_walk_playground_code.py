@@ -13,13 +13,14 @@ from tests.support.fakes.behaviours import Behaviour
 from tests.support.fakes.upstream import FakeUpstream
 
 pytestmark = pytest.mark.browser
-MOST_BLOCKED_MS = 500
-"""What is read on the page itself blocks it for seconds, or for ever."""
+MOST_BLOCKED_MS = 50
+"""By one block. What is read on the page itself blocks it for seconds, or for ever."""
 PYTHON = """import re
 
 @cache
 def greet(name: str) -> str:
     return f"Hello {name}, {1 + 1}!"  # TODO: <b>&amp;</b>"""
+LONG = f"{PYTHON}\n\n\n" * (12_000 // (len(PYTHON) + 3))
 PAGE = '<p class="a">x</p>\n<script>let a = `b${1}`; // c</script>'
 HOSTILE = {
     "attributes": "<a" + "  b" * 4000,
@@ -30,30 +31,34 @@ HOSTILE = {
     "marks": "*" * 19_000,
 }
 HIGHLIGHTED = """
-async ([base, given]) => {
+async ([base, language, code, last]) => {
   const { highlight } = await import(base + "/highlight.js");
   const pause = (ms) => new Promise((done) => setTimeout(done, ms));
-  let before, blocked = 0;
-  const tick = () => {
-    const now = performance.now();
-    blocked = Math.max(blocked, now - (before ?? now) - 5);
-    before = now;
-  };
-  const shown = given.map(([language, code]) => {
+  const placed = (text) => {
     const place = document.createElement("code");
-    place.textContent = code;
+    place.textContent = text;
     document.body.append(place);
     return place;
-  });
-  await pause(500); // until they are drawn
-  const timer = setInterval(tick, 5);
-  shown.forEach((place, at) => highlight(place, given[at][1], given[at][0]));
-  while (!shown.at(-1).firstElementChild) await pause(50);
+  };
+  const shown = placed(code), behind = placed(last);
+  await pause(100); // until they are drawn
+  let before = performance.now(), blocked = 0;
+  const timer = setInterval(() => {
+    const now = performance.now();
+    blocked = Math.max(blocked, now - before - 5);
+    before = now;
+  }, 5);
+  highlight(shown, code, language);
+  highlight(behind, last, "py"); // it is read after the other, whatever becomes of that
+  while (!behind.firstElementChild) await pause(20);
   clearInterval(timer);
-  const same = shown.every((place, at) => place.textContent === given[at][1]);
-  return { blocked, same, plain: shown.filter((place) => !place.firstElementChild).length };
+  const found = { blocked, same: shown.textContent === code, plain: !shown.firstElementChild };
+  shown.remove();
+  behind.remove();
+  return found;
 }
 """
+"""How long the page did not answer at most, while one block was read and drawn; each `last` is to be another one."""
 
 
 @pytest.fixture(scope="module")
@@ -172,15 +177,34 @@ def test_code_that_is_written_gets_its_colours_when_it_is_complete(
     assert visitor.troubles() == []
 
 
+def highlighted(page: Any, language: str, code: str) -> dict[str, Any]:
+    """What became of one block, the best of five times. What was read before is known: each time it is another one."""
+    best: dict[str, Any] = {}
+    for attempt in range(5):
+        again = [f"{code}{' ' * attempt}", f"x = {attempt}  # {language} {hash(code)}"]
+        found = page.evaluate(HIGHLIGHTED, ["/static/chatmemory/playground", language, *again])
+        assert found["same"]
+        if not best or found["blocked"] < best["blocked"]:
+            best = found
+        if best["blocked"] < MOST_BLOCKED_MS:
+            break
+    return best
+
+
 def test_code_that_is_hostile_stays_plain_and_stops_nobody(visitor: Person) -> None:
     visitor.go("/playground/")
-    languages = ("html", "xml", "js", "py", "md", "css")
-    given = [[language, code] for code in HOSTILE.values() for language in languages]
-    found = visitor.page.evaluate(HIGHLIGHTED, ["/static/chatmemory/playground", [*given, ["py", "x = 1"]]])
+    found = {
+        (language, name): highlighted(visitor.page, language, code)
+        for name, code in HOSTILE.items()
+        for language in ("html", "xml", "js", "py", "md", "css")
+    }
+    found["py", "long"] = highlighted(visitor.page, "py", LONG)
+    slow = {block: one["blocked"] for block, one in found.items() if one["blocked"] >= MOST_BLOCKED_MS}
+    plain = [block for block, one in found.items() if one["plain"]]
     print(
-        f"\nthe page was blocked for at most {found['blocked']:.0f} ms; {found['plain']} blocks stayed plain"
+        f"\nblocked at most {max(one['blocked'] for one in found.values()):.0f} ms, {len(plain)} stay plain"
     )
-    assert found["same"]
-    assert 0 < found["plain"] < len(given)
-    assert found["blocked"] < MOST_BLOCKED_MS
+    assert slow == {}
+    assert 0 < len(plain) < len(found) - 1
+    assert not found["py", "long"]["plain"]
     assert visitor.troubles() == []
