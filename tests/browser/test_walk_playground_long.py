@@ -45,7 +45,9 @@ def test_without_a_chat_the_list_says_so(visitor: Person, token: str) -> None:
     page = open_as(visitor, token)
     assert page.locator("#chats").inner_text() == "No chats yet."
     page.fill("#search", "journey")
-    page.get_by_text("No chat or message has this.").wait_for()
+    page.get_by_text(
+        "Nothing found. Messages are found by whole words, chats by any part of their title."
+    ).wait_for()
     assert visitor.axe() == []
     assert visitor.troubles() == []
 

@@ -118,7 +118,9 @@ def test_nothing_found_a_failure_and_a_letter_are_told_as_they_are(
 ) -> None:
     page = enter(visitor, first_look.chat_id)
     look_for(page, "qwertzuiop")
-    page.get_by_text("No chat or message has this.").wait_for()
+    page.get_by_text(
+        "Nothing found. Messages are found by whole words, chats by any part of their title."
+    ).wait_for()
     assert page.locator("#found").is_hidden()
     page.fill("#search", "<img src=x onerror=alert(1)>")
     page.locator("#found").wait_for(state="hidden")

@@ -70,7 +70,8 @@ OPERATIONS: dict[str, str] = {
     "message": "Stores the message in its chat, builds the prompt and answers with the reply.",
     "message_first": "Makes the chat, stores the message and answers with the reply, in one call.",
     "models_list": "The names that `model_variant` may have.",
-    "search": "In all your chats, best first, with the passage that matches. Words are found in any of their forms.",
+    "search": "In all your chats, best first, with the passage that matches. Whole words are found, "
+    "in any of their forms; part of a word finds nothing.",
     "search_privately": "The same as the GET. Use it where query strings are logged on the way.",
     "usage_read": "Tokens and cost of your replies, a row per day and model variant.",
 }

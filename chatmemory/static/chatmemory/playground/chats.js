@@ -96,7 +96,7 @@ export class Chats {
         ),
       ),
     );
-    const empty = el("li", { class: this.#search ? "cm-empty cm-nothing" : "cm-empty" }, this.#search ? "No chat or message has this." : "No chats yet.");
+    const empty = el("li", { class: this.#search ? "cm-empty cm-nothing" : "cm-empty" }, this.#search ? "Nothing found. Messages are found by whole words, chats by any part of their title." : "No chats yet.");
     const more = this.#next ? [el("li", {}, link("More chats", () => this.#more().catch(this.failed)))] : [];
     id("chats").replaceChildren(...(rows.length ? rows : [empty]), ...more);
     if (focused) [...this.#rows()].find((one) => one.dataset.id === focused)?.focus();
