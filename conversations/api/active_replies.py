@@ -98,14 +98,14 @@ class CancelView(AsyncView):
         request=None,
         responses=OneMessageOut,
         operation_id="messages_cancel",
-        summary="Stop a reply, keep what was said",
+        summary="Stop a reply, and keep what there is of it",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
         chat = lookup.get_chat(caller(request), chat_id)
         found = lookup.get_message(chat, message_id)
         if not isinstance(found, ActiveReply) or not finish.request_cancel(chat_id, message_id):
-            raise Conflict("This message is final already.")
+            raise Conflict("This reply is already finished.")
         fault_points.point("cancel.requested")
         return chat_id, message_id
 

@@ -69,7 +69,7 @@ class Strict(serializers.Serializer[Any]):
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
             raise serializers.ValidationError(
-                {name: ["There is no such field."] for name in sorted(map(str, unknown))[:NAMED]}
+                {name: ["Unknown field."] for name in sorted(map(str, unknown))[:NAMED]}
             )
         return super().to_internal_value(data)
 

@@ -55,7 +55,7 @@ class HistoryField(serializers.ListField):
             )
         messages = super().to_internal_value(data)
         if not any(message["content"].strip() for message in messages if message["role"] != "system"):
-            raise serializers.ValidationError("Nobody says anything here.")
+            raise serializers.ValidationError("`messages` must contain at least one user message.")
         return messages
 
 

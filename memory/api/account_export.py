@@ -75,7 +75,7 @@ def next_chat(user_id: int, after: UUID | None) -> UUID | None:
 
 
 def write_chat(chat_id: UUID, file: IO[str]) -> None:
-    """Write all of a chat and of what is remembered of it; nothing, where it is gone."""
+    """Write all of a chat and of its memory; nothing, where it is gone."""
     with executors.snapshot():
         chat = Chat.objects.filter(pk=chat_id).first()
         if chat is not None:

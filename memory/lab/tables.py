@@ -80,7 +80,7 @@ class _KeptRow:
 
 
 PROMPTS: tuple[Column[Row], ...] = (
-    Column("policy", "the way to remember", lambda row: row.summary.policy),
+    Column("policy", "the memory policy", lambda row: row.summary.policy),
     Column("turns", "prompts that were made", lambda row: _number(row.summary.turns)),
     Column("mean", "tokens of memory in a prompt", lambda row: _number(row.summary.memory_mean)),
     Column("p95", "the same: 95 % of the prompts have no more", lambda row: _number(row.summary.memory_p95)),
@@ -101,14 +101,14 @@ PROMPTS: tuple[Column[Row], ...] = (
 )
 
 SUMMARIZER: tuple[Column[Row], ...] = (
-    Column("policy", "the way to remember", lambda row: row.summary.policy),
+    Column("policy", "the memory policy", lambda row: row.summary.policy),
     Column("calls", "of the summarizer, those that failed included", lambda row: _number(row.summary.calls)),
     Column("input", "tokens it was sent", lambda row: _number(row.summary.input_tokens)),
     Column("output", "tokens it answered", lambda row: _number(row.summary.output_tokens)),
-    Column("folds", "turns after which a fold landed", lambda row: _number(row.summary.folds)),
+    Column("folds", "turns after which the summary was updated", lambda row: _number(row.summary.folds)),
     Column(
         "waited",
-        "turns after which the chat was due and the fold did not land: it failed, or waits for its next attempt",
+        "turns after which an update was due and not made: it failed, or waits for its next attempt",
         lambda row: _number(row.summary.waited),
     ),
 )
@@ -154,7 +154,7 @@ def _named_entry(distance: int) -> Callable[[Row], str]:
 
 
 NAMED_FACTS: tuple[Column[Row], ...] = (
-    Column("policy", "the way to remember", lambda row: row.summary.policy),
+    Column("policy", "the memory policy", lambda row: row.summary.policy),
     Column(
         "named",
         "how often a question names a fact that was said before: it repeats the value, or has at least two terms of "
@@ -173,7 +173,7 @@ NAMED_FACTS: tuple[Column[Row], ...] = (
 )
 
 RECALL: tuple[Column[_Recalling], ...] = (
-    Column("policy", "the way to remember", lambda one: one.policy),
+    Column("policy", "the memory policy", lambda one: one.policy),
     Column("of", "`MEMORY_RECALL`", lambda one: one.mode),
     Column("mean", "tokens of memory in a prompt", lambda one: _number(one.row.summary.memory_mean)),
     Column("cacheable", "as above", lambda one: _share(one.row.summary.cacheable)),
@@ -243,10 +243,10 @@ def kept_columns() -> tuple[Column[_KeptRow], ...]:
             "still in memory so many turns after it was last said, in any form",
             lambda tally: tally.share,
         ),
-        ("exact {}", "the same, to the letter", lambda tally: tally.share_verbatim),
+        ("exact {}", "the same, exactly as it was said", lambda tally: tally.share_verbatim),
     )
     return (
-        Column("policy", "the way to remember", lambda row: row.policy),
+        Column("policy", "the memory policy", lambda row: row.policy),
         Column(
             "of",
             "`spans`: numbers, dates, names, ids and the like; `facts`: what the file annotates",

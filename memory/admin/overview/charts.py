@@ -56,9 +56,9 @@ class Chart:
 
 def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], *, cost: bool) -> list[Chart]:
     """The charts of the overview, of these days; those of money only with `cost`."""
-    found = [_by_variant("tokens", "Tokens a day, by model variant", "tokens", days, usage, folds, tokens)]
+    found = [_by_variant("tokens", "Tokens per day, by model variant", "tokens", days, usage, folds, tokens)]
     if cost:
-        found.append(_by_variant("cost", "Cost a day, by model variant", "USD", days, usage, folds, _cost))
+        found.append(_by_variant("cost", "Cost per day, by model variant", "USD", days, usage, folds, _cost))
     if any(row["cards"] for row in usage):
         found.append(_cards(days, usage))
     made, rebuilt = of_kind(folds, "fold"), of_kind(folds, "rebuild")
@@ -75,7 +75,7 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
         ),
         _chart(
             "folds",
-            "Summary updates a day",
+            "Summary updates per day",
             "",
             days,
             {

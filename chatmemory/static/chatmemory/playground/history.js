@@ -1,4 +1,4 @@
-// The versions of a summary: what each one changed, and the way back to it.
+// The versions of a summary: what each one changed, and restoring it.
 
 import { counted, el, hint, id, link, number, time, WORDS } from "./dom.js";
 

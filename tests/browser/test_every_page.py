@@ -1,0 +1,66 @@
+"""Every kind of page that staff come to by links: no serious finding of axe, none wider than the window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.browser.support.first_look import FirstLook, Person, person
+from tests.browser.support.screenshots import run
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LINKS = "[...document.links].map(one => one.href)"
+ELSEWHERE = re.compile(r"/(?:logout|jsi18n|static|v1/schema|readyz|healthz)|\.(?:json|svg|png|md)$")
+ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=/)\d+(?=/)")
+MADE = """
+from conversations.models import Chat
+from memory.models import Comparison
+chat = Chat.objects.get(pk="{}")
+Comparison.objects.create(chat=chat, policies=["chunked"], state="failed", error="It took too long.")
+"""
+"""A comparison, which would take a minute to be made."""
+
+
+@pytest.fixture(params=[False, True], ids=["desktop", "phone in the dark"])
+def keeper(request: pytest.FixtureRequest, walking: Any, first_look: FirstLook) -> Iterator[Person]:
+    with person(walking, first_look, phone=request.param, dark=request.param) as somebody:
+        somebody.sign_in()
+        yield somebody
+
+
+def kind_of(url: str) -> str:
+    """The same for pages of the same kind, whatever they show and however that is narrowed."""
+    return ID.sub("*", urlsplit(url).path)
+
+
+def test_every_page_that_links_lead_to_is_well(keeper: Person) -> None:
+    look = keeper.look
+    asked = {"chat_id": look.chat_id, "message": "When is our concert?", "stream": False}
+    look.api.post("/v1/message", json=asked).raise_for_status()
+    run(look, "manage.py", "shell", "-v", "0", "-c", MADE.format(look.chat_id))
+    todo, seen, wrong = ["/", "/admin/", "/v1/docs"], set[str](), list[str]()
+    while todo:
+        path = todo.pop(0)
+        if kind_of(path) in seen:
+            continue
+        seen.add(kind_of(path))
+        keeper.go(path)
+        keeper.page.wait_for_load_state("networkidle")
+        wide, window = keeper.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        wrong += [f"{path}: {one}" for one in keeper.axe()] + [f"{path} is too wide"] * (wide > window)
+        led = (one.removeprefix(look.url).split("#")[0] for one in keeper.page.evaluate(LINKS))
+        todo += [one for one in led if one.startswith("/") and not ELSEWHERE.search(urlsplit(one).path)]
+    print(f"\n{len(seen)} kinds of pages")
+    assert "\n".join(wrong) == ""
+    assert {
+        "/playground/",
+        "/admin/conversations/chat/*/change/",
+        "/admin/memory/comparison/*/change/",
+    } <= seen
+    assert len(seen) > 40
+    assert keeper.troubles() == []
