@@ -6,6 +6,7 @@ that name; a second value that is merely mentioned gets a name of its own, so th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,9 @@ SHORT_VALUE = 3
 
 LONG_NUMBER = 4
 """Digits; a shorter number may count anything."""
+
+_COUNT = re.compile(r"\d{1,3}")
+"""What only counts something, and is not said to be it, tells little by itself."""
 
 _TAKEN_BACK = 50
 """How many of the newest sentences that take something back are looked at."""
@@ -91,9 +95,12 @@ class _Ledger:
     def note(self, named: Named, worth: float, message: tuple[int, bool]) -> None:
         """Keep it, unless its value is known; under a name of its own where its name is taken."""
         value = named.value.casefold()
-        if value in self._values or self._value(named.key) == value:
+        if (value in self._values and not named.is_equated) or self._value(named.key) == value:
             return
-        key = self._free(named.key) if self._is_another(named, message) else named.key
+        another = self._is_another(named, message)
+        if another and named.category == "NUMERIC" and " " in self._value(named.key):
+            return  # a day or an hour of what is told in full
+        key = self._free(named.key) if another else named.key
         if key:
             self._facts[key] = _Fact(named, worth, message)
             if _is_unmistakable(value):
@@ -128,10 +135,12 @@ class _Ledger:
 
 def _told(said: Sentence) -> Iterator[Named]:
     """What one sentence tells. Questions name values, too, but settle nothing."""
-    yield from named_values(said.text)
+    for named in named_values(said.text):
+        if named.is_equated or not _COUNT.fullmatch(named.value):
+            yield named
     if is_question(said.text):
         return
-    if state := state_of(said.text):
+    if (state := state_of(said.text)) and not state.key[0].isdigit():
         yield state
     elif is_decision(said.text):
         key = key_of(" ".join(content_words(decided(said.text)))) or "decision"

@@ -50,6 +50,12 @@ _NUMBER = re.compile(r"[^\w#]*\d[\d.,%]*(?: ?[a-z%°]+)?", re.IGNORECASE)
 
 _ADDRESS, _MAIL = re.compile("://"), re.compile("@")
 _LABEL = re.compile(r"\s?[:=]")
+_LABELLED = re.compile(
+    r"[\s*•–-]*(?P<label>[^\W\d_][^:.,;!?()\n]{1,38}):\**\s+(?P<value>[^;()\n]{1,60})(?=[;(\n]|$)"
+)
+_PHONE = re.compile(r"\+\d[\d ()-]{6,18}\d")
+_KINDS = frozenset(("time", "date", "amount"))
+"""Names that say no more than the value shows itself."""
 _FOLLOWING = re.compile(r" ([^\W\d_]{3,})\b")
 
 _STATES = (
@@ -79,12 +85,51 @@ class Named:
 
 
 def named_values(sentence: str) -> Iterator[Named]:
-    """The spans of `sentence` that something names, in order."""
+    """The spans of `sentence` that something names, in order; of "Concert: Friday, 19:00", all that the label stands
+    before. A telephone number is one value, and what only its kind would name is left out."""
+    spans = scan(sentence)
+    if labelled := _labelled(sentence, spans):
+        yield labelled
+        return
+    for named in _by_words_before(sentence, spans):
+        key = named.key
+        if (
+            key not in _KINDS
+            and not key[0].isdigit()
+            and not (named.value.isalpha() and key.endswith(_LOOSE))
+        ):
+            yield named
+
+
+_LOOSE = ("_of", "_on", "_at", "_in", "_for", "_into")
+"""Ends of a key that tell where a name stands, and not what it is."""
+
+
+def _labelled(sentence: str, spans: list[tuple[str, bool]]) -> Named | None:
+    """The value of a sentence that begins with what it is called."""
+    match = _LABELLED.match(sentence)
+    key = key_of(" ".join(content_words(match["label"]))) if match else ""
+    if not match or not key:
+        return None
+    phone = _PHONE.search(match["value"])
+    value = phone[0] if phone else match["value"].strip().rstrip(".!*,").strip()
+    within = [(span, hard) for span, hard in spans if span in value]
+    if not within:
+        return None
+    span, hard = max(within, key=lambda one: one[1])
+    category = _category(value, hard=hard) if " " not in value else "ENTITY"
+    return Named(key, value, category, span, hard, is_equated=True)
+
+
+def _by_words_before(sentence: str, spans: list[tuple[str, bool]]) -> Iterator[Named]:
+    """Each span by the words before it, or by its kind."""
     at, last, base = 0, 0, ""
-    for span, hard in scan(sentence):
+    for span, hard in spans:
         start = sentence.find(span, at)
         if start < 0:
             continue
+        if phone := _PHONE.match(sentence, start):
+            span = phone[0]
         at = start + len(span)
         if _LABEL.match(sentence, at) and not any(map(str.isdigit, span)):
             continue  # "order_status: …" is a name, not a value

@@ -61,6 +61,22 @@ def test_what_is_merely_mentioned_or_listed_gets_a_name_of_its_own() -> None:
     }
 
 
+def test_a_later_value_takes_the_place_of_an_earlier_one_that_others_have_too() -> None:
+    found = facts(
+        {},
+        ("Rehearsal: Friday.", "Fine. Concert: Saturday 11 July, 16:30."),
+        ("They moved it!", "Concert now: Friday 10 July, 19:00. The concert is on Friday."),
+    )
+    assert found["rehearsal"] == "Friday"
+    assert found["concert"].startswith("Friday")
+    assert not any(value.startswith("Saturday") for value in found.values())
+
+
+def test_a_telephone_number_is_one_fact_and_a_bare_count_is_none() -> None:
+    found = facts({}, ("Emergency telephone: +31 30 555 0142 (Joris).", "I see 15 others."))
+    assert found == {"emergency_telephone": "+31 30 555 0142"}
+
+
 def test_what_is_known_is_not_told_again() -> None:
     assert facts({"flight": "HAT028"}, ("Flight HAT028 is the one.", "Yes, HAT028.")) == {}
 

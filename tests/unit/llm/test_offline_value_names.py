@@ -27,6 +27,19 @@ from tests.unit.llm.makers import TEXTS
         ),
         ("We fly from Lima to New York", [("fly_from", "Lima", "ENTITY"), ("fly_to", "New York", "ENTITY")]),
         ("Nothing of the kind", []),
+        # A label names all that follows it.
+        (
+            "Concert now: Friday 10 July, 19:00, Knights' Hall (it was Saturday the 11th at 16:30)",
+            [("concert", "Friday 10 July, 19:00, Knights' Hall", "ENTITY")],
+        ),
+        (
+            "Emergency telephone: +31 30 555 0142 (Joris).",
+            [("emergency_telephone", "+31 30 555 0142", "ENTITY")],
+        ),
+        ("Call Joris at +31 30 555 0142.", [("call_joris", "+31 30 555 0142", "ENTITY")]),
+        # What nothing but its kind would name, or where it stands, tells nobody anything.
+        ("We leave then, 18:00 sharp.", []),
+        ("I am thinking of Holst, with six in Warlock.", []),
     ],
 )
 def test_values_are_named(sentence: str, found: list[tuple[str, str, str]]) -> None:
