@@ -152,7 +152,7 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis pyproject.toml -o requirements-dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra redis -c requirements-dev.lock pyproject.toml -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 --extra dev --extra lab --extra redis --extra local-embeddings --extra check -c requirements-dev.lock pyproject.toml -o requirements-check.lock
-	printf 'langchain-openai>=1.7\nlitellm>=1.106\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
+	printf 'langchain-openai>=1.7\nlitellm>=1.106\nmcp\n' | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --python-version 3.11 - -o requirements-clients.lock
 
 clean:
 	rm -rf .venv var .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
 // The Vercel AI SDK, which checks every chunk against its schema: streamText, generateText, generateObject.
 import { createOpenAI } from "@ai-sdk/openai";
-import { generateObject, generateText, streamText } from "ai";
+import { generateObject, generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
 const openai = createOpenAI({ baseURL: process.env.BASE_URL, apiKey: process.env.TOKEN });
@@ -21,6 +21,23 @@ const made = await generateObject({
   maxRetries: 0,
 });
 
+const looked = [];
+const helped = streamText({
+  model,
+  messages: [{ role: "user", content: "Please use look_up_order." }],
+  tools: {
+    look_up_order: tool({
+      description: "The state of an order.",
+      inputSchema: z.object({ order: z.string() }),
+      execute: ({ order }) => looked.push(order) && `${order} was sent on 4 May`,
+    }),
+  },
+  stopWhen: stepCountIs(3),
+  maxRetries: 0,
+});
+let told = "";
+for await (const delta of helped.textStream) told += delta;
+
 console.log(
   JSON.stringify({
     first: first.text,
@@ -29,5 +46,7 @@ console.log(
     tokens: (await stream.usage).totalTokens > 0,
     decision: (await stream.response).headers["x-chatmemory-conversation"],
     object: made.object,
+    looked,
+    told,
   }),
 );

@@ -5,6 +5,7 @@ import os
 import sys
 
 from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
 model = ChatOpenAI(
@@ -22,11 +23,27 @@ schema = {
     "additionalProperties": False,
 }
 made = model.with_structured_output(schema, method="json_schema").invoke("Say my name as an object.")
+
+
+@tool
+def look_up_order(order: str) -> str:
+    """The state of an order."""
+    return f"{order} was sent on 4 May"
+
+
+helper = model.bind_tools([look_up_order])
+asked = [HumanMessage("Please use look_up_order.")]
+asked.append(helper.invoke(asked))
+looked = [call["args"]["order"] for call in asked[-1].tool_calls]
+asked += [look_up_order.invoke(call) for call in asked[-1].tool_calls]
+told = helper.invoke(asked).content
 seen = {
     "first": first.content,
     "finish": first.response_metadata["finish_reason"],
     "tokens": first.usage_metadata["total_tokens"] > 0,
     "streamed": streamed,
     "object": made,
+    "looked": looked,
+    "told": told,
 }
 sys.stdout.write(json.dumps(seen))

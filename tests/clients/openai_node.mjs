@@ -19,6 +19,26 @@ for await (const chunk of stream.data) {
 const helper = client.chat.completions.stream({ model: "arco", messages: [{ role: "user", content: "Hello" }] });
 const final = await helper.finalChatCompletion();
 
+const looked = [];
+const runner = client.chat.completions.runTools({
+  model: "arco",
+  stream: true,
+  messages: [{ role: "user", content: "Please use look_up_order." }],
+  tools: [
+    {
+      type: "function",
+      function: {
+        name: "look_up_order",
+        description: "The state of an order.",
+        parameters: { type: "object", properties: { order: { type: "string" } }, required: ["order"] },
+        parse: JSON.parse,
+        function: ({ order }) => looked.push(order) && `${order} was sent on 4 May`,
+      },
+    },
+  ],
+});
+const told = await runner.finalContent();
+
 let error = null;
 try {
   await client.chat.completions.create({ model: "none", messages });
@@ -35,6 +55,8 @@ console.log(
     streamed,
     usage: usage.total_tokens > 0,
     final: final.choices[0].message.content,
+    looked,
+    told,
     error,
     models,
   }),

@@ -19,6 +19,8 @@ PYTHON = HERE.parents[1] / ".venv" / "clients" / "bin" / "python"
 OBJECT = '{"name": "Ada"}'
 FIRST = "You said: My order is AB-1234."
 SECOND = "You said: Which order?"
+LOOKED = (["AB-1234"], "You said: AB-1234 was sent on 4 May")
+"""What every client looks up when the model calls its tool, and what the model says then."""
 
 
 def run(command: list[str], alice: Client, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -56,7 +58,8 @@ def test_the_official_sdk_for_node(alice: Client, upstream: FakeUpstream) -> Non
     assert found["usage"]
     assert found["error"] == {"name": "NotFoundError", "code": "model_not_found", "status": 404}
     assert "arco" in found["models"]
-    assert Chat.objects.count() == 2
+    assert (found["looked"], found["told"]) == LOOKED
+    assert sorted(Chat.objects.values_list("last_seq", flat=True)) == [2, 4, 5]
 
 
 @pytest.mark.clients
@@ -65,7 +68,11 @@ def test_the_vercel_ai_sdk(alice: Client, upstream: FakeUpstream, objects: None)
     assert (found["first"], found["streamed"]) == (FIRST, SECOND)
     assert (found["finish"], found["decision"], found["tokens"]) == ("stop", "continued", True)
     assert found["object"] == {"name": "Ada"}
-    assert upstream.requests[-1].body["text"]["format"]["type"] == "json_schema"
+    assert "json_schema" in [
+        request.body.get("text", {}).get("format", {}).get("type") for request in upstream.requests
+    ]
+    assert (found["looked"], found["told"]) == LOOKED
+    assert upstream.faults == []
 
 
 @pytest.mark.clients
@@ -80,8 +87,13 @@ def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client,
 
 @pytest.mark.clients_python
 @pytest.mark.parametrize("program", ["langchain_client.py", "litellm_client.py"])
-def test_python_libraries(alice: Client, upstream: FakeUpstream, objects: None, program: str) -> None:
+def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -> None:
+    if "langchain" in program:
+        upstream.script("stream", "normal", "normal", f"normal?text={OBJECT}")
     found = seen([str(PYTHON), program], alice)
     assert (found["first"], found["streamed"], found["tokens"]) == (FIRST, SECOND, True)
     assert found.get("object", {"name": "Ada"}) == {"name": "Ada"}
+    assert (found["looked"], found["told"]) == LOOKED
     assert Chat.objects.filter(last_seq=4).count() == 1
+    assert Chat.objects.filter(last_seq=5).count() == 1, "the turn with the tool"
+    assert upstream.faults == []
