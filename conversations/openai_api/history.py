@@ -142,7 +142,7 @@ def _message(at: str, message: object, max_chars: int) -> Said | str:
             param=f"{at}.role",
             code="invalid_value",
         )
-    for name in message.keys() - _FIELDS[role]:
+    for name in message.keys() - _FIELDS[role] - (_ADDED if role == "assistant" else set()):
         if message[name]:
             raise unsupported(f"{at}.{str(name)[:64]}")
     calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or []) if role == "assistant" else ()
@@ -163,6 +163,10 @@ _FIELDS = {
     "tool": {"role", "content", "tool_call_id"},
 }
 """Fields of a message that may say something: what an SDK sends back of an answer holds all of its fields."""
+
+
+_ADDED = {"provider_specific_fields", "reasoning", "reasoning_content", "thinking_blocks"}
+"""What gateways add to answers and their clients send back: it says nothing that the model is to read again."""
 
 
 def _text_of(at: str, role: str, message: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ tools = [{"type": "function", "function": offered}]
 asked = [{"role": "user", "content": "Please use look_up_order."}]
 message = litellm.completion(messages=asked, tools=tools, **where).choices[0].message
 looked = [json.loads(call.function.arguments)["order"] for call in message.tool_calls]
-asked.append(message.model_dump(exclude_none=True))
+asked.append(message)
 asked += [
     {"role": "tool", "tool_call_id": call.id, "content": f"{order} was sent on 4 May"}
     for call, order in zip(message.tool_calls, looked, strict=True)
