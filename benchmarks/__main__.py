@@ -25,6 +25,7 @@ NAMES = (
     "memory",
     "footprint",
     "slow-streams",
+    "gap",
     "talks",
     "calls",
     "completions",

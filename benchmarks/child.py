@@ -36,7 +36,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
     from benchmarks import pages
     from benchmarks.engine import calls, growth, hostile, lineage, talks, turns
     from benchmarks.recall import speed, vectors
-    from benchmarks.serving import completions, footprint, heads, slow, streams
+    from benchmarks.serving import completions, footprint, gap, heads, slow, streams
 
     return {
         "turns": turns.run,
@@ -45,6 +45,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "memory": streams.memory,
         "footprint": footprint.run,
         "slow-streams": slow.run,
+        "gap": gap.run,
         "talks": talks.run,
         "calls": calls.run,
         "completions": completions.run,

@@ -63,6 +63,11 @@ class Listener(asyncio.Protocol):
         if self._final.endswith(END_OF_CHUNKS):
             self._end()
 
+    def close(self) -> None:
+        """Listen no more, wherever the stream is."""
+        self.ended.cancel()
+        self._transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         for future in (self.begun, self.ended):
             if not future.done():
