@@ -53,12 +53,11 @@ def _leading_system(saids: Sequence[FileMessage]) -> int:
 def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spoken], list[FileMessage]]:
     spoken: list[Spoken] = []
     waiting: list[FileMessage] = []
-    called: set[object] = set()
+    called: dict[object, str] = {}
     for number, said in enumerate(saids, start=before + 1):
-        called |= {call.id for call in said.calls}
+        called |= {call.id: call.name for call in said.calls}
         if said.part == "tool" and said.payload and said.payload["call_id"] in called:
-            called.remove(said.payload["call_id"])
-            said = replace(said, part="tool_output")
+            said = replace(said, part="tool_output", payload=_named(said.payload, called))
         if said.part in ("system", "tool"):
             waiting.append(said)
             continue
@@ -71,6 +70,11 @@ def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spok
         spoken[-1].asides += waiting
         waiting = []
     return spoken, waiting
+
+
+def _named(payload: Mapping[str, object], called: dict[object, str]) -> dict[str, object]:
+    """Of an output, with the name of the tool that was called; no other output is of that call."""
+    return {**payload, "name": called.pop(payload["call_id"])}
 
 
 def _as_metadata(metadata: Mapping[str, object], asides: Sequence[FileMessage]) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
@@ -127,7 +127,8 @@ def begin(
 
 
 def _imported(request: ChatRequest) -> ImportedChat:
-    messages = [one for said in request.history for one in _messages(said)]
+    names = {call.id: call.name for said in request.history for call in said.calls}
+    messages = [one for said in request.history for one in _messages(said, names)]
     return ImportedChat(
         title=automatic_title(_first(request.history)),
         title_is_automatic=True,
@@ -135,12 +136,14 @@ def _imported(request: ChatRequest) -> ImportedChat:
     )
 
 
-def _messages(said: Said) -> Iterator[ImportedMessage]:
+def _messages(said: Said, names: Mapping[str, str]) -> Iterator[ImportedMessage]:
+    """The messages that are stored for one of the history; `names` are those of tools, by the ids of their calls."""
     if said.role == "tool":
-        yield ImportedMessage("tool", said.content, payload={"call_id": said.call_id, "name": ""})
+        payload: dict[str, object] = {"call_id": said.call_id, "name": names.get(said.call_id, "")}
+        yield ImportedMessage("tool", said.content, payload=payload)
         return
-    payload = {"calls": len(said.calls)} if said.calls else None
-    yield ImportedMessage(said.role, said.content, payload=payload)
+    made = {"calls": len(said.calls)} if said.calls else None
+    yield ImportedMessage(said.role, said.content, payload=made)
     for call in said.calls:
         called = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         yield ImportedMessage("tool_call", call.text, payload=called)

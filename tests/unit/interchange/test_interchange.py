@@ -406,7 +406,7 @@ def test_calls_and_their_outputs_are_messages_where_both_are_whole() -> None:
         None,
         {"calls": 1},
         {"call_id": "c1", "name": "find", "arguments": '{"x":1}'},
-        {"call_id": "c1", "name": ""},
+        {"call_id": "c1", "name": "find"},
         None,
     ]
     assert [message.reply_to for message in chat.messages] == [None, 0, None, None, 0]
