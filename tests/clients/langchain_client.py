@@ -25,7 +25,7 @@ schema = {
 made = model.with_structured_output(schema, method="json_schema").invoke("Say my name as an object.")
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]  # no types where it is checked
 def look_up_order(order: str) -> str:
     """The state of an order."""
     return f"{order} was sent on 4 May"

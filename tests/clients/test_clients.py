@@ -85,6 +85,25 @@ def test_llmprobe_finds_nothing_that_the_api_must_do_and_does_not(alice: Client,
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
+@pytest.mark.clients
+@pytest.mark.parametrize("style", ["chat", "responses"])
+def test_all_of_llmprobe_finds_nothing_new(
+    alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
+    """With tools, formats and limits, over an upstream that obeys. The baseline is what passed before."""
+    settings.OPENAI_API_STYLE = style
+    upstream.behave("normal?obeys=1", lane="stream")
+    probe = [str(HERE / "node_modules" / ".bin" / "llmprobe"), f"{alice.base.removeprefix('http://')}/v1"]
+    done = run([*probe, "-k", alice.token, "--model", "arco", "--no-bench", "--no-save", "--json"], alice)
+    results = json.loads(done.stdout)["conformance"]["results"]
+    outcomes: dict[str, list[str]] = {}
+    for one in results:
+        outcomes.setdefault(one["outcome"], []).append(one["id"])
+    baseline = json.loads((HERE / "llmprobe.json").read_text("utf-8"))[style]
+    assert outcomes.get("fail", []) == baseline["fail"]
+    assert set(baseline["pass"]) <= set(outcomes["pass"])
+
+
 @pytest.mark.clients_python
 @pytest.mark.parametrize("program", ["langchain_client.py", "litellm_client.py"])
 def test_python_libraries(alice: Client, upstream: FakeUpstream, program: str) -> None:

@@ -82,6 +82,8 @@ class Behaviour:
     retry_after: str = ""
     says: str = ""
     """How it is bad where an object or a card is asked for: one of `SAYS`."""
+    obeys: int = 0
+    """1: it keeps to the request's output limit, stop strings and JSON formats, as far as an echo can."""
     thinks: int = 0
     """Tokens that it reasons before its first word; the request's output limit may end it there."""
     tokens: int = 400

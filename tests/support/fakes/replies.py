@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 
 from tests.support.fakes import cards, objects, summarizer, tools
@@ -40,6 +41,8 @@ class Replies:
         except AssertionError as exc:
             self.faults.append(str(exc))
             how, text, calls = Behaviour("status", code=400, error="invalid_summarizer_input"), "", ()
+        if how.obeys:
+            how, text = obeyed(how, request, text)
         spent = min(how.thinks, request.output_limit or how.thinks)
         how, text = thought(how, request.output_limit, text)
         speech = self._speech(request, text, calls, spent, number)
@@ -62,6 +65,19 @@ def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, st
         return how, text
     said = text[: max(0, limit - how.thinks) * 4]
     return replace(how, kind="incomplete", after=len(said)), said
+
+
+def obeyed(how: Behaviour, request: Request, text: str) -> tuple[Behaviour, str]:
+    """The same as the request wants it: JSON, up to a stop string, within its limit."""
+    if (made := tools.formatted(request)) is not None:
+        text = json.dumps(made)
+    stops = request.body.get("stop") or []
+    for stop in [stops] if isinstance(stops, str) else stops:
+        text = text.partition(stop)[0]
+    limit = request.output_limit
+    if limit is None or len(text) <= 4 * limit:
+        return how, text
+    return replace(how, kind="incomplete", after=len(text)), text[: 4 * limit]
 
 
 def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[Call, ...]]:

@@ -72,6 +72,15 @@ def _function(tool: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def formatted(request: Request) -> Any:
+    """An object of the format that a request asks for, in either style; None for text."""
+    asked = request.body.get("response_format") or request.body.get("text", {}).get("format") or {}
+    kind = asked.get("type", "text")
+    if kind == "json_object":
+        return {"name": "Ada", "age": 36}
+    return _sample((asked.get("json_schema") or asked)["schema"]) if kind == "json_schema" else None
+
+
 def _sample(schema: dict[str, Any]) -> Any:
     """Something that fits a JSON Schema of the simple kind."""
     if "enum" in schema:
