@@ -41,7 +41,7 @@ from conversations.openai_api.chat_answer import (
 from conversations.openai_api.chat_request import ChatRequest, read_request
 from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError, openai_body
-from conversations.openai_api.history import unsupported
+from conversations.openai_api.history import refuse_outputs_alone, unsupported
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.stored import StoredCompletionsList
@@ -94,6 +94,9 @@ class CompletionsView(StoredCompletionsList):
         )
         variant = _variant(asked)
         self.asked = asked
+        name = _name_of(request, asked)
+        if not name or not asked.store:
+            refuse_outputs_alone((*asked.history, *asked.new))
         if not asked.store or request.headers.get(REMEMBER, "").lower() == "false":
             return Unstored(asked, _stateless(asked, variant))
         made = Asked(
@@ -109,7 +112,7 @@ class CompletionsView(StoredCompletionsList):
                 outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
             ),
             hashlib.sha256(request._request.body).digest(),
-            name=_name_of(request, asked),
+            name=name,
             is_retry=request.headers.get("x-stainless-retry-count", "0") not in ("0", ""),
             idempotency_key=idempotency_key(request),
         )

@@ -57,7 +57,8 @@ def read_history(value: object, max_chars: int) -> History:
             instructions.append(one)
         else:
             said.append((index, one))
-    _check_calls(said)
+    begins_with_outputs = next((at for at, (_, one) in enumerate(said) if one.role != "tool"), len(said))
+    _check_calls(said[begins_with_outputs:])
     _check_end(said, len(value), max_chars)
     return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
 
@@ -65,6 +66,20 @@ def read_history(value: object, max_chars: int) -> History:
 def unsupported(name: str, why: str = "is not supported here") -> RequestError:
     """The error for a parameter that would have no effect."""
     return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
+
+
+def refuse_outputs_alone(said: Sequence[Said]) -> None:
+    """Refuse outputs without their calls: those of a conversation that the client does not name. Raises as above."""
+    if said[0].role == "tool":
+        raise _no_call_for(0)
+
+
+def _no_call_for(index: int) -> RequestError:
+    return RequestError(
+        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+        param=f"messages.[{index}].role",
+        code=None,
+    )
 
 
 def _joined(said: Iterable[Said]) -> list[Said]:
@@ -79,17 +94,15 @@ def _joined(said: Iterable[Said]) -> list[Said]:
 
 
 def _check_calls(said: Sequence[tuple[int, Said]]) -> None:
-    """Each call is followed by its one output before anybody says anything else."""
+    """Each call is followed by its one output before anybody says anything else.
+
+    Outputs that come first belong to calls that only we may know.
+    """
     waiting: dict[str, None] = {}
     for index, one in said:
         if one.role == "tool":
             if one.call_id not in waiting:
-                raise RequestError(
-                    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
-                    "'tool_calls'.",
-                    param=f"messages.[{index}].role",
-                    code=None,
-                )
+                raise _no_call_for(index)
             del waiting[one.call_id]
             continue
         _require_outputs(waiting, index)

@@ -23,6 +23,7 @@ from conversations.lookup import get_chat
 from conversations.models import Chat, ChatCompletion, Message, NamedConversation, Status
 from conversations.openai_api.chat_request import ChatRequest
 from conversations.openai_api.conversation import TurnPlace
+from conversations.openai_api.errors import RequestError
 from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import HistoryKeys
 from conversations.replies import begin as replies
@@ -181,6 +182,7 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
     user, turn = asked.user, asked.turn
     chat = chat or lifecycle.create_chat(user)
+    _require_waiting(turn, chat)
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
         begun = replies.begin_regeneration(
@@ -196,6 +198,16 @@ def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) ->
         return CompletionTurn(begun, "repeated", "idempotency key")
     _remember(asked, place, begun)
     return CompletionTurn(begun, place.decision, place.found_by)
+
+
+def _require_waiting(turn: TurnRequest, chat: Chat) -> None:
+    """Refuse outputs that the conversation does not wait for, as one of that name may not. Raises `RequestError`."""
+    if turn.outputs and not chat.open_seq:
+        raise RequestError(
+            f"No tool call found for the output with tool_call_id {turn.outputs[0].call_id[:64]} in this conversation.",
+            param="messages",
+            code=None,
+        )
 
 
 def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:

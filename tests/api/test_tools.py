@@ -237,6 +237,39 @@ def test_a_history_with_tools_is_taken_over(ask: OpenAI, alice: Client, upstream
     assert [one["kind"] for one in told["sections"]] == ["tools", "question", "open_turn"]
 
 
+def test_a_named_conversation_may_be_sent_the_outputs_alone(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    named = {"model": "arco", "tools": [LOOK], "conversation": "c1"}
+    upstream.script("stream", FIRST)
+    alice.post("chat/completions", json={**named, "messages": [QUESTION]})
+    again = alice.post("chat/completions", json={**named, "messages": [ANSWERED]})
+    assert again.json()["choices"][0]["message"]["content"] == f"You said: {OUTPUT}"
+    late = alice.post("chat/completions", json={**named, "messages": [ANSWERED]})
+    assert (late.status_code, late.json()["error"]["param"]) == (400, "messages")
+    assert roles(Chat.objects.get()) == ["user", "assistant", "tool_call", "tool", "assistant"]
+    assert upstream.faults == []
+
+
+def test_a_turn_with_tools_is_regenerated_from_its_question(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask)
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    chat = Chat.objects.get()
+    last = chat.messages.get(seq=5)
+    made = alice.post(f"chats/{chat.pk}/messages/{last.pk}/regenerate", json={"stream": False})
+    assert made.json()["message"]["content"] == "You said: Where is my order?"
+    standing = chat.messages.filter(superseded_by=None).order_by("seq")
+    assert list(standing.values_list("seq", flat=True)) == [1, 6]
+    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert alice.post(
+        "message", json={"chat_id": str(chat.pk), "message": "Thanks", "stream": False}
+    ).is_success
+    assert upstream.faults == []
+
+
 def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.script("stream", FIRST)
     made = ask.chat.completions.create(
