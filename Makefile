@@ -27,7 +27,7 @@ test: .venv/installed
 
 # Every case of what `make test` shows by one case of a class.
 test-exhaustive: .venv/installed
-	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)"
+	$(BIN)/python -m pytest $(AT_ONCE) -m "exhaustive and $(QUICK)" $(WHERE)
 
 test-all: export THOROUGH=1
 test-all: test test-exhaustive test-embeddings test-slow test-postgres test-slow-postgres test-services test-browser test-clients test-clients-python schemathesis
