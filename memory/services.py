@@ -8,7 +8,6 @@ is to be remembered another way. Folding is not started from here but by memory'
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,10 +22,9 @@ from conversations.accounts import quotas
 from conversations.models import Chat, Message, Status
 from memory import briefs, counters
 from memory.briefs import limits_beside_pins, limits_of
-from memory.context import load, recalled
-from memory.context.fit import Context, PromptRequest, assemble
-from memory.context.lines import outline_sections
-from memory.context.planner import choose
+from memory.context import load
+from memory.context.fit import Context
+from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
 from memory.context.prompt_budget import beside
 from memory.context.record import RECORDED, record_of
 from memory.context.record import card_of as card_of
@@ -45,7 +43,6 @@ from memory.folding.request import require_fresh
 from memory.history.costs import line_cost
 from memory.history.rows import each_turn
 from memory.history.steps import Step
-from memory.limits import MemoryLimits
 from memory.models import (
     CardOutcome,
     ChatEmbeddings,
@@ -66,16 +63,13 @@ from memory.pins.detected import message_changed as message_changed
 from memory.pins.detected import pin_imported as pin_imported
 from memory.pins.detected import restore_pins as restore_pins
 from memory.pins.detected import stated_in as stated_in
-from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
 from memory.policies import (
-    StateSection,
     get_policy,
     is_due,
     state_tokens,
-    window_of,
     with_window,
 )
-from memory.policies.card.policy import CardRequest, request_of
+from memory.policies.card.policy import CardRequest
 from memory.recall import embedding_job
 from memory.recall.embeddings import knows_meanings as knows_meanings
 from memory.recall.embeddings import last_question as last_question
@@ -89,8 +83,6 @@ from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
 from memory.revisions.trace import Trace, trace
 from memory.usage import daily
-
-logger = logging.getLogger(__name__)
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
 _NEW_BRIEF = Insert(ConversationBrief)
@@ -141,18 +133,18 @@ def context_for(
     if again and before_seq <= brief.seen_seq:
         step_back.step_back(brief, before_seq)
     limits = limits_of(brief)
-    request = _card_request(brief, limits)
+    request = card_request(brief, limits)
     if must_call and request.form == "tool":
         request = CardRequest()
     asked = replace(
-        _asked(chat, question, request, turn_instructions, sources),
+        prompt_request(chat, question, request, turn_instructions, sources),
         tools=tuple(tools),
         open_turn=tuple(step for _, step in open_turn),
     )
-    context = _assemble(brief, asked, before_seq, beside(limits, asked), near)
+    context = context_of(brief, asked, before_seq, beside(limits, asked), near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
-    _log_cuts(chat, context)
+    log_cuts(chat, context)
     record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
         record |= carding.asked(brief, request)
@@ -177,10 +169,10 @@ def preview(
     brief.chat = chat  # at hand, where its owner counts
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
-    request = _card_request(brief, limits)
+    request = card_request(brief, limits)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
-    asked = _asked(chat, question, request, "", sources)
-    return _assemble(brief, asked, None, beside(limits, asked), near)
+    asked = prompt_request(chat, question, request, "", sources)
+    return context_of(brief, asked, None, beside(limits, asked), near)
 
 
 def preview_last(chat: Chat) -> Context:
@@ -390,81 +382,3 @@ def _is_due(brief: ConversationBrief) -> bool:
         return False
     newest = load.newest(brief, turns=policy.window_reach(limits) + 2).turns
     return is_due(policy, state, with_window(alone, policy, state, newest, limits), limits, paused)
-
-
-def _assemble(
-    brief: ConversationBrief,
-    asked: PromptRequest,
-    before_seq: int | None,
-    limits: MemoryLimits,
-    near: Sequence[Near],
-) -> Context:
-    policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
-    pinned = _pinned(brief, limits, disarms=asked.disarms)
-    limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
-    state: list[StateSection] = policy.render(remembered) if limits.enabled else []
-    span = load.newest(brief, before_seq)
-    last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
-    outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
-    state = [*state, *outline]
-    shape: dict[str, Any] = {
-        "older_turns": span.older_turns,
-        "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
-        "limits": limits,
-        "window_turns": window_of(policy, remembered, span.turns, limits),
-        "anchor_seq": brief.anchor_seq,
-    }
-    plan = choose(state, span.turns, **shape)
-    beside = recalled.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
-    if beside.found.excerpts:
-        shape |= beside.shape
-        plan = choose(state, span.turns, **shape)
-    turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
-    context = assemble(plan, state, turns, asked, said=beside.found.said, pinned=pinned, **shape)
-    plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
-    return replace(context, plan=plan)
-
-
-def _pinned(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:
-    """The section of the chat's pins; nothing is read where there are none."""
-    if not (brief.pin_tokens and limits.enabled):
-        return NO_PINS
-    room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
-    return fit_pins(detected.holding(brief.chat_id), room, disarms=disarms)
-
-
-def _card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:
-    """How the reply is asked for a card: while updates are paused not at all, because a card is one."""
-    return CardRequest() if brief.paused_at else request_of(get_policy(brief.policy), limits)
-
-
-def _asked(
-    chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
-) -> PromptRequest:
-    """What stands around memory; what changes least comes first, so that provider caches hit."""
-    parts = (chat.instructions, request.instructions, turn_instructions)
-    instructions = "\n\n".join(part for part in parts if part)
-    return PromptRequest(
-        question,
-        instructions,
-        tuple(sources),
-        str(chat.pk),
-        request.tool_tokens,
-        disarms=registry.disarms_control_tokens(),
-    )
-
-
-def _log_cuts(chat: Chat, context: Context) -> None:
-    """Whatever had no room is logged: these lines are what the numbers of memory are tuned by."""
-    if context.clipped or context.dropped or context.unrepresented:
-        logger.info(
-            "context cut to its budget",
-            extra={
-                "chat": str(chat.pk),
-                "tokens": context.tokens,
-                "budget": context.budget,
-                "clipped": context.clipped,
-                "window_turns_as_lines": context.dropped,
-                "turns_left_out": context.unrepresented,
-            },
-        )

@@ -48,9 +48,8 @@ conversations.accounts.limits conversations.replies.sse conversations.titles
 conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
-conversations.openai_api.chat_request conversations.openai_api.errors conversations.openai_api.history_keys
-conversations.openai_api.history conversations.openai_api.listing conversations.openai_api.model_names
-conversations.openai_api.tools
+conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
+conversations.openai_api.listing conversations.openai_api.model_names
 memory.limits memory.policies memory.history.turns memory.history.costs memory.history.steps
 memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
 memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim

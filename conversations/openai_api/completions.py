@@ -38,12 +38,12 @@ from conversations.openai_api.chat_answer import (
     unix,
     usage_json,
 )
-from conversations.openai_api.chat_request import ChatRequest, read_request
 from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError, openai_body
-from conversations.openai_api.history import refuse_outputs_alone, unsupported
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
+from conversations.openai_api.request.chat_request import ChatRequest, read_request
+from conversations.openai_api.request.history import refuse_outputs_alone, unsupported
 from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import Asked, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
@@ -217,9 +217,13 @@ def _variant(asked: ChatRequest) -> Variant:
             raise unsupported("response_format", "is not supported by the built-in model")
         if "stop" in asked.parameters:
             raise unsupported("stop", "is not supported by the built-in model")
-        if asked.tools or asked.outputs:
-            raise unsupported(
-                "tools" if asked.tools else "messages", "is not supported by the built-in model"
+        if asked.tools:
+            raise unsupported("tools", "is not supported by the built-in model")
+        if asked.outputs:
+            raise RequestError(
+                "The built-in model calls no tools, so it takes no outputs of them.",
+                param="messages",
+                code="unsupported_value",
             )
     elif settings.OPENAI_API_STYLE == "responses":
         for name in sorted(CHAT_ONLY & asked.parameters.keys()):

@@ -19,9 +19,9 @@ from chatmemory.database.compiled import Select
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import ActiveReply, Chat, ChatCompletion, Message, NamedConversation, Role, Status
 from conversations.openai_api.chat_answer import finish_reason
-from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import HistoryKeys, answers_alike, calls_alike
+from conversations.openai_api.request.chat_request import ChatRequest
+from conversations.openai_api.request.history import Said
 from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated"]

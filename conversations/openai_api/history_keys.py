@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from chatmemory.llm.protocol import ToolCall
-from conversations.openai_api.history import Said
+from conversations.openai_api.request.history import Said
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ from conversations.openai_api.chat_answer import (
     stored_completion,
     unix,
 )
-from conversations.openai_api.chat_request import read_metadata
 from conversations.openai_api.errors import ModelNotFound
 from conversations.openai_api.listing import page_json, read_page
 from conversations.openai_api.model_names import model_object, model_objects
+from conversations.openai_api.request.chat_request import read_metadata
 from conversations.openai_api.view import OpenAIView
 from conversations.replies.open_turn import calls_of
 from memory.services import outline_of, tools_of

@@ -1,11 +1,8 @@
 """Rows of memory. Everybody imports them from here; Django finds them here, too."""
 
 from memory.models.briefs import (
-    CardOutcome,
     Comparing,
     Comparison,
-    ContextRecord,
-    ContextText,
     ConversationBrief,
     FoldDay,
     Requested,
@@ -13,6 +10,7 @@ from memory.models.briefs import (
     SummaryRevision,
     UsageDay,
 )
+from memory.models.contexts import CardOutcome, ContextRecord, ContextText
 from memory.models.pins import BY_HAND, MAX_CHARS, MOST_PINS, PEOPLE, Pin, PinKind, PinnedBy
 from memory.models.workers import ChatEmbeddings, MessageEmbedding, Watch, WorkerProcess
 

@@ -22,6 +22,7 @@ import conversations
 from conversations.models import ActiveReply, Chat
 from memory.models import ContextRecord
 from memory.policies import POLICIES
+from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
 from tests.processes.talking import settled
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -125,36 +126,12 @@ def test_of_two_clients_that_race_one_branches_or_is_told_to_come_back(
 
 
 def test_a_turn_whose_server_is_killed_is_answered_by_the_next(product: Product, fake: FakeUpstream) -> None:
-    product.env |= {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
-    product.expected.add(
-        "Bad Gateway: /v1/chat/completions"
-    )  # the answer of a retry that meets what was cut off
+    product.env |= LEASES
+    product.expected.add(CUT_OFF)
     server = product.server()
-    client = product.client()
-    headers = {"Authorization": f"Bearer {client.token}"}
+    headers = {"Authorization": f"Bearer {product.client().token}"}
     body = {"model": "arco", "messages": [{"role": "user", "content": "Only once"}]}
-    fake.hold("stream")
-    with ThreadPoolExecutor() as pool:
-        lost = pool.submit(
-            httpx.post, f"{product.url}/v1/chat/completions", json=body, headers=headers, timeout=60
-        )
-        wait_for(ActiveReply.objects.exists, "the turn has begun")
-        product.kill(server)
-        assert isinstance(lost.exception(), httpx.TransportError)
-    fake.release("stream")
-    product.server()
-
-    def again() -> httpx.Response | None:
-        """What the SDK does: it tries again and says so."""
-        answer = httpx.post(
-            f"{product.url}/v1/chat/completions",
-            json=body,
-            headers={**headers, "x-stainless-retry-count": "1"},
-            timeout=60,
-        )
-        return answer if answer.status_code == 200 else None
-
-    answer = wait_for(again, "the turn is answered")
+    answer = answered_after_a_kill(product, fake, server, headers, body)
     assert answer.json()["choices"][0]["message"]["content"] == "You said: Only once"
     chat = Chat.objects.get()
     assert [one.content for one in chat.messages.filter(role="user")] == ["Only once"]

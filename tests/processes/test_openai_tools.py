@@ -22,6 +22,7 @@ from openai import OpenAI
 from conversations.models import ActiveReply, Chat
 from memory.models import ContextRecord
 from memory.policies import POLICIES
+from tests.processes.retries import CUT_OFF, LEASES, answered_after_a_kill
 from tests.processes.talking import settled
 from tests.support.exhaustive import first_of
 from tests.support.fakes.upstream import FakeUpstream
@@ -216,31 +217,10 @@ def test_of_two_clients_with_the_same_output_neither_tears_the_turn(
 
 
 def test_a_turn_whose_server_is_killed_after_an_output_goes_on(product: Product, fake: FakeUpstream) -> None:
-    product.env |= {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
-    product.expected.add("Bad Gateway: /v1/chat/completions")
+    product.env |= LEASES
+    product.expected.add(CUT_OFF)
     server = product.server()
-    headers, body = opened(product, fake)
-    fake.hold("stream")
-    with ThreadPoolExecutor() as pool:
-        lost = pool.submit(
-            httpx.post, f"{product.url}/v1/chat/completions", json=body, headers=headers, timeout=60
-        )
-        wait_for(ActiveReply.objects.exists, "the turn goes on")
-        product.kill(server)
-        assert isinstance(lost.exception(), httpx.TransportError)
-    fake.release("stream")
-    product.server()
-
-    def again() -> httpx.Response | None:
-        made = httpx.post(
-            f"{product.url}/v1/chat/completions",
-            json=body,
-            headers={**headers, "x-stainless-retry-count": "1"},
-            timeout=60,
-        )
-        return made if made.status_code == 200 else None
-
-    made = wait_for(again, "the turn is answered")
+    made = answered_after_a_kill(product, fake, server, *opened(product, fake))
     assert made.json()["choices"][0]["message"]["content"].startswith("You said: ")
     chat = Chat.objects.get()
     standing = chat.messages.filter(superseded_by=None).exclude(status="failed").order_by("seq")

@@ -12,9 +12,9 @@ from django.contrib.auth.models import User
 from chatmemory.llm.protocol import Reply, ToolCall
 from conversations.models import Chat
 from conversations.openai_api import conversation, turns
-from conversations.openai_api.chat_request import ChatRequest
-from conversations.openai_api.history import Said
 from conversations.openai_api.history_keys import history_keys
+from conversations.openai_api.request.chat_request import ChatRequest
+from conversations.openai_api.request.history import Said
 from conversations.openai_api.turns import Asked
 from conversations.replies import finish
 from conversations.replies.begin import BegunTurn, TurnRequest, default_variant

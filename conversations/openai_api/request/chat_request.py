@@ -12,8 +12,8 @@ from typing import Any
 
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable
-from conversations.openai_api.history import Said, read_history, required_text, unsupported
-from conversations.openai_api.tools import check_choice, read_tools
+from conversations.openai_api.request.history import Said, read_history, required_text, unsupported
+from conversations.openai_api.request.tools import check_choice, read_tools
 
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
 """OpenAI's bounds of `metadata`."""

@@ -1,0 +1,105 @@
+"""The context of a chat's brief for one question: read, planned, recalled and rendered within its budget."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from chatmemory.llm import registry
+from conversations.models import Chat
+from memory import briefs
+from memory.context import load, recalled
+from memory.context.fit import Context, PromptRequest, assemble
+from memory.context.lines import outline_sections
+from memory.context.planner import choose
+from memory.context.sources import Source
+from memory.limits import MemoryLimits
+from memory.models import ConversationBrief
+from memory.pins import detected
+from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
+from memory.policies import StateSection, get_policy, window_of
+from memory.policies.card.policy import CardRequest, request_of
+from memory.recall.ranking import Near
+
+logger = logging.getLogger(__name__)
+
+
+def context_of(
+    brief: ConversationBrief,
+    asked: PromptRequest,
+    before_seq: int | None,
+    limits: MemoryLimits,
+    near: Sequence[Near],
+) -> Context:
+    """What the model is sent for the question of `asked`, the user message `before_seq` (None: one not yet stored)."""
+    policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
+    pinned = pinned_for(brief, limits, disarms=asked.disarms)
+    limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
+    state: list[StateSection] = policy.render(remembered) if limits.enabled else []
+    span = load.newest(brief, before_seq)
+    last = load.last_reply(span) if limits.enabled and policy.shows_outline else None
+    outline = outline_sections(load.outline(brief.chat_id, last)) if last else []
+    state = [*state, *outline]
+    shape: dict[str, Any] = {
+        "older_turns": span.older_turns,
+        "older_from_seq": brief.folded_through_seq + 1 if span.older_turns else None,
+        "limits": limits,
+        "window_turns": window_of(policy, remembered, span.turns, limits),
+        "anchor_seq": brief.anchor_seq,
+    }
+    plan = choose(state, span.turns, **shape)
+    beside = recalled.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
+    if beside.found.excerpts:
+        shape |= beside.shape
+        plan = choose(state, span.turns, **shape)
+    turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
+    context = assemble(plan, state, turns, asked, said=beside.found.said, pinned=pinned, **shape)
+    plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
+    return replace(context, plan=plan)
+
+
+def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:
+    """The section of the chat's pins; nothing is read where there are none."""
+    if not (brief.pin_tokens and limits.enabled):
+        return NO_PINS
+    room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
+    return fit_pins(detected.holding(brief.chat_id), room, disarms=disarms)
+
+
+def card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:
+    """How the reply is asked for a card: while updates are paused not at all, because a card is one."""
+    return CardRequest() if brief.paused_at else request_of(get_policy(brief.policy), limits)
+
+
+def prompt_request(
+    chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
+) -> PromptRequest:
+    """What stands around memory; what changes least comes first, so that provider caches hit."""
+    parts = (chat.instructions, request.instructions, turn_instructions)
+    instructions = "\n\n".join(part for part in parts if part)
+    return PromptRequest(
+        question,
+        instructions,
+        tuple(sources),
+        str(chat.pk),
+        request.tool_tokens,
+        disarms=registry.disarms_control_tokens(),
+    )
+
+
+def log_cuts(chat: Chat, context: Context) -> None:
+    """Whatever had no room is logged: these lines are what the numbers of memory are tuned by."""
+    if context.clipped or context.dropped or context.unrepresented:
+        logger.info(
+            "context cut to its budget",
+            extra={
+                "chat": str(chat.pk),
+                "tokens": context.tokens,
+                "budget": context.budget,
+                "clipped": context.clipped,
+                "window_turns_as_lines": context.dropped,
+                "turns_left_out": context.unrepresented,
+            },
+        )
