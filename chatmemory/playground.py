@@ -52,6 +52,7 @@ SECTIONS = {
     "sources": ("Sources", "material that came with the question"),
     "question": ("Question", "your message"),
     "open_turn": ("Calls so far", "tools called for your message, and their output"),
+    "attachments": ("Images and files", "that came with your message or a recent one"),
 }
 """What the sections of a prompt are called beside a chat, and what each is."""
 

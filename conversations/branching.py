@@ -7,11 +7,12 @@ revision that had seen no later one is the branch's first.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from chatmemory.database.ids import new_id
+from conversations import attachments
 from conversations.interchange.to_rows import BATCH
 from conversations.models import Chat, Message, Role
 from memory import services as memory
@@ -32,18 +33,21 @@ class PreparedBranch:
 
     row: Chat
     origin: UUID
-    messages: list[Message]
+    copies: Mapping[UUID, Message]
+    """The messages, by the ids of those they are copies of."""
     pins: tuple[ImportedPin, ...]
 
     def store(self) -> Chat:
         """Insert the rows. Runs in a transaction."""
         self.row.save(force_insert=True)
-        Message.objects.bulk_create(self.messages, batch_size=BATCH)
+        messages = list(self.copies.values())
+        Message.objects.bulk_create(messages, batch_size=BATCH)
+        attachments.copy_links(self.copies)
         memory.chat_branched(self.row, self.origin)
-        memory.restore_pins(self.row.pk, self.pins, self.messages)
+        memory.restore_pins(self.row.pk, self.pins, messages)
         logger.info(
             "chat branched",
-            extra={"chat": str(self.origin), "branch": str(self.row.pk), "messages": len(self.messages)},
+            extra={"chat": str(self.origin), "branch": str(self.row.pk), "messages": len(messages)},
         )
         return self.row
 
@@ -77,7 +81,7 @@ def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
         copy = copies[one.pk]
         copy.reply_to = copies.get(one.reply_to_id) if one.reply_to_id else None
         copy.superseded_by = copies.get(one.superseded_by_id) if one.superseded_by_id else None
-    return PreparedBranch(row, chat.pk, list(copies.values()), memory.exported_pins(chat.pk, row.last_seq))
+    return PreparedBranch(row, chat.pk, copies, memory.exported_pins(chat.pk, row.last_seq))
 
 
 def _question_of(rows: Sequence[Message]) -> int:

@@ -18,9 +18,10 @@ from django.db.models.functions import Left
 from django.utils import timezone
 
 from chatmemory.errors import Conflict, NotFound
+from chatmemory.llm.attachments import attachments_in, payload_of, still_marked
 from chatmemory.text.salience import make_line, outline
 from chatmemory.text.tokens import count_tokens
-from conversations import titles
+from conversations import attachments, titles
 from conversations.interchange.to_rows import stored_message
 from conversations.models import ActiveReply, Chat, Message, Role, Status
 from conversations.replies import begin, open_turn
@@ -49,7 +50,10 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     Raises NotFound; ChatBusy for a reply being written and its question; Conflict for one that says nothing.
     """
     # What costs time comes before the lock.
-    found = {"token_count": count_tokens(content), "terms": stored_terms(content, chat.owner_id)}
+    found: dict[str, Any] = {
+        "token_count": count_tokens(content),
+        "terms": stored_terms(content, chat.owner_id),
+    }
     told = outline(content)
     counted = _count_beforehand(chat.pk, message_id)
     with transaction.atomic():
@@ -59,6 +63,10 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
         if message.role == Role.TOOL_CALL:
             raise Conflict("A call of a tool cannot be edited, only deleted.")
         if message.content != content:
+            if came_with := attachments_in(message.payload):
+                stay = still_marked(came_with, content)
+                attachments.release(message, stay)
+                found["payload"] = payload_of(stay)
             is_reply = message.role == Role.ASSISTANT
             _change(message, counted, content=content, outline=told if is_reply else "", **found)
     return message
@@ -73,6 +81,7 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
     with transaction.atomic():
         message = _locked(chat_id, message_id)
         if message.status != Status.DELETED:
+            attachments.release(message)
             _change(message, counted, status=Status.DELETED, **_EMPTIED)
 
 

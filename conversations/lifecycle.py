@@ -11,6 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, transaction
 
 from chatmemory.database.compiled_writes import Insert
 from chatmemory.errors import NotFound
+from conversations import attachments
 from conversations.accounts import quotas
 from conversations.accounts.quotas import Reservation
 from conversations.lookup import ACTIVE_REPLY
@@ -61,6 +62,7 @@ def delete_chat(chat: Chat) -> None:
             _end_unheard(locked)
             IdempotencyKey.objects.filter(chat=locked).delete()
             memory.chat_deleted(locked.pk)
+            attachments.release_chat(locked)
             Message.objects.filter(chat=locked)._raw_delete(DEFAULT_DB_ALIAS)
             locked.delete()
 

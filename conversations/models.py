@@ -83,7 +83,8 @@ class Message(models.Model):
     """What was said; of a call and its output, what memory reads of them."""
     payload = models.JSONField(null=True, blank=True, editable=False)
     """Of a call `{"call_id", "name", "arguments"}`, of its output `{"call_id", "name"}`, of a reply that calls tools
-    `{"calls"}`: how many calls follow it."""
+    `{"calls"}`: how many calls follow it; of a user's with images or files `{"attachments"}`
+    (`chatmemory.llm.attachments`)."""
     status = models.CharField(max_length=16, choices=Status.choices)
     model_variant = models.CharField(max_length=64, blank=True, default="")
     model = models.CharField(max_length=128, blank=True, default="")
@@ -155,6 +156,27 @@ class Message(models.Model):
             "output_tokens": self.output_tokens or 0,
             "cost_usd": None if self.cost_usd is None else float(self.cost_usd.quantize(Decimal("1E-9"))),
         }
+
+
+class StoredAttachment(models.Model):
+    """The bytes of an image or a file, once a user, while they are kept: see `conversations.attachments`."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
+    )
+    sha256 = models.CharField(max_length=64)
+    media_type = models.CharField(max_length=255)
+    size = models.PositiveIntegerField()
+    data = models.BinaryField()
+    sent_at = models.DateTimeField(db_index=True)
+    messages = models.ManyToManyField(Message, related_name="stored_attachments", db_constraint=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "sha256"], name="attachment_once_a_user")]
+
+    def __str__(self) -> str:
+        return self.sha256
 
 
 UNSHOWN = ("terms", "line", "outline")

@@ -16,6 +16,7 @@ from uuid import UUID
 from chatmemory.database.compiled import Select
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.llm import registry
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from conversations.accounts import quotas
@@ -115,6 +116,7 @@ def context_for(
     tools: Sequence[Mapping[str, Any]] = (),
     must_call: bool = False,
     open_turn: Sequence[tuple[int, Step]] = (),
+    attachments: Sequence[Attachment] = (),
 ) -> PreparedPrompt:
     """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
 
@@ -122,7 +124,7 @@ def context_for(
     what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
     `StaleMemory` where the chat wants a fold first. `near`: what `memory.recall.embeddings` knows of the question.
     `tools` are the client's; `must_call`: the model has to call one, so none of ours. `open_turn`: what followed the
-    question so far, by seq.
+    question so far, by seq; `attachments`: what came with it.
     """
     # Should somebody else make it at this moment, the turn begins once more (`begin._once`).
     brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
@@ -140,6 +142,7 @@ def context_for(
         prompt_request(chat, question, request, turn_instructions, sources),
         tools=tuple(tools),
         open_turn=tuple(step for _, step in open_turn),
+        attachments=tuple(attachments),
     )
     context = context_of(brief, asked, before_seq, beside(limits, asked), near)
     if open_turn:

@@ -15,7 +15,7 @@ chatmemory.text chatmemory.errors
 chatmemory.database chatmemory.llm
 chatmemory.runtime conversations.models memory.limits
 chatmemory.api chatmemory.templatetags conversations.accounts conversations.titles memory.models
-conversations.lookup memory.queue memory.usage memory.history
+conversations.attachments conversations.lookup memory.queue memory.usage memory.history
 memory.policies
 memory.pause memory.recall
 memory.pins
@@ -45,7 +45,8 @@ TOP = max(RANK.values())
 PURE = """
 chatmemory.text chatmemory.errors chatmemory.llm chatmemory.database.ids chatmemory.runtime.escape
 conversations.accounts.limits conversations.replies.sse conversations.titles
-conversations.interchange.assemble conversations.interchange.documents conversations.interchange.fields
+conversations.interchange.assemble conversations.interchange.attachments conversations.interchange.documents
+conversations.interchange.fields
 conversations.interchange.messages conversations.interchange.pins conversations.interchange.read
 conversations.interchange.values conversations.interchange.write
 conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys

@@ -93,6 +93,24 @@ class LimitSettings:
         Integer(at_least=1024),
         "The largest body of `/v1/chat/completions`, whose clients send the whole history each time.",
     )
+    ATTACHMENT_MAX_BYTES = Setting(
+        20 * 1024 * 1024, Integer(at_least=1024), "The largest image or file that a message may have."
+    )
+    ATTACHMENTS_MAX_BYTES_PER_USER = Setting(
+        200 * 1024 * 1024,
+        Integer(),
+        "The images and files that are kept of one user, each stored once. Those sent longest ago go first; a mark "
+        "that says what they were stays.",
+    )
+    ATTACHMENTS_KEEP_DAYS = Setting(
+        30, Integer(), "How long images and files are kept after they were last sent. `0`: for ever."
+    )
+    ATTACHMENTS_SENT_AGAIN = Setting(
+        4,
+        Integer(at_most=100),
+        "Images and files of recent messages that the model is sent again with the next one, so that it can be asked "
+        "about them; the newest first, besides the budget. `0`: none.",
+    )
     REQUEST_HEAD_MAX_BYTES = Setting(
         64 * 1024,
         Integer(at_least=4096, at_most=1024 * 1024),

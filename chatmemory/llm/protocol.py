@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 
 CALL_OVERHEAD = 8
@@ -53,6 +54,8 @@ class PromptMessage:
     """What the assistant called beside what it said."""
     call_id: str = ""
     """The call that a message in the role of a tool is the output of."""
+    attachments: tuple[Attachment, ...] = ()
+    """Of a user's message. The content has a mark for each."""
 
     @property
     def text(self) -> str:
@@ -60,7 +63,7 @@ class PromptMessage:
         return "\n\n".join(part for part in (self.content, *(call.text for call in self.calls)) if part)
 
     def tokens(self, count: Callable[[str], int]) -> int:
-        """What it costs by `count`, overhead included."""
+        """What it costs by `count`, overhead included; its attachments are counted apart."""
         calls = sum(count(call.name) + count(call.arguments) + CALL_OVERHEAD for call in self.calls)
         return count(self.content) + MESSAGE_OVERHEAD + calls
 
@@ -112,6 +115,11 @@ class Prompt:
     answer_tokens: int = 0
     """`complete` only: about how long the answer is to be; 0: not said. The instructions say it in words to models
     that read; the built-in one goes by this."""
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """Of all messages, in order."""
+        return [one for message in self.messages for one in message.attachments]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
     if not quotas.are_on():
         return 0
     said = sum(message.tokens(count_tokens) for message in messages)
-    return said + count_tokens(instructions)
+    attached = sum(one.tokens for message in messages for one in message.attachments)
+    return said + attached + count_tokens(instructions)
 
 
 async def begin(user_id: int, tokens: int) -> int | None:

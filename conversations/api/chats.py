@@ -6,6 +6,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
@@ -13,7 +15,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from chatmemory.api.http import PAGING, CursorPages, caller
-from conversations import editing, lifecycle, lookup
+from chatmemory.errors import NotFound
+from chatmemory.llm.attachments import IMAGE_TYPES
+from conversations import attachments, editing, lifecycle, lookup
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
 from conversations.models import UNSHOWN, ActiveReply, Chat, Message
 
@@ -85,6 +89,26 @@ class ChatView(APIView):
     def delete(self, request: Request, chat_id: UUID) -> Response:
         lifecycle.delete_chat(lookup.get_chat(caller(request), chat_id))
         return Response(status=204)
+
+
+class AttachmentView(APIView):
+    @extend_schema(
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
+        operation_id="attachments_read",
+        summary="The bytes of an image or a file that came with a message",
+        tags=["messages"],
+    )
+    def get(self, request: Request, chat_id: UUID, sha256: str) -> HttpResponse:
+        found = attachments.find(lookup.get_chat(caller(request), chat_id), sha256)
+        if found is None:
+            raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
+        # Only what browsers cannot run is told as what it is, and nothing is shown in place.
+        kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
+        return HttpResponse(
+            bytes(found.data),
+            content_type=kind,
+            headers={"Content-Disposition": "attachment", "Cache-Control": "private, max-age=3600"},
+        )
 
 
 class MessagePages(CursorPages):

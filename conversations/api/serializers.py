@@ -173,6 +173,7 @@ class MessageOut(serializers.Serializer[Any]):
     error = ReplyErrorOut(allow_null=True)
     metadata = ObjectField()
     tool_call = ObjectField(required=False)
+    attachments = serializers.ListField(child=ObjectField(), required=False)
 
     def to_representation(self, instance: Any) -> Any:
         if isinstance(instance, dict):

@@ -9,7 +9,12 @@ class TokenId(StringConverter):
     regex = ID_PATTERN
 
 
+class Sha256(StringConverter):
+    regex = "[0-9a-f]{64}"
+
+
 register_converter(TokenId, "token")
+register_converter(Sha256, "sha256")
 
 chat = "chats/<uuid:chat_id>"
 message = f"{chat}/messages/<uuid:message_id>"
@@ -22,6 +27,7 @@ urlpatterns = [
     path("message", replies.SendMessageView.as_view()),
     path("chats", chats.ChatsView.as_view()),
     path(chat, chats.ChatView.as_view()),
+    path(f"{chat}/attachments/<sha256:sha256>", chats.AttachmentView.as_view()),
     path(f"{chat}/messages", replies.ChatMessagesView.as_view()),
     path(message, chats.MessageView.as_view()),
     path(f"{message}/cancel", active_replies.CancelView.as_view()),

@@ -141,6 +141,7 @@ def _message(one: Spoken, indexes: Mapping[int, int], question: int | None) -> I
         role=ROLES[said.part],
         content=said.content,
         payload=payload,
+        attachments=said.attachments,
         status=said.status,
         created_at=said.created_at,
         completed_at=said.completed_at,

@@ -7,6 +7,8 @@ from typing import Any
 
 from django.db.models import F
 
+from chatmemory.llm.attachments import attachments_in
+from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage, ImportedUsage
 from conversations.models import UNSHOWN, Chat, Message
 from memory import services as memory
@@ -36,14 +38,16 @@ def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
     )
     for row in rows.iterator(chunk_size=CHUNK):
-        yield _values(row, chat.last_seq)
+        yield _values(row, chat)
 
 
-def _values(row: Any, last_seq: int) -> ImportedMessage:
+def _values(row: Any, chat: Chat) -> ImportedMessage:
+    attached = attachments_in(row.payload)
     return ImportedMessage(
         role=row.role,
         content=row.content,
-        payload=row.payload,
+        payload=None if attached else row.payload,
+        attachments=attachments.with_stored_bytes(chat.owner_id, attached) if attached else (),
         status=row.status,
         created_at=row.created_at,
         completed_at=row.completed_at,
@@ -53,8 +57,8 @@ def _values(row: Any, last_seq: int) -> ImportedMessage:
         metadata=row.metadata,
         usage=_usage(row),
         error=row.error,
-        reply_to=_index(row.reply_to_seq, last_seq),
-        superseded_by=_index(row.superseded_by_seq, last_seq),
+        reply_to=_index(row.reply_to_seq, chat.last_seq),
+        superseded_by=_index(row.superseded_by_seq, chat.last_seq),
     )
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import ToolCall
+from conversations.interchange.attachments import attachment_of_part, read_attachments
 from conversations.interchange.fields import (
     cost_field,
     count_field,
@@ -80,6 +82,8 @@ class FileMessage:
     """`seq` and, for a reply that names them, `reply_to` and `superseded_by`: numbers from 1."""
     payload: Mapping[str, object] | None = None
     """As `Message.payload`. Of a message of a tool in OpenAI's format: the call that it may be the output of."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of a user's message, in OpenAI's format and our own."""
     calls: tuple[ToolCall, ...] = ()
     """That a reply in OpenAI's format makes: our own has a message for each."""
 
@@ -90,6 +94,8 @@ def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
         raise FormatError("it is not an object")
     part = _part(raw, dialect)
     content, others = _content(raw, dialect)
+    attachments = read_attachments(raw) if own else tuple(o for o in others if isinstance(o, Attachment))
+    others = [one for one in others if not isinstance(one, Attachment)]
     calls = calls_in(raw) if part == "assistant" and dialect is OPENAI and not own else ()
     if part == "assistant" and not content and not calls and any(raw.get(name) for name in CALLS):
         part = "tool"
@@ -103,6 +109,8 @@ def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
     if part in ("system", "tool"):
         return FileMessage(part, content, raw)
     said = _said(part, content, raw, _metadata(raw, others), own=own)
+    if part == "user" and attachments:
+        return replace(said, attachments=attachments)
     if calls:
         metadata = {name: value for name, value in said.metadata.items() if name != "tool_calls"}
         return replace(said, calls=calls, metadata=metadata)
@@ -180,7 +188,7 @@ def _part(raw: Mapping[str, object], dialect: Dialect) -> Part:
 
 
 def _content(raw: Mapping[str, object], dialect: Dialect) -> tuple[str, list[object]]:
-    """The text, and the parts of the content that are not text."""
+    """The text, and the parts of the content that are not text: images and files as such, others as they are."""
     name = next((name for name in dialect.text if name in raw), None)
     value = None if name is None else raw[name]
     if isinstance(value, str):
@@ -201,10 +209,13 @@ def _joined(parts: list[object]) -> tuple[str, list[object]]:
     others: list[object] = []
     for part in parts:
         text = _part_text(part)
-        if text is None:
-            others.append(part)
-        else:
+        if text is not None:
             texts.append(text)
+            continue
+        attachment = attachment_of_part(part) if isinstance(part, dict) else None
+        others.append(attachment or part)
+        if attachment is not None:
+            texts.append(attachment.mark)
     return "\n".join(texts), others
 
 

@@ -18,8 +18,10 @@ from django.utils import timezone
 
 from chatmemory.database.row_sizes import json_size
 from chatmemory.errors import InvalidRequest
+from chatmemory.llm.attachments import Attachment, payload_of
 from chatmemory.text.salience import make_line, outline
 from chatmemory.text.tokens import count_tokens
+from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message, Role
 from memory import services as memory
@@ -62,6 +64,8 @@ class PreparedChat:
     messages: list[Message]
     pins: Sequence[ImportedPin] | None
     stated: list[tuple[Message, Sequence[Statement]]]
+    attached: list[tuple[Message, Sequence[Attachment]]]
+    """Messages that come with images and files."""
 
     @property
     def tokens(self) -> int:
@@ -74,6 +78,7 @@ class PreparedChat:
         if self.created_at is not None:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
         Message.objects.bulk_create(self.messages, batch_size=BATCH)
+        attachments.keep(self.row.owner_id, self.attached)
         memory.messages_changed(self.row.pk, from_seq=1)
         if self.pins is None:
             memory.pin_imported(self.row.pk, self.stated)
@@ -95,7 +100,10 @@ def prepare_chat(
     row.open_seq = _open_seq(messages)
     _add_lines(messages)
     stated = memory.stated_in(messages) if chat.pins is None else []
-    return PreparedChat(row, chat.created_at, messages, chat.pins, stated)
+    attached = [
+        (made, one.attachments) for made, one in zip(messages, chat.messages, strict=True) if one.attachments
+    ]
+    return PreparedChat(row, chat.created_at, messages, chat.pins, stated, attached)
 
 
 def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
@@ -145,7 +153,7 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         seq=seq,
         role=message.role,
         content=message.content,
-        payload=None if message.payload is None else dict(message.payload),
+        payload=_payload(message),
         status=message.status,
         model_variant=message.model_variant,
         model=message.model,
@@ -162,6 +170,12 @@ def _message_row(chat: Chat, seq: int, message: ImportedMessage, now: datetime) 
         completed_at=message.completed_at or (None if message.created_at else now),
         edited_at=message.edited_at,
     )
+
+
+def _payload(message: ImportedMessage) -> dict[str, object] | None:
+    if message.attachments:
+        return payload_of(message.attachments)
+    return None if message.payload is None else dict(message.payload)
 
 
 def _open_seq(rows: Sequence[Message]) -> int:

@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
+from chatmemory.llm.attachments import Attachment
 from memory.pins.section import ImportedPin
 
 Role = Literal["user", "assistant", "tool_call", "tool"]
@@ -57,6 +58,8 @@ class ImportedMessage:
     """Index of the later reply that took this one's place."""
     payload: Mapping[str, object] | None = None
     """As `Message.payload`: of calls of tools, of what they gave back, of replies that make them."""
+    attachments: Sequence[Attachment] = ()
+    """Images and files of a user's message, with their bytes where they are at hand."""
     number: int = field(default=0, compare=False)
     """Its place among all messages of the file's conversation, asides too, from 1."""
 

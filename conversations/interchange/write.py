@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from chatmemory.runtime.escape import plain_json
+from conversations.interchange.attachments import attachment_fields
 from conversations.interchange.pins import pin_fields
 from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedMessage, ImportedUsage
 
@@ -36,6 +37,7 @@ def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
         "role": message.role,
         "content": message.content,
         **({} if message.payload is None else {"tool": dict(message.payload)}),
+        **_attachments(message),
         "status": message.status,
         "created_at": _time(message.created_at),
         "completed_at": _time(message.completed_at),
@@ -68,6 +70,11 @@ def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) ->
         yield separator + "  " + plain_json(json.dumps(message_fields(message, seq), ensure_ascii=False))
         separator = ",\n"
     yield "\n ]\n}\n"
+
+
+def _attachments(message: ImportedMessage) -> dict[str, object]:
+    found = [attachment_fields(one) for one in message.attachments]
+    return {"attachments": found} if found else {}
 
 
 def _time(time: datetime | None) -> str | None:

@@ -43,7 +43,7 @@ from conversations.openai_api.errors import RequestError, openai_body
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
-from conversations.openai_api.request.history import refuse_outputs_alone, unsupported
+from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone, unsupported
 from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import Asked, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
@@ -89,8 +89,11 @@ class CompletionsView(StoredCompletionsList):
         generation.refuse_when_draining()
         asked = read_request(
             request.data,
-            max_chars=settings.MESSAGE_MAX_CHARS,
-            max_instructions=settings.OPENAI_REQUEST_MAX_BYTES,
+            RequestLimits(
+                message_chars=settings.MESSAGE_MAX_CHARS,
+                instructions_chars=settings.OPENAI_REQUEST_MAX_BYTES,
+                attachment_bytes=settings.ATTACHMENT_MAX_BYTES,
+            ),
         )
         variant = _variant(asked)
         self.asked = asked
@@ -110,6 +113,7 @@ class CompletionsView(StoredCompletionsList):
                 parameters=asked.parameters,
                 tools=asked.tools,
                 outputs=tuple(ToolOutput(one.call_id, one.content) for one in asked.outputs),
+                attachments=asked.attachments,
             ),
             hashlib.sha256(request._request.body).digest(),
             name=name,
@@ -219,6 +223,12 @@ def _variant(asked: ChatRequest) -> Variant:
             raise unsupported("stop", "is not supported by the built-in model")
         if asked.tools:
             raise unsupported("tools", "is not supported by the built-in model")
+        if asked.has_attachments:
+            raise RequestError(
+                "The built-in model reads no images and no files.",
+                param="messages",
+                code="unsupported_value",
+            )
         if asked.outputs:
             raise RequestError(
                 "The built-in model calls no tools, so it takes no outputs of them.",

@@ -86,4 +86,7 @@ def _next(key: bytes, said: Said) -> bytes:
     if said.call_id:
         digest.update(b"\0output")
         digest.update(said.call_id.encode())
+    for one in said.attachments:
+        digest.update(b"\0attached")
+        digest.update((one.sha256 or one.url).encode())
     return digest.digest()

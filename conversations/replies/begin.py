@@ -27,10 +27,11 @@ from django.utils import timezone
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
+from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.runtime import fault_points, process_id
 from chatmemory.text.tokens import count_tokens
-from conversations import lifecycle
+from conversations import attachments, lifecycle
 from conversations.accounts import quotas
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
@@ -76,6 +77,8 @@ class TurnRequest:
     """That the model may call, as Chat Completions has them."""
     outputs: tuple[ToolOutput, ...] = ()
     """Of the tools that the last reply called."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files that came with the message, with their bytes."""
     near: tuple[memory.Near, ...] = ()
     """Older messages that mean something like it. No part of what a client sends."""
 
@@ -274,11 +277,15 @@ def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
         status=Status.COMPLETE,
         token_count=tokens,
         terms=stored_terms(request.message, chat.owner_id),
+        payload=payload_of(request.attachments),
         metadata=dict(request.metadata),
         created_at=now,
         completed_at=now,
     )
-    return _QUESTION.save(message)
+    _QUESTION.save(message)
+    if request.attachments:
+        attachments.keep(chat.owner_id, [(message, request.attachments)])
+    return message
 
 
 def _begin_reply(
@@ -304,6 +311,7 @@ def _begin_reply(
         tools=request.tools,
         must_call=request.parameters.get("tool_choice", "auto") not in ("auto", "none"),
         open_turn=turn.steps,
+        attachments=attachments_in(question.payload),
     )
     tokens = quotas.tokens_for(finish.prompt_tokens(prepared.record), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)

@@ -26,6 +26,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Reply, ReplyError
 from chatmemory.runtime import fault_points, process_id
 from chatmemory.runtime.logging_config import request_id
+from conversations import attachments
 from conversations.models import Message, Status
 from conversations.replies import broadcast, finish
 from conversations.replies.begin import BegunTurn
@@ -134,7 +135,10 @@ class Generation:
 
     async def _read(self) -> Reply:
         fault_points.point("generate.started")
-        stream = registry.chat_model().stream(self.begun.prompt, self.begun.variant, settings.REPLY_DEADLINES)
+        prompt = self.begun.prompt
+        if prompt.attachments:
+            prompt = await executors.read(attachments.with_bytes, prompt, self.pending.owner_id)
+        stream = registry.chat_model().stream(prompt, self.begun.variant, settings.REPLY_DEADLINES)
         async with aclosing(cast("AsyncGenerator[Delta | Reply, None]", stream)) as items:
             count = 0
             async for item in items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+from chatmemory.llm.attachments import attachments_in
 from chatmemory.llm.protocol import Usage
 from conversations.models import STREAMING, ActiveReply, Message, Role
 
@@ -36,6 +37,7 @@ def message_json(message: Message) -> dict[str, Any]:
         "error": message.error,
         "metadata": message.metadata,
         **_tool_call(message),
+        **_attachments(message),
     }
 
 
@@ -70,6 +72,11 @@ def _tool_call(message: Message) -> dict[str, Any]:
         return {}
     told = {"id": payload["call_id"], "name": payload["name"]}
     return {"tool_call": {**told, "arguments": payload["arguments"]} if "arguments" in payload else told}
+
+
+def _attachments(message: Message) -> dict[str, Any]:
+    found = [one.to_json() for one in attachments_in(message.payload)]
+    return {"attachments": found} if found else {}
 
 
 def _id(value: Any) -> str | None:

@@ -281,9 +281,14 @@ class SectionOut(serializers.Serializer[Any]):
     clipped = serializers.BooleanField()
 
 
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
+class ContentField(serializers.JSONField):
+    """A text, or with images and files a list of parts."""
+
+
 class PromptMessageOut(serializers.Serializer[Any]):
     role = serializers.ChoiceField(["system", "user", "assistant", "tool"])
-    content = serializers.CharField(allow_null=True)
+    content = ContentField(allow_null=True)
     tool_calls = serializers.ListField(child=ObjectField(), required=False)
     tool_call_id = serializers.CharField(required=False)
 

@@ -15,13 +15,21 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.requests import message_json
 from chatmemory.llm.protocol import Prompt
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated, count_tokens
 from memory.context.plan import Plan
 from memory.context.planner import Material, choose_within, gather
-from memory.context.render import Rendered, Section, render_memory, render_part, render_steps
+from memory.context.render import (
+    Rendered,
+    Section,
+    render_memory,
+    render_part,
+    render_question,
+    render_steps,
+)
 from memory.context.sources import Source, fit_sources, render_sources
 from memory.history.steps import Step
 from memory.history.turns import Turn
@@ -50,6 +58,8 @@ class PromptRequest:
     """That the client offers, as Chat Completions has them."""
     open_turn: tuple[Step, ...] = ()
     """What followed the question so far."""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files that came with the question, which has a mark for each."""
 
     def disarmed(self) -> PromptRequest:
         """The same without control tokens of models."""
@@ -102,16 +112,19 @@ def assemble(
     lean: bool = False,
     said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: PinSection = NO_PINS,
+    attached: Sequence[int] = (),
 ) -> Context:
     """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
     whatever the text. `pinned` stands before it, and has its room beside that.
 
     `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
-    shows verbatim, `said` the messages that its excerpts quote. The context's own plan is the one to store.
+    shows verbatim, `said` the messages that its excerpts quote; `attached` are those, by their first seq, that are sent
+    with their images and files. The context's own plan is the one to store.
     """
 
     def render(planned: Plan) -> list[Rendered]:
-        return render_memory(replace(planned, disarms=asked.disarms), state, turns, said, count_repeated)
+        planned = replace(planned, disarms=asked.disarms, attached=tuple(attached))
+        return render_memory(planned, state, turns, said, count_repeated)
 
     asked = asked.disarmed() if asked.disarms else asked
     memory = render(plan)
@@ -130,7 +143,14 @@ def assemble(
         )
         plan, memory = _smaller(plan, memory, material, render)
     sources = fit_sources(asked.sources, limits.sources_budget)
-    plan = replace(plan, sources=sources, card_tool_tokens=asked.card_tool_tokens, disarms=asked.disarms)
+    shown = {one.from_seq for one in plan.verbatim}
+    plan = replace(
+        plan,
+        sources=sources,
+        card_tool_tokens=asked.card_tool_tokens,
+        disarms=asked.disarms,
+        attached=tuple(seq for seq in attached if seq in shown),
+    )
     if pinned.shown:
         plan = replace(
             plan, budget=plan.budget + pinned.tokens, pins=pinned.shown, pins_left_out=pinned.left_out
@@ -194,7 +214,7 @@ def _finish(plan: Plan, memory: Sequence[Rendered], asked: PromptRequest) -> Con
     return Context(
         tokens=_tokens(memory),
         budget=plan.budget,
-        sections=(*before, *(part.section for part in (*memory, *after))),
+        sections=(*before, *(part.section for part in (*memory, *after)), *_attached(prompt)),
         unrepresented=plan.unrepresented,
         clipped=_clipped(plan),
         dropped=plan.dropped,
@@ -213,10 +233,17 @@ def _before(asked: PromptRequest) -> list[Section]:
     return [section for section in made if section.text]
 
 
+def _attached(prompt: Prompt) -> list[Section]:
+    """Images and files, wherever they stand in the prompt: no part of memory, and counted by themselves."""
+    attached = prompt.attachments
+    tokens = sum(one.tokens for one in attached)
+    return [Section("attachments", tokens, "\n".join(one.mark for one in attached))] if attached else []
+
+
 def _after(plan: Plan, asked: PromptRequest) -> list[Rendered]:
     cut = any(clip is not None for clip in plan.sources)
     sources = render_part("sources", render_sources(asked.sources, plan.sources), count_tokens, clipped=cut)
-    question = render_part("question", asked.question, count_tokens)
+    question = render_question(asked.question, asked.attachments, count_tokens)
     steps = render_steps(asked.open_turn, count_repeated, disarms=plan.disarms)
     return [part for part in (sources, question, steps) if part.messages]
 

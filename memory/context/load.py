@@ -133,7 +133,9 @@ def _said(turn: Turn, whole: Turn | None) -> Turn:
     """`turn` with the texts of `whole`, which was made of its rows that are shown."""
     if whole is None:
         return turn
-    return replace(turn, user=whole.user, assistant=whole.assistant, steps=whole.steps)
+    return replace(
+        turn, user=whole.user, assistant=whole.assistant, steps=whole.steps, attachments=whole.attachments
+    )
 
 
 def _stored(row: Sequence[Any]) -> StoredMessage:

@@ -84,6 +84,8 @@ class Plan:
     """Control tokens of models are broken in all that is not ours (`chatmemory.text.control_tokens`)."""
     open_turn: tuple[int, ...] = ()
     """The messages of the question's own turn that follow it, where that goes on after calls of tools."""
+    attached: tuple[int, ...] = ()
+    """Turns (by their first seq) of the window whose images and files are sent along."""
     free: int = field(default=0, compare=False)
     """Tokens that excerpts could have had. Not stored."""
     renderer: int = RENDERER
@@ -114,6 +116,7 @@ class Plan:
             **({"pins_left_out": self.pins_left_out} if self.pins_left_out else {}),
             **({"disarms": True} if self.disarms else {}),
             **({"open_turn": list(self.open_turn)} if self.open_turn else {}),
+            **({"attached": list(self.attached)} if self.attached else {}),
         }
 
     @classmethod
@@ -139,6 +142,7 @@ class Plan:
             pins_left_out=data.get("pins_left_out", 0),
             disarms=data.get("disarms", False),
             open_turn=tuple(data.get("open_turn", ())),
+            attached=tuple(data.get("attached", ())),
         )
 
 

@@ -7,14 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
+
 from chatmemory.llm import registry
+from conversations import attachments
 from conversations.models import Chat
 from memory import briefs
 from memory.context import load, recalled
 from memory.context.fit import Context, PromptRequest, assemble
 from memory.context.lines import outline_sections
+from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.context.sources import Source
+from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
 from memory.pins import detected
@@ -55,9 +60,36 @@ def context_of(
         shape |= beside.shape
         plan = choose(state, span.turns, **shape)
     turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
-    context = assemble(plan, state, turns, asked, said=beside.found.said, pinned=pinned, **shape)
+    attached = _sent_again(brief, plan, turns, limits)
+    context = assemble(
+        plan, state, turns, asked, said=beside.found.said, pinned=pinned, attached=attached, **shape
+    )
     plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
+
+
+def _sent_again(
+    brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], limits: MemoryLimits
+) -> tuple[int, ...]:
+    """The turns (by their first seq) whose images and files the model is sent once more: the newest, while they stand
+    in the prompt as they were and their bytes are kept. None where the budget holds for all of the prompt."""
+    room = settings.ATTACHMENTS_SENT_AGAIN
+    if not room or plan.turns_as == "text" or limits.budget_for != "memory":
+        return ()
+    whole = {shown.from_seq for shown in plan.verbatim if shown.user_clip is None}
+    attached = [turn for turn in reversed(turns) if turn.attachments and turn.from_seq in whole]
+    if not attached:
+        return ()
+    hashes = [one.sha256 for turn in attached for one in turn.attachments]
+    there = attachments.kept(brief.chat.owner_id, hashes)
+    chosen: list[int] = []
+    for turn in attached:
+        room -= len(turn.attachments)
+        if room < 0:
+            break
+        if all(one.url or one.sha256 in there for one in turn.attachments):
+            chosen.append(turn.from_seq)
+    return tuple(sorted(chosen))
 
 
 def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:

@@ -34,7 +34,7 @@ def _fixed(asked: PromptRequest) -> int:
     steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn))
     tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
     texts = (asked.instructions, asked.question, tool, tools_text(asked.tools))
-    return sum(map(_tokens, texts)) + steps
+    return sum(map(_tokens, texts)) + steps + sum(one.tokens for one in asked.attachments)
 
 
 def _tokens(text: str) -> int:

@@ -11,6 +11,7 @@ import json
 from typing import Any
 from uuid import UUID
 
+from chatmemory.llm.attachments import attachments_in
 from conversations.models import ActiveReply, Chat, Message
 from memory.context import load, recalled
 from memory.context.fit import Context, PromptRequest, rebuild, tools_text
@@ -71,22 +72,23 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     None for a message that has no record: one of a user, or imported.
     """
     if isinstance(reply, ActiveReply):
-        record, question = reply.context, reply.user_message.content
+        record, asked_by = reply.context, reply.user_message
     else:
         stored = ContextRecord.objects.filter(pk=reply.pk).first()
         if stored is None or reply.reply_to is None:
             return None
-        record, question = {name: getattr(stored, name) for name in RECORDED}, reply.reply_to.content
+        record, asked_by = {name: getattr(stored, name) for name in RECORDED}, reply.reply_to
     plan = Plan.from_json(record["plan"])
     state = _state_of(reply.chat_id, record["revision"])
     instructions, sources = _material(reply.chat_id, record["instructions_hash"], record["sources_hash"])
     asked = PromptRequest(
-        question,
+        asked_by.content,
         instructions,
         sources,
         str(reply.chat_id),
         tools=_tools(reply.chat_id, record.get("tools_hash", "")),
         open_turn=load.steps(reply.chat_id, plan.open_turn),
+        attachments=attachments_in(asked_by.payload),
     )
     outline = load.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]

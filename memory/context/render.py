@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import clip_end
@@ -102,6 +103,12 @@ def _labelled(messages: Sequence[PromptMessage]) -> str:
     return "\n\n".join(LABELS[message.role] + message.text for message in messages)
 
 
+def render_question(text: str, attachments: tuple[Attachment, ...], count: Count) -> Rendered:
+    """What the user says now, with the images and files that came with it."""
+    said = [PromptMessage("user", text, attachments=attachments)] if text else []
+    return _rendered("question", said, count)
+
+
 def render_steps(steps: Sequence[Step], count: Count, *, disarms: bool) -> Rendered:
     """The turn that goes on, after its question: whole, whatever it costs."""
     part = _rendered("open_turn", as_native(steps), count)
@@ -140,7 +147,11 @@ def _window(plan: Plan, shown: Sequence[tuple[Turn, Shown]], count: Count) -> Re
     clipped = any(as_shown.clipped for _, as_shown in shown)
     if plan.turns_as == "text":
         return render_part("window", as_text(shown), count, ids, clipped=clipped)
-    messages = [message for turn, as_shown in shown for message in as_messages(turn, as_shown)]
+    messages = [
+        message
+        for turn, as_shown in shown
+        for message in as_messages(turn, as_shown, attached=turn.from_seq in plan.attached)
+    ]
     return _rendered("window", messages, count, ids, clipped=clipped)
 
 

@@ -63,18 +63,19 @@ def equal_shares(costs: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def as_messages(turn: Turn, shown: Shown) -> list[PromptMessage]:
-    """The turn as messages of its own roles. A side without text sends no message.
+def as_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[PromptMessage]:
+    """The turn as messages of its own roles, `attached`: with its images and files. A side without text sends none.
 
     Calls of tools are sent as such unless the reply is clipped: a model that reads them as text writes them as text.
     """
     if turn.steps and shown.assistant_clip is None and not turn.cut_off:
-        asked = _clipped(turn.user, shown.user_clip)
-        question = [PromptMessage("user", asked)] if asked else []
-        return [*question, *steps.as_messages(turn.steps, steps.OUTPUT_TOKENS)]
-    sides = (_clipped(turn.user, shown.user_clip), _clipped(assistant_text(turn), shown.assistant_clip))
-    roles: tuple[Role, Role] = ("user", "assistant")
-    return [PromptMessage(role, text) for role, text in zip(roles, sides, strict=True) if text]
+        replies = steps.as_messages(turn.steps, steps.OUTPUT_TOKENS)
+    else:
+        reply = _clipped(assistant_text(turn), shown.assistant_clip)
+        replies = [PromptMessage("assistant", reply)] if reply else []
+    asked = _clipped(turn.user, shown.user_clip)
+    question = PromptMessage("user", asked, attachments=turn.attachments if attached else ())
+    return [question, *replies] if asked else replies
 
 
 def as_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:

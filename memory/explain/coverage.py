@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memory.context.plan import Plan
 from memory.explain.reasons import name_of
 
-BESIDE = ("instructions", "tools", "sources", "question", "open_turn")
+BESIDE = ("instructions", "tools", "sources", "question", "open_turn", "attachments")
 """Sections of a prompt that are no part of memory, and not of its budget."""
 
 

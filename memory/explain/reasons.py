@@ -23,6 +23,7 @@ SECTION_NAMES = {
     "sources": "Sources",
     "question": "The question",
     "open_turn": "Calls so far, and their output",
+    "attachments": "Images and files",
 }
 """What the sections of a prompt are called, by their kind."""
 

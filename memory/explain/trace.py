@@ -28,7 +28,7 @@ WAYS = {
 """How a prompt can have a fact, and how people are told so."""
 OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
 """What it means that a section of a prompt has it. Of a policy's own sections: that the summary has it."""
-BESIDE_MEMORY = frozenset({"instructions", "tools", "sources", "question", "open_turn"})
+BESIDE_MEMORY = frozenset({"instructions", "tools", "sources", "question", "open_turn", "attachments"})
 
 Holds = Callable[[Collection[int]], Mapping[int, bool]]
 """Of versions, which have the fact."""

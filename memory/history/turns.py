@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+from chatmemory.llm.attachments import Attachment, attachments_in
 from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle, count_tokens
 from memory.history.steps import Step, is_whole, output_text, step_tokens
@@ -58,6 +59,8 @@ class Turn:
     """What the assistant said, without its calls of tools."""
     steps: tuple[Step, ...] = ()
     """Of a turn with calls of tools, as they came; none where they are not whole any more, or not loaded."""
+    attachments: tuple[Attachment, ...] = ()
+    """That came with what the user said; none where texts were not loaded."""
 
     @property
     def tokens(self) -> int:
@@ -129,6 +132,7 @@ def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
         line=line,
         answer="\n\n".join([row.content for row in replies if row.content and row.role == "assistant"]),
         steps=_steps(rows),
+        attachments=tuple([one for row in users if row.payload for one in attachments_in(row.payload)]),
     )
 
 
@@ -138,7 +142,7 @@ def _text(row: StoredMessage) -> str:
 
 def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
     """The messages after the question, if tools were called and nothing of that is missing."""
-    if not any(row.payload for row in rows):
+    if not any(row.payload for row in rows if row.role != "user"):
         return ()
     alive = [row for row in rows if row.role != "user" and (_has_text(row) or _is_live(row))]
     steps = tuple(Step(row.role, row.content, row.payload) for row in alive)

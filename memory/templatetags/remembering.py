@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django import template
 from django.utils import timezone
@@ -31,6 +33,18 @@ def grouped(number: int | None) -> str:
 def policy_label(name: str) -> str:
     """What people call a policy."""
     return policy_name(name)
+
+
+@register.filter
+def as_sent(message: Mapping[str, Any]) -> str:
+    """A message of a prompt as text: what is not text in it as JSON."""
+    content = message["content"] or ""
+    parts = [content] if isinstance(content, str) else [part.get("text") or _json(part) for part in content]
+    return "\n".join(part for part in (*parts, *map(_json, message.get("tool_calls", ()))) if part)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 @register.filter

@@ -18,7 +18,7 @@ from knox.models import AuthToken
 
 from chatmemory.database import executors
 from chatmemory.runtime import fault_points
-from conversations import erasure
+from conversations import attachments, erasure
 from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, SignInAttempts
 from conversations.replies.finish import finish_expired
@@ -66,6 +66,7 @@ class SweepReport:
     messages_analysed: int
     chats_to_embed: int
     replies_counted: int
+    attachments_removed: int
 
 
 def sweep() -> SweepReport:
@@ -87,6 +88,7 @@ def sweep() -> SweepReport:
         messages_analysed=schema.fill(ANALYSED_AT_ONCE),
         chats_to_embed=embedding_job.enqueue_missing(),
         replies_counted=daily.count_replies(COUNT_SECONDS),
+        attachments_removed=attachments.remove_old(),
     )
     schema.merge()
     executors.empty_log()

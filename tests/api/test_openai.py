@@ -330,7 +330,7 @@ def test_parameters_are_translated_for_the_responses_api(ask: OpenAI, upstream: 
         ({"messages": [{"role": "user", "content": 7}]}, "messages.[0].content", "invalid_type"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages.[0].content", "invalid_value"),
         (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]},
             "messages.[0].content.[0].type",
             "unsupported_value",
         ),

@@ -67,11 +67,16 @@ def test_every_operation_tells_its_errors_one_by_one(live: LiveServer) -> None:
 
 
 def test_what_is_sent_has_the_fields_of_the_schema() -> None:
-    *fields, of_tools = MessageOut().fields
-    assert (fields, of_tools) == (MESSAGE_KEYS, "tool_call")
+    *fields, of_tools, attached = MessageOut().fields
+    assert (fields, of_tools, attached) == (MESSAGE_KEYS, "tool_call", "attachments")
     assert list(message_json(Message(chat=Chat(), seq=1))) == fields
     output = Message(chat=Chat(), seq=1, payload={"call_id": "c1", "name": "find"})
     assert list(message_json(output)) == [*fields, of_tools]
+    link = {"kind": "image", "url": "https://example.com/cat.png"}
+    assert list(message_json(Message(chat=Chat(), seq=1, payload={"attachments": [link]}))) == [
+        *fields,
+        attached,
+    ]
     assert list(streaming_json(ActiveReply(chat=Chat()), 1)) == fields
     brief, revision = ConversationBrief(chat=Chat()), SummaryRevision(chat=Chat())
     assert set(brief_json(brief)) == set(BriefOut().fields)

@@ -40,6 +40,7 @@ OPERATIONS: dict[str, str] = {
     "full, rebuild memory "
     "in the background; until then the present memory is used.",
     "chats_delete": "The chat, its messages, its memory and all that was derived from them. This cannot be undone.",
+    "attachments_read": "As the client sent it. Bytes are kept for some time only; then this is 404.",
     "brief_read": "The summary in use, how far it reaches, and what is not summarized yet.",
     "context_read": "The prompt section by section, for the given question or without one. Nothing is "
     "sent or stored.",
@@ -85,6 +86,7 @@ PARAMETERS: dict[str, str] = {
     "search": "Words of a title.",
     "message": "The question to show the prompt for. Without one, the prompt has no question.",
     "order": "`asc` for the oldest first, `desc` for the newest first.",
+    "sha256": "The hash of the bytes, as the message tells it.",
     "against": "The version to compare with; without it, the version that this one goes on from.",
     "q": "Words to look for.",
     "limit": "At most so many results.",
@@ -203,6 +205,7 @@ PROPERTIES: dict[str, str] = {
     "tokens": "Tokens of it.",
     "tokens_after": "Tokens of the memory after it.",
     "tokens_before": "Tokens that it was made from: the memory before, and the messages.",
+    "attachments": "Images and files of a user's message, each by its `sha256`; absent where there are none.",
     "tool_call": "Of a call of a tool its `id`, `name` and `arguments`, of its output `id` and `name`; absent else.",
     "tool_call_id": "The call that this is the output of.",
     "tool_calls": "The calls of tools that the assistant made.",

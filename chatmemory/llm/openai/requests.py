@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, Variant
 
@@ -135,6 +136,9 @@ def message_json(message: PromptMessage) -> dict[str, Any]:
     """A message as Chat Completions has it."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if message.attachments:
+        parts = [_part(one) for one in message.attachments]
+        return {"role": message.role, "content": [{"type": "text", "text": message.content}, *parts]}
     if not message.calls:
         return {"role": message.role, "content": message.content}
     calls = [
@@ -142,6 +146,21 @@ def message_json(message: PromptMessage) -> dict[str, Any]:
         for call in message.calls
     ]
     return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def _part(attachment: Attachment) -> dict[str, Any]:
+    """An image or a file as a part of a message of Chat Completions."""
+    if attachment.kind == "file":
+        return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.link}}
+    detail = {"detail": attachment.detail} if attachment.detail else {}
+    return {"type": "image_url", "image_url": {"url": attachment.link, **detail}}
+
+
+def _item_part(attachment: Attachment) -> dict[str, Any]:
+    """The same as a part of a message of the Responses API."""
+    if attachment.kind == "file":
+        return {"type": "input_file", "filename": attachment.name, "file_data": attachment.link}
+    return {"type": "input_image", "image_url": attachment.link, "detail": attachment.detail or "auto"}
 
 
 def _items(prompt: Prompt) -> list[dict[str, Any]]:
@@ -152,6 +171,10 @@ def _items(prompt: Prompt) -> list[dict[str, Any]]:
 def _items_of(message: PromptMessage) -> Iterator[dict[str, Any]]:
     if message.role == "tool":
         yield {"type": "function_call_output", "call_id": message.call_id, "output": message.content}
+        return
+    if message.attachments:
+        parts = [_item_part(one) for one in message.attachments]
+        yield {"role": message.role, "content": [{"type": "input_text", "text": message.content}, *parts]}
         return
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}

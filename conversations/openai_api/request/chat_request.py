@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable
-from conversations.openai_api.request.history import Said, read_history, required_text, unsupported
+from conversations.openai_api.request.history import RequestLimits, Said, read_history, unsupported
+from conversations.openai_api.request.parts import required_text
 from conversations.openai_api.request.tools import check_choice, read_tools
 
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
@@ -52,13 +54,23 @@ class ChatRequest:
         return self.new[-1].content if self.new[-1].role == "user" else ""
 
     @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Of the question."""
+        return self.new[-1].attachments
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether there are any in the whole request."""
+        return any(one.attachments for one in (*self.history, *self.new))
+
+    @property
     def outputs(self) -> tuple[Said, ...]:
         """Of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
 
 
-def read_request(body: object, *, max_chars: int, max_instructions: int) -> ChatRequest:
-    """Check the parsed `body`. A message may have `max_chars` code points. Raises `RequestError`."""
+def read_request(body: object, limits: RequestLimits) -> ChatRequest:
+    """Check the parsed `body`. Raises `RequestError`."""
     if not isinstance(body, dict):
         raise RequestError("The body must be a JSON object.", param=None)
     given = {name: value for name, value in body.items() if value is not None}
@@ -75,11 +87,11 @@ def read_request(body: object, *, max_chars: int, max_instructions: int) -> Chat
     for name, check in _PASSED.items():
         if name in given:
             check(name, given[name])
-    sent = read_history(given["messages"], max_chars)
-    if len(sent.instructions) > max_instructions:
+    sent = read_history(given["messages"], limits)
+    if len(sent.instructions) > limits.instructions_chars:
         raise RequestError(
             f"The system and developer messages have {len(sent.instructions)} characters together; at most "
-            f"{max_instructions} are taken.",
+            f"{limits.instructions_chars} are taken.",
             param="messages",
             code="string_above_max_length",
         )

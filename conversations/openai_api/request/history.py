@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import RequestError
+from conversations.openai_api.request.parts import read_content, required_text, unsupported_type
 
 Role = Literal["user", "assistant", "tool"]
 CALL_ID_CHARS = 256
@@ -27,10 +29,24 @@ class Said:
     content: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    """Images and files of the user, with their bytes. The content has a mark for each."""
 
     def as_prompt(self, change: Callable[[str], str]) -> PromptMessage:
         """As a model is sent it, with `change` made to its texts."""
-        return PromptMessage(self.role, self.content, self.calls, self.call_id).with_texts(change)
+        made = PromptMessage(self.role, self.content, self.calls, self.call_id, self.attachments)
+        return made.with_texts(change)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """How much of each a request may have."""
+
+    message_chars: int
+    instructions_chars: int
+    """Of all system and developer messages together."""
+    attachment_bytes: int
+    """Of one image or file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +57,8 @@ class History:
     said: tuple[Said, ...]
 
 
-def read_history(value: object, max_chars: int) -> History:
-    """Check the `messages` of a body. A message may have `max_chars` code points. Raises `RequestError`."""
+def read_history(value: object, limits: RequestLimits) -> History:
+    """Check the `messages` of a body. Raises `RequestError`."""
     if not isinstance(value, list) or not value:
         raise RequestError(
             "Invalid 'messages': a list of at least one message is expected.",
@@ -52,14 +68,14 @@ def read_history(value: object, max_chars: int) -> History:
     instructions: list[str] = []
     said: list[tuple[int, Said]] = []
     for index, message in enumerate(value):
-        one = _message(f"messages.[{index}]", message, max_chars)
+        one = _message(f"messages.[{index}]", message, limits)
         if isinstance(one, str):
             instructions.append(one)
         else:
             said.append((index, one))
     begins_with_outputs = next((at for at, (_, one) in enumerate(said) if one.role != "tool"), len(said))
     _check_calls(said[begins_with_outputs:])
-    _check_end(said, len(value), max_chars)
+    _check_end(said, len(value), limits.message_chars)
     return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
 
 
@@ -89,7 +105,12 @@ def _joined(said: Iterable[Said]) -> list[Said]:
         if last is None or last.role != one.role or one.role == "tool" or last.calls:
             made.append(one)
         else:
-            made[-1] = Said(one.role, f"{last.content}\n\n{one.content}", one.calls)
+            made[-1] = Said(
+                one.role,
+                f"{last.content}\n\n{one.content}",
+                one.calls,
+                attachments=last.attachments + one.attachments,
+            )
     return made
 
 
@@ -144,7 +165,7 @@ def _check_end(said: Sequence[tuple[int, Said]], number: int, max_chars: int) ->
         raise _too_long(at, len(question), max_chars)
 
 
-def _message(at: str, message: object, max_chars: int) -> Said | str:
+def _message(at: str, message: object, limits: RequestLimits) -> Said | str:
     """One message; as a string, one of the system's."""
     if not isinstance(message, dict):
         raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
@@ -159,12 +180,17 @@ def _message(at: str, message: object, max_chars: int) -> Said | str:
         if message[name]:
             raise unsupported(f"{at}.{str(name)[:64]}")
     calls = _calls(f"{at}.tool_calls", message.get("tool_calls") or []) if role == "assistant" else ()
-    text = _text_of(at, role, message)
-    if (length := len(text) + sum(len(call.arguments) for call in calls)) > max_chars:
-        raise _too_long(f"{at}.content", length, max_chars)
+    text, attachments = read_content(
+        f"{at}.content",
+        _content_of(role, message),
+        takes_attachments=role == "user",
+        max_bytes=limits.attachment_bytes,
+    )
+    if (length := len(text) + sum(len(call.arguments) for call in calls)) > limits.message_chars:
+        raise _too_long(f"{at}.content", length, limits.message_chars)
     if role in ("system", "developer"):
         return text
-    return Said(role, text, calls, _call_id(at, message) if role == "tool" else "")
+    return Said(role, text, calls, _call_id(at, message) if role == "tool" else "", attachments)
 
 
 _SPOKEN = {"role", "content", "refusal", "annotations"}
@@ -182,11 +208,9 @@ _ADDED = {"provider_specific_fields", "reasoning", "reasoning_content", "thinkin
 """What gateways add to answers and their clients send back: it says nothing that the model is to read again."""
 
 
-def _text_of(at: str, role: str, message: dict[str, Any]) -> str:
+def _content_of(role: str, message: dict[str, Any]) -> object:
     content = message.get("content")
-    if content is None and role == "assistant":
-        content = message.get("refusal") or ""
-    return _content(f"{at}.content", content)
+    return (message.get("refusal") or "") if content is None and role == "assistant" else content
 
 
 def _call_id(at: str, message: dict[str, Any]) -> str:
@@ -217,7 +241,7 @@ def _call(at: str, call: object) -> ToolCall:
     if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
         kind = str(call.get("type"))[:64] if isinstance(call, dict) else ""
         if kind not in ("", "None", "function"):
-            raise _unsupported_type(at, f"Calls of the type {kind!r}")
+            raise unsupported_type(at, f"Calls of the type {kind!r}")
         raise RequestError(
             f"Missing required parameter: '{at}.function'.",
             param=f"{at}.function",
@@ -235,39 +259,9 @@ def _call(at: str, call: object) -> ToolCall:
     return ToolCall(call_id, name, arguments)
 
 
-def _content(at: str, content: object) -> str:
-    if isinstance(content, str):
-        return clean(content)
-    if not isinstance(content, list):
-        raise RequestError(
-            f"Invalid type for '{at}': expected a string or a list of parts.", param=at, code="invalid_type"
-        )
-    return "\n\n".join(_part(f"{at}.[{index}]", part) for index, part in enumerate(content))
-
-
-def _part(at: str, part: object) -> str:
-    if not isinstance(part, dict):
-        raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
-    kind = part.get("type")
-    if kind not in ("text", "refusal"):
-        raise _unsupported_type(at, f"Parts of the type {str(kind)[:64]!r}")
-    return clean(required_text(f"{at}.{kind}", part.get(kind)))
-
-
-def _unsupported_type(at: str, what: str) -> RequestError:
-    return RequestError(f"{what} are not supported here yet.", param=f"{at}.type", code="unsupported_value")
-
-
 def _too_long(at: str, length: int, limit: int) -> RequestError:
     return RequestError(
         f"Invalid '{at}': it has {length} characters, and at most {limit} are taken.",
         param=at,
         code="string_above_max_length",
     )
-
-
-def required_text(name: str, value: object) -> str:
-    """`value`, which must be a string. Raises `RequestError`."""
-    if not isinstance(value, str):
-        raise RequestError(f"Invalid type for '{name}': expected a string.", param=name, code="invalid_type")
-    return value

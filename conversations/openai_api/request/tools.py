@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conversations.openai_api.errors import RequestError, require_storable
-from conversations.openai_api.request.history import required_text
+from conversations.openai_api.request.parts import required_text
 
 MAX_TOOLS = 128
 TOOLS_MAX_BYTES = 256 * 1024

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chatmemory.llm.attachments import Attachment
 from conversations.interchange.read import (
     FormatError,
     FormatName,
@@ -152,10 +153,12 @@ def test_tool_roles_of_sharegpt(role: str) -> None:
 
 def test_content_in_parts() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    parts = [{"type": "text", "text": "What is"}, image, {"type": "input_text", "text": "this?"}]
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    parts = [{"type": "text", "text": "What is"}, image, {"type": "input_text", "text": "this?"}, sound]
     [message] = openai({"role": "user", "content": parts, "name": "Ada"}).messages
-    assert message.content == "What is\nthis?"
-    assert message.metadata == {"content_parts": [image], "name": "Ada"}
+    assert message.content == "What is\n[image: https://example.org/a.png]\nthis?"
+    assert message.attachments == (Attachment("image", url="https://example.org/a.png"),)
+    assert message.metadata == {"content_parts": [sound], "name": "Ada"}
 
 
 def test_a_refusal_is_what_was_said() -> None:

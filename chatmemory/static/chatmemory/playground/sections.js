@@ -2,7 +2,7 @@
 
 import { counted, el, hint, id, number, WORDS } from "./dom.js";
 
-const BESIDE = ["instructions", "tools", "sources", "question", "open_turn"];
+const BESIDE = ["instructions", "tools", "sources", "question", "open_turn", "attachments"];
 
 /** Shows a context of the API; `title` says of when it is. */
 export function showContext(context, title) {

@@ -1,0 +1,153 @@
+"""The bytes of images and files: kept once a user, by hash, within a cap, and for a time after they were last sent.
+
+A message says by hash what it came with (`chatmemory.llm.attachments`). Bytes without a message that refers to them are
+gone in the same transaction as the last message that did. Where bytes are not kept any more, their mark in the text is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import Sum
+from django.utils import timezone
+
+from chatmemory.llm.attachments import Attachment, attachments_in
+from chatmemory.llm.protocol import Prompt
+from conversations.models import Chat, Message, StoredAttachment
+
+LINKS = StoredAttachment.messages.through
+REMOVED_AT_ONCE = 50
+
+
+def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
+    """Keep what came with these messages, which are stored. Runs in their transaction."""
+    by_hash = {one.sha256: one for _, attachments in sent for one in attachments if one.data is not None}
+    if not by_hash:
+        return
+    now = timezone.now()
+    mine = StoredAttachment.objects.filter(user=user_id)
+    known = set(mine.filter(sha256__in=by_hash).values_list("sha256", flat=True))
+    mine.filter(sha256__in=known).update(sent_at=now)
+    for sha256, one in by_hash.items():
+        if sha256 not in known:
+            row = StoredAttachment(
+                user_id=user_id,
+                sha256=sha256,
+                media_type=one.media_type,
+                size=one.size,
+                data=one.data,
+                sent_at=now,
+            )
+            StoredAttachment.objects.bulk_create([row], ignore_conflicts=True)
+    ids = dict(mine.filter(sha256__in=by_hash).values_list("sha256", "pk"))
+    links = {(ids[one.sha256], message.pk) for message, them in sent for one in them if one.sha256 in ids}
+    rows = [LINKS(storedattachment_id=one, message_id=message) for one, message in sorted(links)]
+    LINKS.objects.bulk_create(rows, ignore_conflicts=True)
+    _keep_within_cap(user_id, set(ids.values()))
+
+
+def kept(user_id: int, hashes: Iterable[str]) -> set[str]:
+    """Those of `hashes` whose bytes are there."""
+    mine = StoredAttachment.objects.filter(user=user_id, sha256__in=set(hashes))
+    return set(mine.values_list("sha256", flat=True))
+
+
+def find(chat: Chat, sha256: str) -> StoredAttachment | None:
+    """An image or a file that a message of `chat` came with, if it is still kept."""
+    mine = StoredAttachment.objects.filter(user=chat.owner_id, sha256=sha256)
+    return mine.filter(messages__chat=chat).first()
+
+
+def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
+    """`prompt` with the bytes of its images and files. What is not kept any more is left out; its mark stays."""
+    hashes = {one.sha256 for one in prompt.attachments if one.sha256}
+    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
+    found = {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
+    messages = (
+        replace(message, attachments=tuple(_loaded(message.attachments, found)))
+        if message.attachments
+        else message
+        for message in prompt.messages
+    )
+    return replace(prompt, messages=tuple(messages))
+
+
+def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
+    """`attachments` with their bytes where they are kept, for an export."""
+    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=[one.sha256 for one in attachments])
+    found = {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
+    return [replace(one, data=found.get(one.sha256)) for one in attachments]
+
+
+def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
+    """Let go of what came with a message, but for `kept`. Runs in the transaction that changes the message."""
+    links = LINKS.objects.filter(message=message)
+    if kept:
+        links = links.exclude(storedattachment__sha256__in=[one.sha256 for one in kept])
+    if links.delete()[0]:
+        _remove_unused(Chat.objects.values_list("owner", flat=True).get(pk=message.chat_id))
+
+
+def release_chat(chat: Chat) -> None:
+    """The same for all messages of a chat, which is about to be deleted."""
+    if StoredAttachment.objects.filter(user=chat.owner_id).exists():
+        LINKS.objects.filter(message__chat=chat).delete()
+        _remove_unused(chat.owner_id)
+
+
+def copy_links(copies: Mapping[UUID, Message]) -> None:
+    """Let each copy of a message, by the id of the first, refer to the same bytes."""
+    attached = [first for first, copy in copies.items() if attachments_in(copy.payload)]
+    links = LINKS.objects.filter(message__in=attached).values_list("storedattachment_id", "message_id")
+    rows = [LINKS(storedattachment_id=one, message_id=copies[first].pk) for one, first in links]
+    LINKS.objects.bulk_create(rows)
+
+
+def remove_old() -> int:
+    """Remove what was last sent longer ago than it is kept; how many. Called by the sweep."""
+    days, removed = settings.ATTACHMENTS_KEEP_DAYS, 0
+    if not days:
+        return 0
+    old = StoredAttachment.objects.filter(sent_at__lt=timezone.now() - timedelta(days=days))
+    while ids := list(old.values_list("pk", flat=True)[:REMOVED_AT_ONCE]):
+        _remove(ids)
+        removed += len(ids)
+    return removed
+
+
+def _loaded(attachments: Iterable[Attachment], found: Mapping[str, bytes]) -> Iterable[Attachment]:
+    for one in attachments:
+        if one.url:
+            yield one
+        elif (data := found.get(one.sha256)) is not None:
+            yield replace(one, data=data)
+
+
+def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
+    """Remove what was sent longest ago, until the rest is within the cap. What was just sent is needed now."""
+    mine = StoredAttachment.objects.filter(user=user_id)
+    over = (mine.aggregate(total=Sum("size"))["total"] or 0) - settings.ATTACHMENTS_MAX_BYTES_PER_USER
+    gone: list[UUID] = []
+    for one, size in mine.exclude(pk__in=just_sent).order_by("sent_at", "pk").values_list("pk", "size"):
+        if over <= 0:
+            break
+        gone.append(one)
+        over -= size
+    _remove(gone)
+
+
+def _remove_unused(user_id: int) -> None:
+    unused = StoredAttachment.objects.filter(user=user_id, messages=None)
+    _remove(list(unused.values_list("pk", flat=True)))
+
+
+def _remove(ids: Sequence[UUID]) -> None:
+    """By two statements: the ORM would read the bytes of each first."""
+    if ids:
+        LINKS.objects.filter(storedattachment__in=ids).delete()
+        StoredAttachment.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)

@@ -1,0 +1,326 @@
+"""Images and files in the messages of OpenAI's clients: kept once, sent, marked, forgotten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from openai import OpenAI
+
+from chatmemory.llm.attachments import read_data_url
+from conversations import attachments
+from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.read import export_chat_text, read_chats
+from conversations.interchange.to_rows import import_chat
+from conversations.models import Chat, Message, StoredAttachment
+from tests.api.talking import sdk
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.images import data_url, png
+from tests.support.live_server import Client
+
+PHOTO = png(640, 480, 7)
+OTHER = png(800, 600, 9)
+REPORT = b"%PDF-1.4 quarterly figures"
+MARK = f"[image: 640×480 PNG, {len(PHOTO) / 1000:.0f} kB]"
+
+
+@pytest.fixture
+def ask(alice: Client) -> Iterator[OpenAI]:
+    with sdk(alice) as made:
+        yield made
+
+
+def image(data: bytes = PHOTO, **fields: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": data_url(data), **fields}}
+
+
+def file(data: bytes = REPORT, name: str = "report.pdf") -> dict[str, Any]:
+    return {"type": "file", "file": {"filename": name, "file_data": data_url(data, "application/pdf")}}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+class PictureTalk:
+    """A client that sends its whole history each time, images and all."""
+
+    def __init__(self, ask: OpenAI) -> None:
+        self.ask = ask
+        self.messages: list[Any] = []
+        self.decisions: list[str] = []
+
+    def turn(self, *parts: dict[str, Any]) -> str:
+        self.messages.append({"role": "user", "content": list(parts)})
+        raw = self.ask.chat.completions.with_raw_response.create(model="arco", messages=self.messages)
+        self.decisions.append(raw.headers["x-chatmemory-conversation"])
+        said = str(raw.parse().choices[0].message.content)
+        self.messages.append({"role": "assistant", "content": said})
+        return said
+
+
+def sent_with(upstream: FakeUpstream, number: int = -1) -> list[tuple[str, bytes]]:
+    """The images and files of a request, as the model's server got them."""
+    found: list[tuple[str, bytes]] = []
+    body = upstream.requests[number].body
+    for item in body.get("messages") or body["input"]:
+        for part in item["content"] if isinstance(item.get("content"), list) else []:
+            value = part.get("image_url") or part.get("file") or part.get("file_data")
+            url = (
+                value
+                if isinstance(value, str)
+                else (value or {}).get("url") or (value or {}).get("file_data")
+            )
+            if url:
+                found.append(read_data_url(url) or (url, b""))
+    return found
+
+
+@pytest.mark.parametrize("style", ["responses", "chat"])
+def test_the_model_gets_the_bytes_and_memory_a_mark(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any, style: str
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image(detail="low"), file())
+    assert sent_with(upstream) == [("image/png", PHOTO), ("application/pdf", REPORT)]
+    question = Message.objects.get(seq=1)
+    assert question.content == f"What is this?\n\n{MARK}\n\n[file: report.pdf, 26 B]"
+    told = alice.get(f"chats/{question.chat_id}/messages/{question.pk}").json()
+    assert [one["kind"] for one in told["attachments"]] == ["image", "file"]
+    assert PHOTO not in json.dumps(told).encode()
+    photo = alice.get(f"chats/{question.chat_id}/attachments/{told['attachments'][0]['sha256']}")
+    assert (photo.content, photo.headers["content-type"]) == (PHOTO, "image/png")
+    report = alice.get(f"chats/{question.chat_id}/attachments/{told['attachments'][1]['sha256']}")
+    assert (report.content, report.headers["content-type"]) == (REPORT, "application/octet-stream")
+    assert report.headers["content-disposition"] == "attachment"
+
+
+def test_the_whole_history_is_known_again_and_each_image_kept_once(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image())
+    talk.turn(text("And this, beside the first?"), image(OTHER), image())
+    talk.turn(text("Which is larger?"))
+    assert talk.decisions == ["new", "continued", "continued"]
+    assert StoredAttachment.objects.count() == 2
+    assert StoredAttachment.objects.get(size=len(PHOTO)).messages.count() == 2
+
+
+def test_another_image_with_the_same_words_is_another_history(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image(png(640, 480, 1)))
+    first = talk.messages[:]
+    other = PictureTalk(ask)
+    other.messages = [{"role": "user", "content": [text("What is this?"), image(png(640, 480, 2))]}, first[1]]
+    other.turn(text("Go on"))
+    assert other.decisions == ["imported"]
+    talk.turn(text("Go on"))
+    assert talk.decisions == ["new", "continued"]
+
+
+def test_recent_images_are_sent_again_and_older_ones_as_their_mark(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.ATTACHMENTS_SENT_AGAIN = 2
+    talk = PictureTalk(ask)
+    for shade in (1, 2, 3):
+        talk.turn(text(f"Picture {shade}"), image(png(64, 64, shade)))
+    talk.turn(text("Which of them is the darkest?"))
+    assert [data for _, data in sent_with(upstream)] == [png(64, 64, 2), png(64, 64, 3)]
+    assert upstream.requests[-1].text.count("[image: 64×64 PNG") == 6  # in replies, too
+    reply = Message.objects.order_by("-seq")[0]
+    told = alice.get(f"chats/{reply.chat_id}/messages/{reply.pk}/context").json()
+    assert told["verified"] is True, told
+    section = next(one for one in told["sections"] if one["kind"] == "attachments")
+    assert section["tokens"] == 2 * 255
+    parts = next(one["content"] for one in told["prompt"] if isinstance(one["content"], list))
+    assert parts[1]["image_url"]["url"].startswith("sha256:")
+    assert told["tokens"] <= told["budget"]
+
+
+def test_without_its_bytes_an_image_is_its_mark_and_the_prompt_is_still_verified(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any
+) -> None:
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image())
+    reply = Message.objects.order_by("-seq")[0]
+    settings.ATTACHMENTS_KEEP_DAYS = 30
+    assert attachments.remove_old() == 0
+    StoredAttachment.objects.update(sent_at=timezone.now() - timedelta(days=31))
+    assert attachments.remove_old() == 1
+    talk.turn(text("What was it?"))
+    assert sent_with(upstream) == []
+    assert MARK in upstream.requests[-1].text
+    assert talk.decisions[-1] == "continued"
+    path = f"chats/{reply.chat_id}"
+    assert alice.get(f"{path}/messages/{reply.pk}/context").json()["verified"] is True
+    sha256 = Message.objects.get(seq=1).payload["attachments"][0]["sha256"]  # type: ignore[index]
+    assert alice.get(f"{path}/attachments/{sha256}").status_code == 404
+
+
+def test_the_oldest_bytes_go_when_a_user_has_too_many(
+    ask: OpenAI, upstream: FakeUpstream, settings: Any
+) -> None:
+    settings.ATTACHMENTS_MAX_BYTES_PER_USER = len(PHOTO) + 10
+    talk = PictureTalk(ask)
+    talk.turn(image())
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+    talk.turn(image(OTHER))
+    assert [one.size for one in StoredAttachment.objects.all()] == [len(OTHER)]
+    assert sent_with(upstream) == [("image/png", OTHER)]
+
+
+def test_nobody_else_reads_them(ask: OpenAI, alice: Client, bob: Client, upstream: FakeUpstream) -> None:
+    PictureTalk(ask).turn(image())
+    stored = StoredAttachment.objects.get()
+    chat = Chat.objects.get()
+    assert bob.get(f"chats/{chat.pk}/attachments/{stored.sha256}").status_code == 404
+    mine = alice.post("chats", json={}).json()
+    assert alice.get(f"chats/{mine['id']}/attachments/{stored.sha256}").status_code == 404
+    assert alice.get(f"chats/{chat.pk}/attachments/{'0' * 64}").status_code == 404
+    with sdk(bob) as other:
+        PictureTalk(other).turn(image())
+    assert StoredAttachment.objects.count() == 2  # one each
+
+
+def test_forgetting_takes_the_bytes_with_it(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    talk = PictureTalk(ask)
+    talk.turn(image())
+    talk.turn(image(), image(OTHER))
+    chat = Chat.objects.get()
+    first, second = Message.objects.filter(role="user").order_by("seq")
+    assert alice.delete(f"chats/{chat.pk}/messages/{first.pk}").status_code == 204
+    assert StoredAttachment.objects.count() == 2  # the second message came with the same image
+    edited = alice.patch(f"chats/{chat.pk}/messages/{second.pk}", json={"content": f"Only {MARK}"})
+    assert [one["width"] for one in edited.json()["attachments"]] == [640]
+    assert [one.size for one in StoredAttachment.objects.all()] == [len(PHOTO)]
+    assert alice.delete(f"chats/{chat.pk}").status_code == 204
+    assert not StoredAttachment.objects.exists()
+
+
+def test_a_branch_refers_to_the_same_bytes_until_the_last_of_them_goes(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream
+) -> None:
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image())
+    talk.turn(text("Thank you"))
+    edited = PictureTalk(ask)
+    edited.messages = talk.messages[:2]
+    edited.turn(text("Say more"))
+    assert edited.decisions == ["branched"]
+    assert StoredAttachment.objects.count() == 1
+    first, second = Chat.objects.order_by("pk")
+    alice.delete(f"chats/{first.pk}")
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+    assert StoredAttachment.objects.count() == 1
+    alice.delete(f"chats/{second.pk}")
+    assert not StoredAttachment.objects.exists()
+
+
+def test_an_unknown_history_is_imported_with_its_images(ask: OpenAI, upstream: FakeUpstream) -> None:
+    talk = PictureTalk(ask)
+    talk.messages = [
+        {"role": "user", "content": [text("What is this?"), image()]},
+        {"role": "assistant", "content": "A grey square."},
+    ]
+    talk.turn(text("How large?"))
+    assert talk.decisions == ["imported"]
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+
+
+def test_links_are_passed_on_and_never_fetched(ask: OpenAI, upstream: FakeUpstream) -> None:
+    url = "https://example.com/cat.png"
+    PictureTalk(ask).turn(text("What is this?"), {"type": "image_url", "image_url": {"url": url}})
+    assert sent_with(upstream) == [(url, b"")]
+    assert f"[image: {url}]" in Message.objects.get(seq=1).content
+    assert not StoredAttachment.objects.exists()
+
+
+def test_what_is_not_stored_gets_its_images_too(ask: OpenAI, upstream: FakeUpstream) -> None:
+    said: Any = [{"role": "user", "content": [text("A title?"), image()]}]
+    ask.chat.completions.create(model="arco", messages=said, store=False)
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+    assert not StoredAttachment.objects.exists()
+
+
+def test_a_new_answer_sees_the_image_again(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
+    PictureTalk(ask).turn(text("What is this?"), image())
+    reply = Message.objects.get(seq=2)
+    alice.post(f"chats/{reply.chat_id}/messages/{reply.pk}/regenerate", json={"stream": False})
+    assert sent_with(upstream) == [("image/png", PHOTO)]
+
+
+def test_files_of_chats_have_the_bytes(ask: OpenAI, upstream: FakeUpstream) -> None:
+    PictureTalk(ask).turn(text("What is this?"), image(), file())
+    chat = Chat.objects.get()
+    written = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    chat_again = import_chat(chat.owner, read_chats(written)[0])
+    first, second = (one.messages.get(seq=1) for one in (chat, chat_again))
+    assert (second.content, second.payload) == (first.content, first.payload)
+    assert StoredAttachment.objects.get(size=len(PHOTO)).messages.count() == 2
+
+
+def test_files_of_other_products_have_them_as_parts(ask: OpenAI, upstream: FakeUpstream) -> None:
+    PictureTalk(ask).turn(text("Hello"))
+    owner = Chat.objects.get().owner
+    audio = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    document = {"messages": [{"role": "user", "content": [text("Look"), image(), audio]}]}
+    chat = import_chat(owner, read_chats(json.dumps(document))[0])
+    message = chat.messages.get()
+    assert message.content == f"Look\n{MARK}"
+    assert message.metadata == {"content_parts": [audio]}
+    assert StoredAttachment.objects.get().messages.get() == message
+
+
+@pytest.mark.parametrize(
+    ("part", "param", "code"),
+    [
+        ({"type": "image_url"}, "image_url", "missing_required_parameter"),
+        ({"type": "image_url", "image_url": {"url": "cat.png"}}, "image_url.url", "invalid_value"),
+        (
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
+            "image_url.url",
+            "invalid_value",
+        ),
+        (image(b"no image"), "image_url.url", "invalid_image_format"),
+        (image(detail="sharp"), "image_url.detail", "invalid_value"),
+        (image(png(3000, 300) + b"x" * 5000), "image_url.url", "string_above_max_length"),
+        ({"type": "file", "file": {"file_id": "file-abc"}}, "file.file_id", "unsupported_parameter"),
+        ({"type": "file", "file": {"filename": "a"}}, "file.file_data", "invalid_type"),
+        ({"type": "input_audio", "input_audio": {}}, "type", "unsupported_value"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_refused_by_name(
+    alice: Client, upstream: FakeUpstream, settings: Any, part: dict[str, Any], param: str, code: str
+) -> None:
+    settings.ATTACHMENT_MAX_BYTES = 5000
+    body = {"model": "arco", "messages": [{"role": "user", "content": [text("Look"), part]}]}
+    answer = alice.post("chat/completions", json=body)
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert (error["param"], error["code"]) == (f"messages.[0].content.[1].{param}", code)
+    assert not Chat.objects.exists()
+    assert not upstream.requests
+
+
+def test_only_users_send_images(alice: Client, upstream: FakeUpstream) -> None:
+    for role in ("system", "assistant"):
+        said = [{"role": role, "content": [image()]}, {"role": "user", "content": "Hello"}]
+        answer = alice.post("chat/completions", json={"model": "arco", "messages": said})
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]["param"] == "messages.[0].content.[0].type"
+
+
+def test_the_built_in_model_says_that_it_reads_none(alice: Client, settings: Any) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+    body = {"model": "arco", "messages": [{"role": "user", "content": [text("Look"), image()]}]}
+    answer = alice.post("chat/completions", json=body)
+    assert answer.status_code == 400
+    assert "built-in model" in answer.json()["error"]["message"]

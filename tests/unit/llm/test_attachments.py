@@ -1,0 +1,94 @@
+"""Images and files as values: their marks, what they cost, and how they are told apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chatmemory.llm.attachments import (
+    IMAGE_TYPES,
+    Attachment,
+    attachments_in,
+    file_of,
+    image_of,
+    image_tokens,
+    payload_of,
+    read_data_url,
+    still_marked,
+)
+from tests.support.images import data_url, png
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "tokens"),
+    [(1024, 1024, 765), (2048, 4096, 1105), (512, 512, 255), (1, 1, 255), (640, 480, 425)],
+)
+def test_an_image_costs_what_openai_says(width: int, height: int, tokens: int) -> None:
+    """The first two are examples of OpenAI's guide."""
+    assert image_tokens(width, height) == tokens
+
+
+def test_an_image_is_known_by_its_bytes() -> None:
+    image = image_of(png(640, 480), "image/png")
+    assert image is not None
+    assert (image.width, image.height, image.tokens) == (640, 480, 425)
+    assert image.mark == f"[image: 640×480 PNG, {len(png(640, 480))} B]"
+    assert Attachment("image", detail="low", width=640, height=480).tokens == 85
+
+
+@pytest.mark.parametrize("media_type", ["image/jpeg", "image/svg+xml", "text/html", ""])
+def test_what_is_not_the_image_it_says_is_refused(media_type: str) -> None:
+    assert image_of(png(), media_type) is None
+
+
+@given(data=st.binary(max_size=300), media_type=st.sampled_from(sorted(IMAGE_TYPES)))
+def test_no_bytes_break_it(data: bytes, media_type: str) -> None:
+    heads = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF89a"}
+    head = heads.get(media_type, b"RIFF\0\0\0\0WEBP")
+    image = image_of(head + data, media_type)
+    assert image is not None
+    assert image.tokens > 0
+
+
+def test_files_say_their_name_and_size() -> None:
+    report = file_of(b"x" * 120_400, "application/pdf", "report.pdf")
+    assert report.mark == "[file: report.pdf, 120 kB]"
+    assert file_of(b"x" * 2_500_000, "application/pdf", "").mark == "[file: without a name, 2.5 MB]"
+    assert file_of(b"x" * 400, "text/plain", "a.txt").tokens == 100
+
+
+def test_the_payload_has_all_but_the_bytes() -> None:
+    image = image_of(png(), "image/png", "high")
+    link = Attachment("image", url="https://example.com/cat.png")
+    assert image is not None
+    payload = payload_of([image, link])
+    assert attachments_in(payload) == (image, link)
+    assert attachments_in(payload)[0].data is None
+    assert payload_of([]) is None
+    assert attachments_in(None) == ()
+    assert attachments_in({"calls": 2}) == ()
+
+
+def test_links_stand_for_themselves_and_bytes_for_theirs() -> None:
+    image = image_of(png(), "image/png")
+    assert image is not None
+    assert read_data_url(image.link) == ("image/png", png())
+    assert attachments_in(payload_of([image]))[0].link == f"sha256:{image.sha256}"
+    assert Attachment("image", url="https://example.com/cat.png").link == "https://example.com/cat.png"
+
+
+@pytest.mark.parametrize("url", ["", "data:image/png,abc", "data:image/png;base64,a", "https://example.com"])
+def test_what_is_no_data_url_is_none(url: str) -> None:
+    assert read_data_url(url) is None
+    assert read_data_url(data_url(b"abc")) == ("image/png", b"abc")
+
+
+def test_what_an_edit_takes_out_of_the_text_is_not_attached_any_more() -> None:
+    one, two = (image_of(png(colour=shade), "image/png") for shade in (1, 2))
+    assert one is not None
+    assert two is not None
+    assert one.mark == two.mark  # the first mark is the first's
+    assert still_marked([one, two], f"{one.mark} and {two.mark}") == (one, two)
+    assert still_marked([one, two], f"only {one.mark}") == (one,)
+    assert still_marked([one, two], "nothing") == ()
