@@ -13,7 +13,7 @@ from typing import Any
 
 from drf_spectacular.generators import SchemaGenerator
 
-OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id")
+OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256")
 """Parameters and fields that name what belongs to somebody."""
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
 """Operations for which nobody needs to say who they are."""

@@ -23,6 +23,8 @@ from django.utils import timezone
 from knox.models import AuthToken
 
 from chatmemory.database.ids import new_id
+from chatmemory.llm.attachments import file_of
+from conversations import attachments
 from conversations.accounts import api_tokens
 from conversations.models import ActiveReply, Chat, IdempotencyKey, Message
 from conversations.replies import begin
@@ -44,6 +46,7 @@ OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUB
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
 """What leaves nobody to ask for more. In this order, each with a token of its own."""
 CANARY = "the heron in the reeds"
+PICTURE = file_of(CANARY.encode(), "text/plain", CANARY)
 KEY, BUSY_KEY = "alice-1", "alice-2"
 Ids = Mapping[str, Any]
 
@@ -77,6 +80,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
         "version": 1,
         "token_id": api_tokens.id_of(other_token),
         "pin_id": str(pin.pk),
+        "sha256": PICTURE.sha256,
     }
     IdempotencyKey.objects.create(
         user=user,
@@ -91,6 +95,8 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
     request = begin.TurnRequest(message=CANARY, variant=begin.default_variant())
     begun = begin.begin_turn(user, request, chat_id=busy.pk, key=BUSY_KEY)
     assert isinstance(begun, begin.BegunTurn)
+    first = Message.objects.filter(chat__in=[idle, busy], seq=1)
+    attachments.keep(user.pk, [(message, [PICTURE]) for message in first])
     return House(
         {**mine, "message_id": reply, "Idempotency-Key": KEY},
         {**mine, "message_id": question, "Idempotency-Key": KEY},
@@ -111,6 +117,7 @@ def nowhere() -> Ids:
         "version": 7,
         "token_id": "0" * 16,
         "pin_id": str(new_id()),
+        "sha256": "0" * 64,
         "Idempotency-Key": KEY,
     }
 
