@@ -182,13 +182,13 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
 def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
     user, turn = asked.user, asked.turn
     chat = chat or lifecycle.create_chat(user)
-    _require_waiting(turn, chat)
     if place.decision == "regenerated":
         last = Message.objects.filter(chat=chat).order_by("-seq").values_list("pk", flat=True)[0]
         begun = replies.begin_regeneration(
             user, chat.pk, last, turn.variant, may_wait=may_wait, near=turn.near, anew=turn
         )
     else:
+        _require_waiting(turn, chat)
         key = asked.idempotency_key
         begun = replies.begin_turn(
             user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=_fingerprint(asked)

@@ -261,6 +261,14 @@ def _follows(pending: Pending) -> int:
     return max((pending.user_message.seq, *shown))
 
 
+def _was_over(pending: Pending) -> bool:
+    """Whether an earlier answer ended the turn: it stands where this one fails."""
+    if pending.supersedes is None:
+        return False
+    earlier = Message.objects.filter(pk=pending.supersedes).exclude(status=Status.FAILED)
+    return earlier.filter(payload__isnull=True).exists()
+
+
 def _message(pending: Pending, text: str, ending: Ending) -> Message:
     reply, question = ending.reply, pending.user_message
     is_later = _follows(pending) > question.seq
@@ -298,7 +306,9 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
         created_at=pending.started_at,
         completed_at=timezone.now(),
     )
-    message.leaves_open = bool(reply.calls) or (is_later and ending.status == Status.FAILED)
+    message.leaves_open = bool(reply.calls) or (
+        is_later and ending.status == Status.FAILED and not _was_over(pending)
+    )
     message.after_tools = is_later and not pending.context.get("again")
     message.retry_after = reply.error.retry_after if reply.error else None
     return message

@@ -187,6 +187,23 @@ def test_a_failed_reply_to_an_output_is_asked_for_again_in_its_place(
     assert upstream.calls("stream")[-1].body == upstream.calls("stream")[-2].body
 
 
+def test_a_turn_that_was_answered_stays_over_when_a_new_answer_fails(
+    ask: OpenAI, upstream: FakeUpstream
+) -> None:
+    talk = ToolTalk(ask, metadata={"conversation_id": "orders"})
+    upstream.script("stream", FIRST)
+    talk.turn("Where is my order?")
+    del talk.messages[-1]
+    upstream.script("stream", "status?code=500")
+    with pytest.raises(Exception, match="502"):
+        talk.create()
+    assert ChatCompletion.objects.order_by("-message_id")[0].decision == "regenerated"
+    assert Chat.objects.get().open_seq == 0
+    assert ConversationBrief.objects.get().unfolded_turns == 1
+    assert talk.turn("Thank you") == "You said: Thank you"
+    assert upstream.faults == []
+
+
 def test_another_output_is_a_branch_with_the_same_call(ask: OpenAI, upstream: FakeUpstream) -> None:
     talk = ToolTalk(ask)
     upstream.script("stream", FIRST)
