@@ -82,9 +82,8 @@ class Message(models.Model):
     content = models.TextField(blank=True)
     """What was said; of a call and its output, what memory reads of them."""
     payload = models.JSONField(null=True, blank=True, editable=False)
-    """Of a call `{"call_id", "name", "arguments"}`, of its output `{"call_id", "name"}`, of a reply that calls tools
-    `{"calls"}`: how many calls follow it; of a user's with images or files `{"attachments"}`
-    (`chatmemory.llm.attachments`)."""
+    """Of a call `{"call_id", "name", "arguments", "custom"?}`, of its output `{"call_id", "name"}`, of a reply that
+    calls tools `{"calls"}`: how many calls follow it, of a user's message with images or files `{"attachments"}`."""
     status = models.CharField(max_length=16, choices=Status.choices)
     model_variant = models.CharField(max_length=64, blank=True, default="")
     model = models.CharField(max_length=128, blank=True, default="")

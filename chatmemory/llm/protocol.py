@@ -31,12 +31,26 @@ MAX_COST_USD = Decimal("9999999.999999999")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a function that the client offered, as the model made it."""
+    """A call of a function or a custom tool that the client offered, as the model made it."""
 
     id: str
     name: str
     arguments: str
-    """JSON text, as the model wrote it: it may be none."""
+    """JSON text, as the model wrote it: it may be none. Of a custom tool any text."""
+    is_custom: bool = False
+
+    @classmethod
+    def of(cls, payload: Mapping[str, Any]) -> ToolCall:
+        """From `payload`, as it is stored."""
+        return cls(
+            payload["call_id"], payload["name"], payload["arguments"], is_custom=payload.get("custom", False)
+        )
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What is stored of it."""
+        stored = {"call_id": self.id, "name": self.name, "arguments": self.arguments}
+        return stored | ({"custom": True} if self.is_custom else {})
 
     @property
     def text(self) -> str:

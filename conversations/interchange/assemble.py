@@ -125,7 +125,7 @@ def _call_message(one: Spoken, call: ToolCall) -> ImportedMessage:
     return ImportedMessage(
         role="tool_call",
         content=call.text,
-        payload={"call_id": call.id, "name": call.name, "arguments": call.arguments},
+        payload=call.payload,
         created_at=one.said.created_at,
         completed_at=one.said.completed_at,
         number=one.number,

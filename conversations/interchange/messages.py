@@ -127,12 +127,17 @@ def calls_in(raw: Mapping[str, object]) -> tuple[ToolCall, ...]:
 
 
 def _call(value: object) -> ToolCall | None:
-    function = value.get("function") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(function, dict):
+    if not isinstance(value, dict):
         return None
-    parts = (value.get("id"), function.get("name"), function.get("arguments"))
+    is_custom = value.get("type") == "custom"
+    tool = value.get("custom" if is_custom else "function")
+    if not isinstance(tool, dict):
+        return None
+    parts = (value.get("id"), tool.get("name"), tool.get("input" if is_custom else "arguments"))
     call_id, name, arguments = (part if isinstance(part, str) else None for part in parts)
-    return ToolCall(call_id, name, arguments) if call_id and name and arguments is not None else None
+    if not call_id or not name or arguments is None:
+        return None
+    return ToolCall(call_id, name, arguments, is_custom=is_custom)
 
 
 def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
@@ -145,10 +150,9 @@ def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
         "tool": {"call_id", "name"},
         "assistant": {"calls"},
     }
+    told = {name: one for name, one in payload.items() if name != "custom" or one is not True}
     kind = int if raw.get("role") == "assistant" else str
-    if set(payload) != fields.get(str(raw.get("role"))) or not all(
-        type(one) is kind for one in payload.values()
-    ):
+    if set(told) != fields.get(str(raw.get("role"))) or not all(type(one) is kind for one in told.values()):
         raise FormatError("tool is not what a message of this role has")
     return payload
 

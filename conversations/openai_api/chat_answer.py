@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from chatmemory.llm.openai.requests import chat_call
 from chatmemory.llm.protocol import ToolCall
 from conversations.models import ChatCompletion, Message, Status
 from conversations.replies import sse
@@ -83,7 +84,7 @@ class Answer:
             "annotations": [],
         }
         if calls:
-            message["tool_calls"] = [call_json(call) for call in calls]
+            message["tool_calls"] = [chat_call(call) for call in calls]
         reason = CALLED if calls else reason
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
@@ -99,7 +100,7 @@ class Answer:
     def ends(self, reason: str, usage: Mapping[str, Any] | None, calls: Sequence[ToolCall] = ()) -> bytes:
         """The last chunks, `[DONE]` included: calls of tools, each in one piece; `usage` where the client wants it."""
         last = b"".join(
-            self._chunk({"tool_calls": [{"index": index, **call_json(call)}]}, None, usage is not None)
+            self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, usage is not None)
             for index, call in enumerate(calls)
         )
         last += self._chunk({}, CALLED if calls else reason, usage is not None)
@@ -122,11 +123,6 @@ class Answer:
             "system_fingerprint": None,
             "choices": choices,
         }
-
-
-def call_json(call: ToolCall) -> dict[str, Any]:
-    """A call of a tool as Chat Completions has it."""
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def fails(error: Mapping[str, Any]) -> bytes:

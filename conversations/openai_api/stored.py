@@ -22,10 +22,10 @@ from rest_framework.views import APIView
 from chatmemory.api.http import caller
 from chatmemory.errors import NotFound
 from chatmemory.llm import registry
+from chatmemory.llm.openai.requests import chat_call
 from conversations.api.serializers import ModelsOut
 from conversations.models import ChatCompletion, Message, Role
 from conversations.openai_api.chat_answer import (
-    call_json,
     completion_id,
     message_id_of,
     stored_completion,
@@ -149,7 +149,7 @@ def _message_json(row: Message) -> dict[str, Any]:
         return {
             "role": row.role,
             "content": row.content or None,
-            "tool_calls": [call_json(call) for call in calls],
+            "tool_calls": [chat_call(call) for call in calls],
         }
     return {"role": row.role, "content": row.content}
 

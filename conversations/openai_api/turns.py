@@ -146,8 +146,7 @@ def _messages(said: Said, names: Mapping[str, str]) -> Iterator[ImportedMessage]
     made = {"calls": len(said.calls)} if said.calls else None
     yield ImportedMessage(said.role, said.content, payload=made, attachments=said.attachments)
     for call in said.calls:
-        called = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-        yield ImportedMessage("tool_call", call.text, payload=called)
+        yield ImportedMessage("tool_call", call.text, payload=call.payload)
 
 
 def _with_questions(messages: Sequence[ImportedMessage]) -> list[ImportedMessage]:

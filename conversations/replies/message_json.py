@@ -70,8 +70,11 @@ def _tool_call(message: Message) -> dict[str, Any]:
     payload = message.payload or {}
     if "call_id" not in payload:
         return {}
-    told = {"id": payload["call_id"], "name": payload["name"]}
-    return {"tool_call": {**told, "arguments": payload["arguments"]} if "arguments" in payload else told}
+    told = {name: payload[key] for name, key in _CALL.items() if key in payload}
+    return {"tool_call": told}
+
+
+_CALL = {"id": "call_id", "name": "name", "arguments": "arguments", "custom": "custom"}
 
 
 def _attachments(message: Message) -> dict[str, Any]:

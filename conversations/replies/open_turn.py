@@ -127,7 +127,7 @@ def call_rows(reply: Message, calls: Sequence[ToolCall], owner_id: int) -> list[
             Chat(pk=reply.chat_id, owner_id=owner_id),
             Role.TOOL_CALL,
             call.text,
-            {"call_id": call.id, "name": call.name, "arguments": call.arguments},
+            call.payload,
             reply.completed_at,
         )
         for call in calls
@@ -159,8 +159,4 @@ def calls_of(reply: Message) -> list[ToolCall]:
     rows = Message.objects.filter(
         chat_id=reply.chat_id, role=Role.TOOL_CALL, seq__gt=reply.seq, seq__lte=reply.seq + number
     ).order_by("seq")
-    return [
-        ToolCall(payload["call_id"], payload["name"], payload["arguments"])
-        for payload in rows.values_list("payload", flat=True)
-        if payload
-    ]
+    return [ToolCall.of(payload) for payload in rows.values_list("payload", flat=True) if payload]

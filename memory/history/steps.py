@@ -66,7 +66,7 @@ def as_messages(steps: Sequence[Step], output_tokens: int | None = None) -> list
             text = step.content if output_tokens is None else clip_middle(step.content, output_tokens)
             made.append(PromptMessage("tool", text, call_id=payload.get("call_id", "")))
         elif step.role == "tool_call":
-            call = ToolCall(payload["call_id"], payload["name"], payload["arguments"])
+            call = ToolCall.of(payload)
             if not made or made[-1].role != "assistant":
                 made.append(PromptMessage("assistant", ""))
             made[-1] = replace(made[-1], calls=(*made[-1].calls, call))

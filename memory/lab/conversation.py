@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chatmemory.llm.openai.requests import chat_call
+from chatmemory.llm.protocol import ToolCall
 from chatmemory.runtime.escape import plain
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.assemble import TOOL_MESSAGES
@@ -159,11 +161,9 @@ def _tool_tokens(metadata: Mapping[str, object]) -> int:
 
 def _as_sent(message: ImportedMessage) -> str:
     """What a model reads of a call or its output."""
-    payload = message.payload or {}
-    if message.role == "tool":
+    if message.role == "tool" or not message.payload:
         return message.content
-    function = {"name": payload.get("name"), "arguments": payload.get("arguments")}
-    return json.dumps([{"id": payload.get("call_id"), "type": "function", "function": function}])
+    return json.dumps([chat_call(ToolCall.of(message.payload))])
 
 
 def _sent(message: object) -> str:

@@ -8,8 +8,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from django.contrib.auth.models import User
 from openai import OpenAI
 
+from conversations.interchange.from_rows import chat_values, message_values
+from conversations.interchange.read import export_chat_text, read_chats
+from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, ChatCompletion, Message
 from memory.history.rows import pending_seq
 from memory.models import ConversationBrief
@@ -287,6 +291,87 @@ def test_a_turn_with_tools_is_regenerated_from_its_question(
     assert upstream.faults == []
 
 
+RUN: Any = {
+    "type": "custom",
+    "custom": {
+        "name": "run",
+        "description": "Runs a query.",
+        "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "SELECT .*"}},
+    },
+}
+QUERY = "SELECT state FROM orders\nWHERE id = 'AB-1234'"
+
+
+@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_custom_tools_are_called_with_any_text(
+    ask: OpenAI, alice: Client, upstream: FakeUpstream, settings: Any, style: str, stream: bool
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
+    body: dict[str, Any] = {"model": "arco", "messages": [QUESTION], "tools": [RUN, LOOK], "stream": stream}
+    body["tool_choice"] = {"type": "custom", "custom": {"name": "run"}}
+    upstream.script(
+        "stream", f"normal?tools={quote(json.dumps([['call_q', 'run', QUERY, 'custom']]), safe='')}"
+    )
+    answer = alice.post("chat/completions", json=body)
+    assert answer.status_code == 200, answer.text
+    if stream:
+        chunks = [json.loads(line[6:]) for line in answer.text.split("\n") if line.startswith("data: {")]
+        [made] = [call for one in chunks for call in one["choices"][0]["delta"].get("tool_calls", ())]
+        assert made == {"index": 0, **called}
+    else:
+        assert answer.json()["choices"][0]["message"]["tool_calls"] == [called]
+    asked = upstream.requests[-1].body
+    flat = {"type": "grammar", "syntax": "regex", "definition": "SELECT .*"}
+    told = {"type": "custom", "name": "run", "description": "Runs a query.", "format": flat}
+    assert asked["tools"][0] == (told if style == "responses" else RUN)
+    chosen = {"type": "custom", "name": "run"} if style == "responses" else body["tool_choice"]
+    assert asked["tool_choice"] == chosen
+    body["messages"] += [
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "call_q", "content": "sent on 4 May"},
+    ]
+    body |= {"stream": False, "tool_choice": "auto"}
+    body["messages"] += [alice.post("chat/completions", json=body).json()["choices"][0]["message"]]
+    if style == "responses":
+        kinds = [item.get("type") for item in upstream.requests[-1].body["input"]]
+        assert kinds[-2:] == ["custom_tool_call", "custom_tool_call_output"]
+    else:
+        assert upstream.requests[-1].body["messages"][-2]["tool_calls"] == [called]
+    body["messages"].append({"role": "user", "content": "Thank you"})
+    assert alice.post("chat/completions", json=body).status_code == 200
+    assert Chat.objects.count() == 1
+    assert roles(Chat.objects.get()) == [
+        "user",
+        "assistant",
+        "tool_call",
+        "tool",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    assert Message.objects.get(role="tool_call").content == f"Called run({QUERY})"
+    assert upstream.faults == []
+
+
+def test_chats_with_custom_tools_are_exported_and_imported(ask: OpenAI, upstream: FakeUpstream) -> None:
+    called = {"id": "call_q", "type": "custom", "custom": {"name": "run", "input": QUERY}}
+    said = [
+        QUESTION,
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "call_q", "content": "sent on 4 May"},
+        {"role": "assistant", "content": "It was sent on 4 May."},
+    ]
+    owner = User.objects.get(username="alice")
+    chat = import_chat(owner, read_chats(json.dumps({"messages": said}))[0])
+    written = "".join(export_chat_text(chat_values(chat), message_values(chat)))
+    again = import_chat(owner, read_chats(written)[0])
+    payload = {"call_id": "call_q", "name": "run", "arguments": QUERY, "custom": True}
+    for one in (chat, again):
+        assert one.messages.get(role="tool_call").payload == payload
+
+
 def test_nothing_is_kept_of_what_is_not_to_be_remembered(ask: OpenAI, upstream: FakeUpstream) -> None:
     upstream.script("stream", FIRST)
     made = ask.chat.completions.create(
@@ -362,7 +447,8 @@ def test_recall_finds_what_a_tool_gave_back(ask: OpenAI, upstream: FakeUpstream)
         ([QUESTION, {**CALLED, "tool_calls": [CALL, CALL]}, ANSWERED], "messages.[1].tool_calls"),
         ([QUESTION, {**CALLED, "tool_calls": "x"}], "messages.[1].tool_calls"),
         ([QUESTION, {**CALLED, "tool_calls": [7]}], "messages.[1].tool_calls.[0].function"),
-        ([QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}], "messages.[1].tool_calls.[0].type"),
+        ([QUESTION, {**CALLED, "tool_calls": [{"type": "custom"}]}], "messages.[1].tool_calls.[0].custom"),
+        ([QUESTION, {**CALLED, "tool_calls": [{"type": "web"}]}], "messages.[1].tool_calls.[0].type"),
         ([CALLED, ANSWERED], "messages.[0].tool_calls"),
         ([QUESTION, CALLED, {**ANSWERED, "content": 7}], "messages.[2].content"),
         ([QUESTION, CALLED, {**ANSWERED, "content": "x" * 300_000}], "messages.[2].content"),
@@ -384,7 +470,8 @@ def test_a_history_that_no_upstream_takes_is_refused_whole(
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools.[0].type"),
+        ({"tools": [{"type": "web_search"}]}, "tools.[0].type"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f", "format": "x"}}]}, "tools.[0].custom.format"),
         ({"tools": [{"type": "function"}]}, "tools.[0].function"),
         ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools.[0].function.name"),
         ({"tools": [LOOK, LOOK]}, "tools"),

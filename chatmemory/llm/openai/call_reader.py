@@ -12,6 +12,8 @@ MAX_CHARS = 65_536
 """Of the arguments of one call, what is kept unless the client's own tools are called."""
 MAX_CALLS = 128
 """Of one reply. What follows is no call that anybody can answer."""
+CUSTOM = "custom_tool_call"
+"""The type of an item of the Responses API that calls a custom tool, with any text as its `input`."""
 MAX_NAME_CHARS = 256
 """Of an id and of a name."""
 
@@ -20,6 +22,7 @@ MAX_NAME_CHARS = 256
 class _StreamedCall:
     id: str = ""
     name: str = ""
+    is_custom: bool = False
     parts: list[str] = field(default_factory=list)
 
 
@@ -41,7 +44,10 @@ class CallReader:
         """The calls that say which function they call, clean; none if there are too many. One without an id has ""."""
         if len(self._calls) > MAX_CALLS or self._room < 0:
             return ()
-        made = [ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts))) for one in self._calls]
+        made = [
+            ToolCall(clean(one.id), clean(one.name), clean("".join(one.parts)), is_custom=one.is_custom)
+            for one in self._calls
+        ]
         return tuple(call for call in made if call.name)
 
     @property
@@ -53,10 +59,10 @@ class CallReader:
         """Whether a call of that id is another than the last."""
         return bool(call_id) and (not self._calls or self._calls[-1].id != call_id)
 
-    def begin(self, call_id: object = None, name: object = None) -> None:
+    def begin(self, call_id: object = None, name: object = None, *, is_custom: bool = False) -> None:
         """Another call begins."""
         if len(self._calls) <= MAX_CALLS:
-            self._calls.append(_StreamedCall())
+            self._calls.append(_StreamedCall(is_custom=is_custom))
         self._tell(self._calls[-1], call_id, name)
 
     def add(self, piece: object) -> None:
@@ -78,21 +84,23 @@ class CallReader:
         if items:
             self._calls, self._room = [], self._max
         for item in items:
-            self.begin(item.get("call_id"), item.get("name"))
-            self.add(item.get("arguments"))
+            is_custom = item.get("type") == CUSTOM
+            self.begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
+            self.add(item.get("input" if is_custom else "arguments"))
 
     def add_chat_part(self, part: dict[str, Any]) -> None:
         """One entry of `delta.tool_calls`: a call is told apart by its index, or by its id, which comes but once."""
         index, call_id = part.get("index"), part.get("id")
         place = index if isinstance(index, int) else None
         call = self._by_index.get(place)
-        function = part.get("function")
-        told = function if isinstance(function, dict) else {}
+        is_custom = isinstance(part.get("custom"), dict)
+        tool = part.get("custom" if is_custom else "function")
+        told = tool if isinstance(tool, dict) else {}
         if call is None or (isinstance(call_id, str) and call_id and call.id not in ("", call_id)):
-            self.begin(call_id, told.get("name"))
+            self.begin(call_id, told.get("name"), is_custom=is_custom)
             call = self._by_index[place] = self._calls[-1]
         self._tell(call, call_id, told.get("name"))
-        self._add(call, told.get("arguments"))
+        self._add(call, told.get("input" if is_custom else "arguments"))
 
     def _tell(self, call: _StreamedCall, call_id: object, name: object) -> None:
         if isinstance(call_id, str):

@@ -9,12 +9,12 @@ issue 7125, llama-cpp-python issue 1907).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.openai.stream_parser import Style
-from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, Variant
+from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, ToolCall, Variant
 
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
 """Parameters that change no answer: compatible servers need not know them."""
@@ -54,8 +54,17 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
 
 def _for_items(tool: Mapping[str, Any]) -> dict[str, Any]:
     """A tool of Chat Completions as the Responses API has it."""
+    if tool["type"] == "custom":
+        return {"type": "custom", **{name: _flat(value) for name, value in tool["custom"].items()}}
     # Without `strict` this API takes every parameter for required.
     return {"type": "function", "strict": False, **tool["function"]}
+
+
+def _flat(value: Any) -> Any:
+    """A custom tool's format: the grammar lies flat in the Responses API."""
+    if isinstance(value, Mapping) and isinstance(grammar := value.get("grammar"), Mapping):
+        return {"type": value.get("type"), **grammar}
+    return value
 
 
 def _own(prompt: Prompt) -> list[dict[str, Any]]:
@@ -83,10 +92,11 @@ _NESTED = {"reasoning_effort", "verbosity", "response_format"}
 
 def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
     """A choice of tools: what is an object of its own in Chat Completions lies flat in the Responses API."""
-    if choice.get("type") != "allowed_tools":
-        return {"type": "function", "name": choice["function"]["name"]}
+    kind = choice["type"]
+    if kind != "allowed_tools":
+        return {"type": kind, "name": choice[kind]["name"]}
     allowed = choice["allowed_tools"]
-    tools = [{"type": "function", "name": tool["function"]["name"]} for tool in allowed["tools"]]
+    tools = [{"type": tool["type"], "name": tool[tool["type"]]["name"]} for tool in allowed["tools"]]
     return {"type": "allowed_tools", "mode": allowed["mode"], "tools": tools}
 
 
@@ -141,11 +151,15 @@ def message_json(message: PromptMessage) -> dict[str, Any]:
         return {"role": message.role, "content": [{"type": "text", "text": message.content}, *parts]}
     if not message.calls:
         return {"role": message.role, "content": message.content}
-    calls = [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in message.calls
-    ]
+    calls = [chat_call(call) for call in message.calls]
     return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def chat_call(call: ToolCall) -> dict[str, Any]:
+    """A call of a tool as Chat Completions has it."""
+    if call.is_custom:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _part(attachment: Attachment) -> dict[str, Any]:
@@ -165,12 +179,15 @@ def _item_part(attachment: Attachment) -> dict[str, Any]:
 
 def _items(prompt: Prompt) -> list[dict[str, Any]]:
     """The messages as items of the Responses API, where each call is one by itself."""
-    return [item for message in prompt.messages for item in _items_of(message)]
+    custom = {call.id for message in prompt.messages for call in message.calls if call.is_custom}
+    return [item for message in prompt.messages for item in _items_of(message, custom)]
 
 
-def _items_of(message: PromptMessage) -> Iterator[dict[str, Any]]:
+def _items_of(message: PromptMessage, custom: Container[str]) -> Iterator[dict[str, Any]]:
+    """`custom` are the ids of calls of custom tools, whose outputs are items of another type."""
     if message.role == "tool":
-        yield {"type": "function_call_output", "call_id": message.call_id, "output": message.content}
+        kind = "custom_tool_call_output" if message.call_id in custom else "function_call_output"
+        yield {"type": kind, "call_id": message.call_id, "output": message.content}
         return
     if message.attachments:
         parts = [_item_part(one) for one in message.attachments]
@@ -179,9 +196,5 @@ def _items_of(message: PromptMessage) -> Iterator[dict[str, Any]]:
     if message.content or not message.calls:
         yield {"role": message.role, "content": message.content}
     for call in message.calls:
-        yield {
-            "type": "function_call",
-            "call_id": call.id,
-            "name": call.name,
-            "arguments": call.arguments,
-        }
+        kind, said = ("custom_tool_call", "input") if call.is_custom else ("function_call", "arguments")
+        yield {"type": kind, "call_id": call.id, "name": call.name, said: call.arguments}

@@ -28,6 +28,8 @@ MAX_TOKENS = 100_000_000
 # OpenAI says "stop". The next are the same thing in the words of text-generation-inference, Together and
 # Anthropic bridges; the last two end an answer that calls a tool.
 STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
+CALLS = ("function_call", "custom_tool_call")
+"""Types of items that call a tool."""
 
 
 class MalformedError(ValueError):
@@ -126,8 +128,8 @@ def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
 
 
 def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:
-    """The items of a Responses object that call functions."""
-    return [item for item in objects_in(response.get("output")) if item.get("type") == "function_call"]
+    """The items of a Responses object that call tools."""
+    return [item for item in objects_in(response.get("output")) if item.get("type") in CALLS]
 
 
 def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEnding:

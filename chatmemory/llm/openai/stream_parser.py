@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from chatmemory.llm.openai import failures, responses
-from chatmemory.llm.openai.call_reader import MAX_CHARS, CallReader
+from chatmemory.llm.openai.call_reader import CUSTOM, MAX_CHARS, CallReader
 from chatmemory.llm.openai.responses import MalformedError, UpstreamEnding
 from chatmemory.llm.protocol import ReplyError, Usage
 
@@ -113,12 +113,13 @@ class ResponsesParser(StreamParser):
     """Events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
 
     _ENDS = ("response.completed", "response.incomplete", "response.failed")
-    _CALLS = (
-        "response.output_item.added",
-        "response.output_item.done",
+    _ARGUMENTS = (
         "response.function_call_arguments.delta",
         "response.function_call_arguments.done",
+        "response.custom_tool_call_input.delta",
+        "response.custom_tool_call_input.done",
     )
+    _CALLS = ("response.output_item.added", "response.output_item.done", *_ARGUMENTS)
 
     def _read(self, event: dict[str, Any]) -> str:
         kind = event.get("type")
@@ -148,14 +149,14 @@ class ResponsesParser(StreamParser):
 
     def _called(self, kind: str, event: dict[str, Any]) -> None:
         item = event.get("item")
-        if isinstance(item, dict) and item.get("type") == "function_call":
+        if isinstance(item, dict) and item.get("type") in responses.CALLS:
+            is_custom = item["type"] == CUSTOM
             if kind == "response.output_item.added" or self.calls.is_new(item.get("call_id")):
-                self.calls.begin(item.get("call_id"), item.get("name"))
-            self.calls.replace(item.get("arguments"))
-        elif kind == "response.function_call_arguments.delta":
+                self.calls.begin(item.get("call_id"), item.get("name"), is_custom=is_custom)
+            self.calls.replace(item.get("input" if is_custom else "arguments"))
+        elif kind in self._ARGUMENTS:
             self.calls.add(event.get("delta"))
-        elif kind == "response.function_call_arguments.done":
-            self.calls.replace(event.get("arguments"))
+            self.calls.replace(event.get("input" if "custom" in kind else "arguments"))
 
     def _name(self, response: dict[str, Any]) -> None:
         self.model = responses.model_in(response.get("model")) or self.model

@@ -238,17 +238,18 @@ def _calls(at: str, value: object) -> tuple[ToolCall, ...]:
 
 
 def _call(at: str, call: object) -> ToolCall:
-    if not isinstance(call, dict) or not isinstance(function := call.get("function"), dict):
-        kind = str(call.get("type"))[:64] if isinstance(call, dict) else ""
-        if kind not in ("", "None", "function"):
-            raise unsupported_type(at, f"Calls of the type {kind!r}")
+    kind = str(call.get("type") or "function")[:64] if isinstance(call, dict) else "function"
+    if kind not in _ARGUMENTS:
+        raise unsupported_type(at, f"Calls of the type {kind!r}")
+    if not isinstance(call, dict) or not isinstance(tool := call.get(kind), dict):
         raise RequestError(
-            f"Missing required parameter: '{at}.function'.",
-            param=f"{at}.function",
+            f"Missing required parameter: '{at}.{kind}'.",
+            param=f"{at}.{kind}",
             code="missing_required_parameter",
         )
-    name = clean(required_text(f"{at}.function.name", function.get("name")))
-    arguments = clean(required_text(f"{at}.function.arguments", function.get("arguments")))
+    name = clean(required_text(f"{at}.{kind}.name", tool.get("name")))
+    said = _ARGUMENTS[kind]
+    arguments = clean(required_text(f"{at}.{kind}.{said}", tool.get(said)))
     call_id = clean(required_text(f"{at}.id", call.get("id")))
     if not name or not 0 < len(call_id) <= CALL_ID_CHARS or len(name) > CALL_ID_CHARS:
         raise RequestError(
@@ -256,7 +257,11 @@ def _call(at: str, call: object) -> ToolCall:
             param=at,
             code="invalid_value",
         )
-    return ToolCall(call_id, name, arguments)
+    return ToolCall(call_id, name, arguments, is_custom=kind == "custom")
+
+
+_ARGUMENTS = {"function": "arguments", "custom": "input"}
+"""The types of calls, each with the field that holds what the tool is given."""
 
 
 def _too_long(at: str, length: int, limit: int) -> RequestError:

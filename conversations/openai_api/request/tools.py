@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from conversations.openai_api.errors import RequestError, require_storable
-from conversations.openai_api.request.parts import required_text
+from conversations.openai_api.request.parts import required_text, unsupported_type
 
 MAX_TOOLS = 128
 TOOLS_MAX_BYTES = 256 * 1024
 """Of all tools as JSON: they are kept once a chat, to show what the model saw."""
+_OBJECTS = {"function": "parameters", "custom": "format"}
+"""The types of tools, each with the field that is an object."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -25,7 +27,7 @@ def read_tools(value: object) -> tuple[Mapping[str, Any], ...]:
         )
     for index, tool in enumerate(value):
         _check_tool(f"tools.[{index}]", tool)
-    names = [tool["function"]["name"] for tool in value]
+    names = [_name(tool) for tool in value]
     if len(set(names)) < len(names):
         raise RequestError("Two tools have the same name.", param="tools", code="invalid_value")
     require_storable(value, "tools", param="tools", max_bytes=TOOLS_MAX_BYTES)
@@ -52,7 +54,7 @@ def check_choice(choice: object, tools: tuple[Mapping[str, Any], ...]) -> None:
                 code="invalid_value",
             )
         return
-    known = {tool["function"]["name"] for tool in tools}
+    known = {_name(tool) for tool in tools}
     for name in _chosen(choice):
         if name not in known:
             raise RequestError(
@@ -62,32 +64,32 @@ def check_choice(choice: object, tools: tuple[Mapping[str, Any], ...]) -> None:
             )
 
 
+def _name(tool: Mapping[str, Any]) -> str:
+    return str(tool[tool["type"]]["name"])
+
+
 def _check_tool(at: str, tool: object) -> None:
     kind = tool.get("type") if isinstance(tool, dict) else None
-    if kind != "function":
-        raise RequestError(
-            f"Tools of the type {str(kind)[:64]!r} are not supported here yet.",
-            param=f"{at}.type",
-            code="unsupported_value",
-        )
+    if kind not in _OBJECTS:
+        raise unsupported_type(at, f"Tools of the type {str(kind)[:64]!r}")
     assert isinstance(tool, dict)
-    function = tool.get("function")
-    if not isinstance(function, dict):
+    told = tool.get(kind)
+    if not isinstance(told, dict):
         raise RequestError(
-            f"Missing required parameter: '{at}.function'.",
-            param=f"{at}.function",
+            f"Missing required parameter: '{at}.{kind}'.",
+            param=f"{at}.{kind}",
             code="missing_required_parameter",
         )
-    if not _NAME.fullmatch(required_text(f"{at}.function.name", function.get("name"))):
+    if not _NAME.fullmatch(required_text(f"{at}.{kind}.name", told.get("name"))):
         raise RequestError(
-            f"Invalid '{at}.function.name': 1 to 64 letters, digits, underscores and hyphens are expected.",
-            param=f"{at}.function.name",
+            f"Invalid '{at}.{kind}.name': 1 to 64 letters, digits, underscores and hyphens are expected.",
+            param=f"{at}.{kind}.name",
             code="invalid_value",
         )
-    if not isinstance(function.get("parameters") or {}, dict):
+    if not isinstance(told.get(_OBJECTS[kind]) or {}, dict):
         raise RequestError(
-            f"Invalid type for '{at}.function.parameters': expected an object.",
-            param=f"{at}.function.parameters",
+            f"Invalid type for '{at}.{kind}.{_OBJECTS[kind]}': expected an object.",
+            param=f"{at}.{kind}.{_OBJECTS[kind]}",
             code="invalid_type",
         )
 
@@ -95,16 +97,16 @@ def _check_tool(at: str, tool: object) -> None:
 def _chosen(choice: object) -> list[Any]:
     """The names in a choice that is an object."""
     try:
-        if isinstance(choice, dict) and choice["type"] == "function":
-            return [choice["function"]["name"]]
+        if isinstance(choice, dict) and choice["type"] in _OBJECTS:
+            return [choice[choice["type"]]["name"]]
         if isinstance(choice, dict) and choice["type"] == "allowed_tools":
             allowed = choice["allowed_tools"]
             if allowed["mode"] in ("auto", "required"):
-                return [tool["function"]["name"] for tool in allowed["tools"]]
+                return [tool[tool["type"]]["name"] for tool in allowed["tools"]]
     except (KeyError, TypeError):
         pass
     raise RequestError(
-        "Invalid 'tool_choice': expected a function, or a list of allowed tools.",
+        "Invalid 'tool_choice': expected a function, a custom tool, or a list of allowed tools.",
         param="tool_choice",
         code="invalid_value",
     )

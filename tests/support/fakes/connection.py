@@ -83,13 +83,18 @@ def _message(item: dict[str, Any]) -> tuple[str, str]:
     kind = item.get("type")
     if kind == "function_call":
         return "assistant", f"{item['name']}({item['arguments']})"
-    if kind == "function_call_output":
+    if kind == "custom_tool_call":
+        return "assistant", f"{item['name']}({item['input']})"
+    if kind in ("function_call_output", "custom_tool_call_output"):
         return "tool", content_text(item["output"])
-    calls = [
-        f"{call['function']['name']}({call['function']['arguments']})"
-        for call in item.get("tool_calls") or ()
-    ]
+    calls = [_called(call) for call in item.get("tool_calls") or ()]
     return str(item.get("role")), "\n".join([content_text(item.get("content")), *calls])
+
+
+def _called(call: dict[str, Any]) -> str:
+    if call["type"] == "custom":
+        return f"{call['custom']['name']}({call['custom']['input']})"
+    return f"{call['function']['name']}({call['function']['arguments']})"
 
 
 def content_text(content: object) -> str:

@@ -34,6 +34,8 @@ class Call:
     is_alone: bool = False
     """There is no text beside it."""
     id: str = "call_1"
+    is_custom: bool = False
+    """Of a custom tool: then the arguments are any text."""
 
     def pieces(self) -> list[str]:
         """The arguments as they come in a stream."""
@@ -155,28 +157,23 @@ class Speech:
     def _calling(self, at: int, call: Call) -> list[bytes]:
         index = at if self.is_silent else at + 1
         where = {"item_id": f"fc_{at + 1}", "output_index": index}
-        pieces = [
-            self._event("response.function_call_arguments.delta", delta=piece, **where)
-            for piece in call.pieces()
-        ]
+        said = "input" if call.is_custom else "arguments"
+        event = f"response.{'custom_tool_call_input' if call.is_custom else 'function_call_arguments'}"
+        pieces = [self._event(f"{event}.delta", delta=piece, **where) for piece in call.pieces()]
         done = call_item(at, call, call.arguments, "completed")
         return [
             self._event(
                 "response.output_item.added", output_index=index, item=call_item(at, call, "", "in_progress")
             ),
             *pieces,
-            self._event("response.function_call_arguments.done", arguments=call.arguments, **where),
+            self._event(f"{event}.done", **{said: call.arguments}, **where),
             self._event("response.output_item.done", output_index=index, item=done),
         ]
 
     def _chat_calling(self, at: int, call: Call) -> list[bytes]:
-        head = {
-            "index": at,
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": ""},
-        }
-        pieces = [{"index": at, "function": {"arguments": piece}} for piece in call.pieces()]
+        kind, said = ("custom", "input") if call.is_custom else ("function", "arguments")
+        head = {"index": at, "id": call.id, "type": kind, kind: {"name": call.name, said: ""}}
+        pieces = [{"index": at, kind: {said: piece}} for piece in call.pieces()]
         return [self._chunk({"tool_calls": [part]}) for part in (head, *pieces)]
 
     def _closing(self, text: str, end: End, refused: bool) -> list[bytes]:
@@ -260,11 +257,11 @@ def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any
     """The call of a tool, the `at`th, as an item of a Responses object."""
     return {
         "id": f"fc_{at + 1}",
-        "type": "function_call",
+        "type": "custom_tool_call" if call.is_custom else "function_call",
         "status": status,
         "call_id": call.id,
         "name": call.name,
-        "arguments": arguments,
+        "input" if call.is_custom else "arguments": arguments,
     }
 
 

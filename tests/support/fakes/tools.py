@@ -17,7 +17,10 @@ def names(request: Request) -> list[str]:
 
 def scripted(text: str) -> tuple[Call, ...]:
     """The calls that a behaviour writes as JSON."""
-    return tuple(Call(name, arguments, id=call_id) for call_id, name, arguments in json.loads(text or "[]"))
+    return tuple(
+        Call(name, arguments, id=call_id, is_custom="custom" in beside)
+        for call_id, name, arguments, *beside in json.loads(text or "[]")
+    )
 
 
 def wanted(request: Request, number: int, own: str) -> tuple[Call, ...]:
@@ -56,9 +59,9 @@ def _traffic(request: Request) -> Iterator[tuple[str, str]]:
     for item in given if isinstance(given, list) else []:
         if item.get("role") == "tool":
             yield "output", item["tool_call_id"]
-        elif item.get("type") == "function_call_output":
+        elif item.get("type") in ("function_call_output", "custom_tool_call_output"):
             yield "output", item["call_id"]
-        elif item.get("type") == "function_call":
+        elif item.get("type") in ("function_call", "custom_tool_call"):
             yield "call", item["call_id"]
         else:
             yield "text", ""
@@ -67,8 +70,8 @@ def _traffic(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
-    """The function of a tool, or of a choice of one, in either style."""
-    found: dict[str, Any] = tool.get("function") or tool
+    """The function or custom tool of a tool, or of a choice of one, in either style."""
+    found: dict[str, Any] = tool.get("function") or tool.get("custom") or tool
     return found
 
 
