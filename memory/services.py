@@ -84,6 +84,7 @@ from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
 from memory.revisions.trace import Trace, trace
 from memory.usage import daily
+from memory.usage.count_ratio import ratio_of as ratio_of
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
 _NEW_BRIEF = Insert(ConversationBrief)

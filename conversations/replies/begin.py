@@ -313,7 +313,8 @@ def _begin_reply(
         open_turn=turn.steps,
         attachments=attachments_in(question.payload),
     )
-    tokens = quotas.tokens_for(finish.prompt_tokens(prepared.record), variant)
+    ratio = memory.ratio_of(variant.name) if quotas.are_on() else 1.0
+    tokens = quotas.tokens_for(round(finish.prompt_tokens(prepared.record) * ratio), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
         chat_id=chat.pk,

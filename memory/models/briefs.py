@@ -283,7 +283,8 @@ class UsageDay(models.Model):
     `cost_usd` are theirs. `compared` are the replies that did not fail and whose chat's length is known:
     `history_tokens` it had, `memory_tokens` were sent in its place, `saved_tokens` is the difference where memory was
     shorter. `saved_usd` is that at the average price of the reply's own input tokens. `cards` are the complete replies
-    that were asked for a memory card, `cards_kept` those of them whose card could be used.
+    that were asked for a memory card, `cards_kept` those of them whose card could be used. `counted_tokens` is our own
+    count of the prompts of billed replies, `counted_billed` what was billed for these; none of prompts with images.
     """
 
     day = models.DateField()
@@ -303,6 +304,8 @@ class UsageDay(models.Model):
     saved_usd = models.DecimalField(max_digits=20, decimal_places=9, default=0)
     cards = models.PositiveBigIntegerField(default=0, db_default=0)
     cards_kept = models.PositiveBigIntegerField(default=0, db_default=0)
+    counted_tokens = models.PositiveBigIntegerField(default=0, db_default=0)
+    counted_billed = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta:
         default_permissions = ()  # shown in the overview alone

@@ -8,7 +8,7 @@ in the transaction that adds it. Folds are counted where they are published; wor
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date
 from decimal import Decimal
 from typing import Any
@@ -29,7 +29,7 @@ BATCH = 500
 _COLUMNS = (
     *("reply__completed_at", "reply__created_at", "reply__model_variant", "reply__status"),
     *("reply__input_tokens", "reply__cached_tokens", "reply__output_tokens", "reply__cost_usd"),
-    *("tokens", "history_tokens", "card"),
+    *("tokens", "history_tokens", "sections", "card"),
 )
 
 
@@ -133,8 +133,15 @@ def _reply(row: Mapping[str, Any]) -> CountedReply:
         price=known.price if known else None,
         memory_tokens=row["tokens"],
         history_tokens=row["history_tokens"],
+        counted_tokens=_counted(row["sections"]),
         card_kept=_card_kept(row),
     )
+
+
+def _counted(sections: Sequence[Mapping[str, Any]]) -> int | None:
+    if any(section["kind"] == "attachments" for section in sections):
+        return None
+    return sum(int(section["tokens"]) for section in sections)
 
 
 def _card_kept(row: Mapping[str, Any]) -> bool | None:

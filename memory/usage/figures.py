@@ -36,6 +36,8 @@ class CountedReply:
     """Of the memory that was sent."""
     history_tokens: int | None
     """Of the whole chat that stood before the question."""
+    counted_tokens: int | None = None
+    """Of the whole prompt, by our own count; None where that is no count of text alone."""
     card_kept: bool | None = None
     """Whether the memory card that it was asked for could be used; None where none was asked for."""
 
@@ -109,6 +111,8 @@ def _parts(reply: CountedReply) -> Mapping[str, Number]:
             "cached_tokens": reply.cached_tokens,
             "output_tokens": reply.output_tokens,
         }
+    if reply.input_tokens is not None and reply.counted_tokens is not None:
+        parts |= {"counted_tokens": reply.counted_tokens, "counted_billed": reply.input_tokens}
     if reply.cost_usd is not None:
         parts |= {"priced": 1, "cost_usd": reply.cost_usd}
     if reply.card_kept is not None:

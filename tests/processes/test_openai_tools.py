@@ -1,16 +1,19 @@
 """A stock loop of OpenAI's SDK that answers calls of tools, through folds, against servers and a worker of our own.
 
-Sixty turns under every policy; two clients that race with the same outputs; a server killed in mid-turn; a client that
-trims. The upstream refuses every prompt in which a call and its output are apart (`tests.support.fakes.tools`).
+Sixty turns under every policy, of our own making and, where `TAU` names a file of tau-bench's trajectories, recorded;
+two clients that race with the same outputs; a server killed in mid-turn; a client that trims. The upstream refuses
+every prompt in which a call and its output are apart (`tests.support.fakes.tools`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -119,6 +122,27 @@ class Agent:
         self.fake.script("stream", f"normal?text={quote(answer(number), safe='')}")
         self.turns[-1].append(self._asked())
 
+    def play(self, turn: list[Any]) -> None:
+        """A recorded turn: the model says and calls what it did, the tools give back what they did."""
+        self.turns.append([])
+        for message in turn:
+            if message["role"] != "assistant":
+                self.turns[-1].append(message)
+                continue
+            said = f"text={quote(message['content'], safe='')}" if message.get("content") else ""
+            calls = [
+                (call["id"], call["function"]["name"], call["function"]["arguments"])
+                for call in message.get("tool_calls") or ()
+            ]
+            tools = f"tools={quote(json.dumps(calls), safe='')}" if calls else ""
+            self.fake.script("stream", f"normal?{'&'.join(filter(None, (tools, said)))}")
+            self.turns[-1].append(self._asked())
+
+    def ask_for(self, text: str) -> None:
+        """A question after which the upstream says again what it was asked."""
+        self.turns.append([{"role": "user", "content": text}])
+        self.turns[-1].append(self._asked())
+
     def _rounds(self, number: int) -> Iterator[list[tuple[str, str, str]]]:
         """Every third turn calls nothing; some call twice at once, some one after the other."""
         if number % 3 == 2:
@@ -157,11 +181,56 @@ def test_through_folds_no_prompt_tears_a_call_from_its_output(
         assert all(record.tokens <= record.budget for record in records)
         assert policy == "card" or records[-1].revision > 0, "older turns were folded"
         agent.fake.take_requests()
-        agent.turns.append([{"role": "user", "content": "Which reservation had the membership gold-3?"}])
-        agent._asked()
+        agent.ask_for("Which reservation had the membership gold-3?")
     sent = fake.calls("stream")[-1].text
     assert policy == "card" or code(3) in sent, "what a tool gave back long ago"
     assert fake.faults == []
+
+
+@pytest.mark.skipif("TAU" not in os.environ, reason="TAU names no file of trajectories")
+@pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
+def test_recorded_turns_with_tools_go_through_folds(
+    product: Product, fake: FakeUpstream, policy: str
+) -> None:
+    turns = recorded(Path(os.environ["TAU"]))
+    product.worker()
+    product.server(MEMORY_POLICY=policy)
+    with Agent(product, fake) as agent:
+        for turn in turns:
+            agent.play(turn)
+        assert agent.decisions == ["new", *["continued"] * (len(agent.decisions) - 1)]
+        records = list(ContextRecord.objects.order_by("reply__seq"))
+        assert {record.unrepresented for record in records} == {0}
+        assert all(record.tokens <= record.budget for record in records)
+        assert policy == "card" or records[-1].revision > 0, "older turns were folded"
+        asked, told = early_fact(turns)
+        agent.fake.take_requests()
+        agent.ask_for(asked)
+    assert policy == "card" or told in fake.calls("stream")[-1].text
+    assert fake.faults == []
+
+
+def recorded(path: Path) -> list[list[Any]]:
+    """The first sixty turns of the recorded conversations, one after the other, without the user's last word of it."""
+    turns: list[list[Any]] = []
+    for one in json.loads(path.read_text()):
+        for message in one["traj"]:
+            if message["role"] == "user":
+                turns.append([])
+            if message["role"] != "system":
+                turns[-1].append({name: value for name, value in message.items() if name != "name"})
+        turns = [turn for turn in turns if turn[-1]["role"] == "assistant"]
+        if len(turns) >= TURNS:
+            break
+    return turns[:TURNS]
+
+
+def early_fact(turns: list[list[Any]]) -> tuple[str, str]:
+    """A question about the first user whose details a tool gave back, and what answers it."""
+    outputs = (message["content"] for turn in turns for message in turn if message["role"] == "tool")
+    details = next(json.loads(one) for one in outputs if '"email"' in one and '"dob"' in one)
+    first, last = details["name"].values()
+    return f"What is the email address of {first} {last}?", details["email"]
 
 
 def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: FakeUpstream) -> None:

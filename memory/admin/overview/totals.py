@@ -102,6 +102,8 @@ class Line:
     """Of them, in percent."""
     received: str
     cost: str
+    ratio: str
+    """Tokens billed for each that we counted."""
 
 
 def lines_of(usage: Sequence[Row], folds: Sequence[Row]) -> list[Line]:
@@ -129,12 +131,13 @@ def _line(name: str, rows: Sequence[Row]) -> Line:
         from_cache=f"{sums['cached_tokens'] / sums['input_tokens']:.0%}" if is_told else "–",
         received=short(sums["output_tokens"]),
         cost=usd(sums["cost_usd"]) if is_priced else "not known",
+        ratio=f"{sums['counted_billed'] / sums['counted_tokens']:.2f}" if sums["counted_tokens"] else "–",
     )
 
 
 _OF_A_LINE = (
     *("replies", "failed", "input_tokens", "cached_tokens", "output_tokens"),
-    *("billed", "priced", "cost_usd"),
+    *("billed", "priced", "cost_usd", "counted_tokens", "counted_billed"),
 )
 
 

@@ -130,6 +130,8 @@ def added_up() -> dict[tuple[date, str], dict[str, Any]]:
         row["input_tokens"] += reply.input_tokens or 0
         row["cached_tokens"] += reply.cached_tokens or 0
         row["output_tokens"] += reply.output_tokens or 0
+        row["counted_tokens"] += billed * sum(section["tokens"] for section in record.sections)
+        row["counted_billed"] += reply.input_tokens or 0
         row["priced"] += priced
         row["cost_usd"] += reply.cost_usd or 0
         row["compared"] += compared
