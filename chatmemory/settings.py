@@ -173,7 +173,7 @@ if IS_SQLITE:
     }
     _database["TEST"] = {"NAME": f"{_database['NAME']}.test"}
 else:
-    _database["CONN_HEALTH_CHECKS"] = True
+    _database["ENGINE"] = "chatmemory.database.postgresql"
     _database["OPTIONS"] = {
         # A connection whose other end is gone without a word ends within half a minute: else it would wait for hours.
         "connect_timeout": 10,

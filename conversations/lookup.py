@@ -25,6 +25,12 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     return chat
 
 
+def lock_ahead(user: User, chat_id: UUID) -> None:
+    """Have read what a turn asks for first: the chat, locked by `get_chat`, and the reply that is being written."""
+    _LOCKED_CHAT.ahead(chat_id, user.pk)
+    ACTIVE_REPLY.ahead(chat_id)
+
+
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
     """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
     found = (

@@ -104,6 +104,17 @@ class PreparedPrompt:
     """The reply is to carry a block that its reader must not see (`memory.policies.card.stream`)."""
 
 
+def read_ahead(chat_id: UUID) -> None:
+    """Have read what `context_for` asks for first, of a chat whose next turn begins in this transaction."""
+    _BRIEF.ahead(chat_id)
+    load.read_ahead(chat_id)
+
+
+def count_ahead(chat_id: UUID) -> None:
+    """Have read, and locked, what `count_reply` asks for."""
+    _LOCKED_BRIEF.ahead(chat_id)
+
+
 def context_for(
     chat: Chat,
     *,

@@ -17,6 +17,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
+from chatmemory.database.trips import next_trip
+
 M = TypeVar("M", bound=Model)
 Value = UUID | int | str
 
@@ -64,12 +66,35 @@ class Select(Generic[M]):
         """All rows, as lists of Python values."""
         return self._fetch(values)[1]
 
+    def ahead(self, *values: Value) -> None:
+        """Have it read along with the next statement, for who will ask for it by these values (`database.trips`).
+
+        They get the rows as they are then, unless what changes them forgets it.
+        """
+        connection = connections[DEFAULT_DB_ALIAS]
+        if (trip := next_trip(connection)) is not None:
+            compiled = self._compiled(connection)
+            trip.read_ahead((self, values), self._model, compiled.sql, compiled.params(values))
+
+    def taken(self, *values: Value) -> list[list[Any]] | None:
+        """All rows, if they were read ahead."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        trip = next_trip(connection)
+        found = None if trip is None else trip.taken((self, values))
+        if found is None:
+            return None
+        compiled = self._compiled(connection)
+        return [_converted(row, compiled, connection) for row in found]
+
     def _fetch(self, values: Sequence[Value], *, one: bool = False) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(connection)
-        with connection.cursor() as cursor:
-            cursor.execute(compiled.sql, compiled.params(values))
-            found = cursor.fetchmany(1) if one else cursor.fetchall()
+        trip = next_trip(connection)
+        found = None if trip is None else trip.taken((self, values))
+        if found is None:
+            with connection.cursor() as cursor:
+                cursor.execute(compiled.sql, compiled.params(values))
+                found = cursor.fetchmany(1) if one else cursor.fetchall()
         return compiled, [_converted(row, compiled, connection) for row in found]
 
     def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:

@@ -15,6 +15,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, CharField, Expression, Field, IntegerField, Model, TextField
 from django.db.models.sql import InsertQuery
 
+from chatmemory.database import trips
+
 M = TypeVar("M", bound=Model)
 
 _COMPILED = "_prepared_writes"
@@ -37,8 +39,8 @@ class _Write(Generic[M]):
         """The SQL, and the parameters that follow those of the fields."""
         raise NotImplementedError
 
-    def _execute(self, values: Sequence[Any]) -> int:
-        """Run it with a value for each field; how many rows it wrote."""
+    def _prepared(self, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+        """The statement with a value for each field, and its parameters."""
         connection = connections[DEFAULT_DB_ALIAS]
         kept: dict[_Write[Any], tuple[str, tuple[Any, ...]]] = connection.__dict__.setdefault(_COMPILED, {})
         compiled = kept.get(self)
@@ -49,9 +51,7 @@ class _Write(Generic[M]):
             value if value is None or type(value) is plain else field.get_db_prep_save(value, connection)
             for value, (field, plain) in zip(values, self._fields, strict=True)
         ]
-        with connection.cursor() as cursor:
-            cursor.execute(sql, (*params, *constants))
-            return int(cursor.rowcount)
+        return sql, (*params, *constants)
 
     def _table(self, connection: BaseDatabaseWrapper) -> str:
         return connection.ops.quote_name(self._model._meta.db_table)
@@ -63,7 +63,7 @@ class _Write(Generic[M]):
 class Insert(_Write[M]):
     """INSERT of a new instance, as `save(force_insert=True)`. Some columns the database computes, by `expressions`.
 
-    For models whose key is no serial number.
+    For models whose key is no serial number. What was read ahead does not have it.
     """
 
     def __init__(self, model: type[M], **expressions: Expression) -> None:
@@ -73,7 +73,7 @@ class Insert(_Write[M]):
         self._expressions = expressions
 
     def save(self, instance: M) -> M:
-        self._execute([field.pre_save(instance, add=True) for field, _ in self._fields])
+        trips.write(*self._prepared([field.pre_save(instance, add=True) for field, _ in self._fields]))
         instance._state.adding, instance._state.db = False, DEFAULT_DB_ALIAS
         return instance
 
@@ -98,14 +98,17 @@ class Update(_Write[M]):
     def __init__(self, model: type[M], *fields: str) -> None:
         super().__init__(model, (*fields, model._meta.pk.name))
 
-    def save(self, instance: M) -> int:
-        """As `save(update_fields=…)`; how many rows there were."""
+    def save(self, instance: M) -> None:
+        """As `save(update_fields=…)`, but no row need be there."""
         *fields, _ = self._fields
-        return self._execute([*(field.pre_save(instance, add=False) for field, _ in fields), instance.pk])
+        self._execute([*(field.pre_save(instance, add=False) for field, _ in fields), instance.pk])
 
-    def set(self, pk: Any, *values: Any) -> int:
-        """Set the fields to `values` in their order; how many rows there were."""
-        return self._execute([*values, pk])
+    def set(self, pk: Any, *values: Any) -> None:
+        """Set the fields to `values` in their order."""
+        self._execute([*values, pk])
+
+    def _execute(self, values: Sequence[Any]) -> None:
+        trips.write(*self._prepared(values), changes=self._model)
 
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         *columns, key = (f"{column} = %s" for column in self._columns(connection))
@@ -120,7 +123,7 @@ class Delete(_Write[M]):
 
     def where(self, *values: Any) -> int:
         """Delete where the fields have `values`, in their order; how many rows there were."""
-        return self._execute(values)
+        return trips.count(*self._prepared(values), changes=self._model)
 
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
         conditions = " AND ".join(f"{column} = %s" for column in self._columns(connection))

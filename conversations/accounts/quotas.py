@@ -19,6 +19,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chatmemory.database import trips
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
@@ -49,9 +50,11 @@ _TAKE = (
     "open_streams = %s WHERE user_id = %s"
 )
 _END = (
-    f"UPDATE {_TABLE} SET open_streams = open_streams - 1, day_reserved = day_reserved - %s, "  # noqa: S608  # as above
-    "day_tokens = day_tokens + %s WHERE user_id = %s AND day = %s"
+    f"UPDATE {_TABLE} SET open_streams = open_streams - 1, "  # noqa: S608  # as above
+    "day_reserved = day_reserved - CASE WHEN day = %s THEN %s ELSE 0 END, "
+    "day_tokens = day_tokens + CASE WHEN day = %s THEN %s ELSE 0 END WHERE user_id = %s"
 )
+"""Another day has nothing of it."""
 _SENTENCES = {
     "requests_per_minute": "You may ask {allowed} times a minute.",
     "tokens_per_day": "This would go beyond your {allowed} tokens a day.",
@@ -101,6 +104,12 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
     return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
 
 
+def read_ahead(user_id: int) -> None:
+    """Have read, and locked, what the next `reserve` in this transaction asks for."""
+    if are_on():
+        _LOCKED.ahead(user_id)
+
+
 def reserve(user_id: int, tokens: int) -> Reservation | None:
     """Take one call and so many tokens; None where nothing is limited. Raises `RateLimited` and `QuotaExceeded`.
 
@@ -143,9 +152,7 @@ def settle(reservation: Reservation | None, spent: int | None) -> None:
         return
     row = reservation.user_id
     day = connection.ops.adapt_datefield_value(reservation.day)
-    if not _execute(_END, reservation.tokens, spent or 0, row, day):
-        # Another day has begun, with nothing in it.
-        Allowance.objects.filter(pk=row).update(open_streams=F("open_streams") - 1)
+    trips.write(_END, (day, reservation.tokens, day, spent or 0, row), changes=Allowance)
     if spent is None:
         same = Allowance.objects.filter(pk=row, minute=reservation.minute)
         same.update(minute_requests=F("minute_requests") - 1)
@@ -297,8 +304,7 @@ def _locked(user_id: int) -> tuple[Limits, Taken, datetime]:
 
 def _store(user_id: int, taken: Taken) -> None:
     minute, day = taken.requests, taken.spent
-    _execute(
-        _TAKE,
+    values = (
         connection.ops.adapt_datetimefield_value(minute.since),
         minute.count,
         connection.ops.adapt_datefield_value(day.day),
@@ -307,13 +313,7 @@ def _store(user_id: int, taken: Taken) -> None:
         taken.streams,
         user_id,
     )
-
-
-def _execute(sql: str, *values: Any) -> int:
-    """How many rows that changed."""
-    with connection.cursor() as cursor:
-        cursor.execute(sql, values)
-        return int(cursor.rowcount)
+    trips.write(_TAKE, values, changes=Allowance)
 
 
 def _living(user_id: int) -> int:

@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from chatmemory.database.compiled_writes import Insert
+from chatmemory.database.trips import in_few_trips
 from chatmemory.errors import NotFound
 from conversations import lifecycle
 from conversations.accounts import quotas
@@ -116,7 +117,7 @@ def begin(
     """
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
-        with transaction.atomic():
+        with in_few_trips():
             chat = _stored(asked.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None

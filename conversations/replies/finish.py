@@ -23,6 +23,7 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Delete, Insert, Update
+from chatmemory.database.trips import in_few_trips
 from chatmemory.llm.offline.model import NAME as OFFLINE
 from chatmemory.llm.openai.failures import NOTHING_SAID
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
@@ -131,11 +132,12 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     With `owner`, only if the reply is still that process's own.
     """
     message = _message(pending, text, ending)
-    with transaction.atomic():
+    with in_few_trips():
         # The chat before its other rows, as everywhere: who deletes it in this moment would else deadlock with us.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _MOVED.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
+        memory.count_ahead(pending.chat_id)
         ids = pending.chat_id, pending.message_id
         if not (_OWN.where(*ids, owner) if owner else _ANYBODYS.where(*ids)):
             transaction.set_rollback(True)

@@ -305,6 +305,8 @@ async def _checkpoints() -> None:
         now = asyncio.get_running_loop().time()
         renew = now - renewed >= settings.REPLY_LEASE_SECONDS / 3
         open_now = {key: made for key, made in _running.items() if not made.done}
+        if not open_now:
+            continue
         grown = {key: len(made.log) for key, made in open_now.items() if len(made.log) > made.checkpointed}
         try:
             mine = await _checkpoint(open_now, list(grown), renew=renew)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
@@ -39,15 +39,22 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     """The newest `turns` unfolded turns (about: two rows each), those before message `before_seq` if it is given."""
     limit = turns * ROWS_PER_TURN
     before = _MAX_SEQ if before_seq is None else before_seq
-    found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
-    rows = [_stored(row) for row in reversed(found)]
-    if len(rows) < limit:
+    found = _unfolded_rows(limit).taken(brief.chat_id)
+    if found is None:
+        found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
+    rows = [row for row in map(_stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
+    if len(found) < limit:
         return Newest(tuple(rows), tuple(to_turns(rows)), 0)
     first = next((index for index, row in enumerate(rows) if row.role == Role.USER), 0)
     whole = tuple(rows[first:])
     turns_of_them = tuple(to_turns(whole))
     counted = sum(turn.tokens > 0 for turn in turns_of_them)
     return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
+
+
+def read_ahead(chat_id: UUID) -> None:
+    """Have read what `newest` asks for in this transaction, by what is folded as it begins."""
+    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).ahead(chat_id)
 
 
 def last_reply(span: Newest) -> UUID | None:
@@ -92,6 +99,15 @@ def _shown(plan: Plan) -> Iterable[tuple[int, int]]:
 @cache
 def _newest_rows(limit: int) -> Select[Message]:
     return Select(lambda chat, after, before: _rows_between(chat, after, before)[:limit], UUID, int, int)
+
+
+@cache
+def _unfolded_rows(limit: int) -> Select[Message]:
+    def unfolded(chat_id: UUID) -> QuerySet[Message, Any]:
+        folded = ConversationBrief.objects.filter(pk=chat_id).values("folded_through_seq")
+        return _rows_between(chat_id, 0, _MAX_SEQ).filter(seq__gt=Subquery(folded))[:limit]
+
+    return Select(unfolded, UUID)
 
 
 def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:

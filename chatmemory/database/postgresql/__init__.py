@@ -1,0 +1,1 @@
+"""Django's backend for PostgreSQL, by which `DATABASES` names it, with another look at pooled connections."""

@@ -1,0 +1,41 @@
+"""Django's backend for PostgreSQL, but a pooled connection is asked whether it lives only where it may not.
+
+With `CONN_HEALTH_CHECKS` the pool asks each time, which takes a trip for every job. A server that went away, or ended
+a session, has closed the connection or said so: then there is something to read on it, where nothing should be.
+"""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+from django.db.backends.postgresql import base
+from psycopg import Connection, OperationalError
+from psycopg_pool import ConnectionPool
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """A connection from the pool that was seen to live, or that nothing is said of."""
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
+        while True:
+            connection: Connection[Any] = super().get_new_connection(conn_params)
+            if self.pool is None or not _may_be_gone(connection) or _lives(connection):
+                return connection
+            self.pool.putconn(connection)  # which sees that it is broken, and makes another
+
+
+def _may_be_gone(connection: Connection[Any]) -> bool:
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _lives(connection: Connection[Any]) -> bool:
+    try:
+        ConnectionPool.check_connection(connection)
+    except OperationalError:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""What a turn asks of PostgreSQL: queries on the wire, each of them a trip there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from benchmarks.chats import make_chat
+from chatmemory.database.postgresql.base import DatabaseWrapper
+from conversations.replies import generation
+from tests.support.fakes.upstream import FakeUpstream
+from tests.support.live_server import Client
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away")
+
+MOST = 8
+"""Limits included."""
+
+
+@pytest.fixture
+def trips(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Callable[[], object]], int]]:
+    """Count the queries that an act and the reply it begins send, whichever connection they take."""
+    made: list[Any] = []
+    with (tmp_path / "wire").open("w+") as log:
+        get = DatabaseWrapper.get_new_connection
+
+        def traced(self: DatabaseWrapper, params: dict[str, Any]) -> Any:
+            made.append(get(self, params))
+            made[-1].pgconn.trace(log.fileno())
+            return made[-1]
+
+        monkeypatch.setattr(DatabaseWrapper, "get_new_connection", traced)
+
+        def count(act: Callable[[], object]) -> int:
+            before = _queries(log.name)
+            act()
+            wait_for(lambda: not generation._running)
+            return _queries(log.name) - before
+
+        yield count
+        for one in made:
+            if not one.closed:
+                one.pgconn.untrace()
+
+
+def _queries(log: str) -> int:
+    sent = (line.split("\t") for line in Path(log).read_text(errors="replace").splitlines())
+    return sum(len(parts) > 3 and parts[1:4:2] == ["F", "Query"] for parts in sent)
+
+
+@pytest.mark.parametrize("turns", [1, 4, 20])
+def test_a_turn_takes_few(
+    alice: Client, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], int], turns: int
+) -> None:
+    chat = make_chat(User.objects.get(username="alice"), turns, unfolded=turns, records=False)
+    alice.ask("And before that?", str(chat.pk))
+    taken = trips(lambda: alice.ask("And then?", str(chat.pk)))
+    assert 4 <= taken <= MOST
+
+
+def test_so_does_a_first_message(
+    alice: Client, upstream: FakeUpstream, trips: Callable[[Callable[[], object]], int]
+) -> None:
+    assert 4 <= trips(lambda: alice.ask("Hello")) <= MOST
