@@ -17,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model, QuerySet
 
+from chatmemory.database import statements
 from chatmemory.database.trips import next_trip
 
 M = TypeVar("M", bound=Model)
@@ -58,8 +59,8 @@ class Select(Generic[M]):
         self._model: type[M]
 
     def first(self, *values: Value) -> M | None:
-        """The first row as an instance, or None. The queryset should ask for one row at most."""
-        compiled, rows = self._fetch(values, one=True)
+        """The row as an instance, or None. The queryset asks for one row at most."""
+        compiled, rows = self._fetch(values)
         return self._model.from_db(DEFAULT_DB_ALIAS, compiled.columns, rows[0]) if rows else None
 
     def rows(self, *values: Value) -> list[list[Any]]:
@@ -86,15 +87,13 @@ class Select(Generic[M]):
         compiled = self._compiled(connection)
         return [_converted(row, compiled, connection) for row in found]
 
-    def _fetch(self, values: Sequence[Value], *, one: bool = False) -> tuple[_Compiled, list[list[Any]]]:
+    def _fetch(self, values: Sequence[Value]) -> tuple[_Compiled, list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._compiled(connection)
         trip = next_trip(connection)
         found = None if trip is None else trip.taken((self, values))
         if found is None:
-            with connection.cursor() as cursor:
-                cursor.execute(compiled.sql, compiled.params(values))
-                found = cursor.fetchmany(1) if one else cursor.fetchall()
+            found = statements.fetch(connection, compiled.sql, compiled.params(values))
         return compiled, [_converted(row, compiled, connection) for row in found]
 
     def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:

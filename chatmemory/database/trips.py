@@ -19,6 +19,8 @@ from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Model
 
+from chatmemory.database import statements
+
 _OPEN = "_next_trip"
 
 
@@ -58,8 +60,7 @@ def write(sql: str, params: Sequence[Any], *, changes: type[Model] | None = None
     """Run a statement of which nobody has to know how many rows it wrote. It `changes` rows that may have been read."""
     connection = connections[DEFAULT_DB_ALIAS]
     if (trip := next_trip(connection)) is None:
-        with connection.cursor() as cursor:
-            cursor.execute(sql, params)
+        statements.execute(connection, sql, params)
     else:
         if changes is not None:
             trip.forget(changes)
@@ -72,9 +73,7 @@ def count(sql: str, params: Sequence[Any], *, changes: type[Model]) -> int:
     if (trip := next_trip(connection)) is not None:
         trip.forget(changes)
         return trip.run(sql, params)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return int(cursor.rowcount)
+    return statements.execute(connection, sql, params)
 
 
 @dataclass(slots=True)

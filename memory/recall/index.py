@@ -18,8 +18,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from chatmemory.database import statements
 from chatmemory.database.pg_functions import Function
 from conversations.models import SPOKEN, Message, Role
 from memory.recall.excerpts import RecalledMessage
@@ -134,10 +135,7 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
     params = (
         [str(chat_id), f"{{{listed}}}"] if connection.vendor == "postgresql" else [chat_id.hex, f"[{listed}]"]
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, params)
-        found: list[Any] = cursor.fetchall()
-    return found
+    return statements.fetch(connections[DEFAULT_DB_ALIAS], statement, params)
 
 
 FINDS, FEWEST, MOST = 400, 40, 120
