@@ -61,6 +61,7 @@ def _growing(talk: Conversation, *, with_tools: bool) -> Iterator[BilledRequest]
         tools = exchange.tool_tokens if with_tools else 0
         asked = before + _sent(exchange.question)
         yield BilledRequest(asked, prefix, count_tokens(exchange.reply))
+        tools += sum(one.tokens for one in exchange.rounds)
         prefix = asked + tools  # the requests with which the tools answered are in the cache, too
         before = prefix + _sent(exchange.reply)
 

@@ -8,28 +8,64 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from chatmemory.llm.openai.requests import chat_call
-from chatmemory.llm.protocol import ToolCall
+from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.runtime.escape import plain
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.assemble import TOOL_MESSAGES
 from conversations.interchange.messages import CALLS
 from conversations.interchange.read import ImportedChat, ImportedMessage
+from memory.history.steps import Step, is_whole
 
 CUT_OFF = ("incomplete", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """What the assistant said and called on the way to its reply, and what the tools gave back."""
+
+    said: str
+    calls: tuple[ToolCall, ...]
+    outputs: tuple[tuple[str, str], ...]
+    """The id of a call, and its output."""
+
+    @property
+    def text(self) -> str:
+        """All of it, to look for something in it."""
+        parts = (self.said, *(call.text for call in self.calls), *(output for _, output in self.outputs))
+        return "\n".join(filter(None, parts))
+
+    @property
+    def tokens(self) -> int:
+        """What a model is sent of it afterwards."""
+        calling = PromptMessage("assistant", self.said, self.calls).tokens(count_tokens)
+        return calling + sum(count_tokens(output) + MESSAGE_OVERHEAD for _, output in self.outputs)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Round:
+        """From JSON."""
+        calls = tuple(ToolCall(**one) for one in data["calls"])
+        return cls(data["said"], calls, tuple((call_id, output) for call_id, output in data["outputs"]))
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its reply. `tool_tokens`: of the tool messages that came with them, which are no talk."""
+    """A question and its reply. `tool_tokens`: of tool messages that came with them and nobody can play again."""
 
     question: str
     reply: str
     cut_off: bool = False
     tool_tokens: int = 0
+    rounds: tuple[Round, ...] = ()
+    """In which tools were called, before the reply."""
+
+    @property
+    def text(self) -> str:
+        """All of it, to look for something in it."""
+        return "\n".join((self.question, *(one.text for one in self.rounds), self.reply))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +98,10 @@ class Conversation:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Conversation:
         """The talk that `to_json` wrote."""
-        exchanges = tuple(Exchange(**one) for one in data["exchanges"])
+        exchanges = tuple(
+            Exchange(**{**one, "rounds": tuple(Round.of(each) for each in one.get("rounds", ()))})
+            for one in data["exchanges"]
+        )
         facts = tuple(
             KnownFact(one["canonical"], tuple(one["surface"]), tuple(one["exchanges"]))
             for one in data["facts"]
@@ -77,18 +116,56 @@ class _Open:
     said: dict[str, list[str]]
     cut_off: bool = False
     tool_tokens: int = 0
+    steps: list[Step] = field(default_factory=list)
+    """All but the question, in order."""
 
     def add(self, message: ImportedMessage) -> None:
+        if message.role != "user":
+            self.steps.append(Step(message.role, message.content, message.payload))
         if message.role in ("tool_call", "tool"):
-            self.tool_tokens += count_tokens(_as_sent(message)) + MESSAGE_OVERHEAD
             return
-        self.said[message.role].append(message.content)
+        if message.content.strip():
+            self.said[message.role].append(message.content)
         self.cut_off = message.status in CUT_OFF
         self.tool_tokens += _tool_tokens(message.metadata)
 
     def closed(self) -> Exchange:
         question, reply = ("\n\n".join(self.said[role]) for role in ("user", "assistant"))
-        return Exchange(question, reply, self.cut_off, self.tool_tokens)
+        rounds, last = _rounds(self.steps)
+        if rounds and last:
+            return Exchange(question, last, self.cut_off, self.tool_tokens, tuple(rounds))
+        return Exchange(question, reply, self.cut_off, self.tool_tokens + sum(map(_step_tokens, self.steps)))
+
+
+def _rounds(steps: Sequence[Step]) -> tuple[list[Round], str]:
+    """Steps of a turn as rounds with tools, and the reply after them; none where a call has no output."""
+    if not is_whole(steps):
+        return [], ""
+    rounds: list[Round] = []
+    said: list[str] = []
+    for step in steps:
+        payload = step.payload or {}
+        last = rounds[-1] if rounds and not said else None
+        if step.role == "assistant":
+            if step.content.strip():
+                said.append(step.content)
+        elif step.role == "tool_call" and (last is None or last.outputs):
+            rounds.append(Round("\n\n".join(said), (ToolCall.of(payload),), ()))
+            said = []
+        elif last is not None and step.role == "tool_call":
+            rounds[-1] = replace(last, calls=(*last.calls, ToolCall.of(payload)))
+        elif last is not None:
+            rounds[-1] = replace(last, outputs=(*last.outputs, (payload["call_id"], step.content)))
+    return rounds, "\n\n".join(said)
+
+
+def _step_tokens(step: Step) -> int:
+    """Tokens of a call or an output that nobody can play again, as it would be sent."""
+    if step.role == "assistant":
+        return 0
+    is_call = step.role == "tool_call" and step.payload
+    text = json.dumps([chat_call(ToolCall.of(step.payload or {}))]) if is_call else step.content
+    return count_tokens(text) + MESSAGE_OVERHEAD
 
 
 def talk_of(chat: ImportedChat, name: str) -> Conversation:
@@ -118,7 +195,7 @@ def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:
     """What stands: said, not failed, not forgotten, not replaced by another answer."""
     for message in messages:
         gone = message.status in ("failed", "deleted") or message.superseded_by is not None
-        if message.content.strip() and not gone:
+        if (message.content.strip() or message.payload) and not gone:
             yield message
 
 
@@ -157,13 +234,6 @@ def _tool_tokens(metadata: Mapping[str, object]) -> int:
     calls = [json.dumps(metadata[name]) for name in CALLS if metadata.get(name)]
     texts = [*calls, *(_sent(message) for message in messages)]
     return sum(count_tokens(text) + MESSAGE_OVERHEAD for text in texts if text)
-
-
-def _as_sent(message: ImportedMessage) -> str:
-    """What a model reads of a call or its output."""
-    if message.role == "tool" or not message.payload:
-        return message.content
-    return json.dumps([chat_call(ToolCall.of(message.payload))])
 
 
 def _sent(message: object) -> str:

@@ -40,7 +40,7 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
 
 def memory_text(prompt: Prompt) -> str:
     """What of a prompt is memory, where nothing but the question stands after it."""
-    return "\n".join(message.content for message in prompt.messages[:-1])
+    return "\n".join(message.text for message in prompt.messages[:-1])
 
 
 def _common_start(one: str, other: str) -> str:
@@ -56,7 +56,7 @@ def _parts(prompt: Prompt) -> list[tuple[str, str]]:
         else []
     )
     system = [("system", prompt.instructions)] if prompt.instructions else []
-    return [*tool, *system, *((message.role, message.content) for message in prompt.messages)]
+    return [*tool, *system, *((message.role, message.text) for message in prompt.messages)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from conversations.models import Chat, Status
 from conversations.replies import begin, finish
 from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
+from conversations.replies.open_turn import ToolOutput
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import Run, SummarizerCall, TurnMeasure, memory_text, prompt_tokens, shared_prefix
@@ -106,16 +107,17 @@ class Player:
         """Play the next exchange of the talk."""
         number = len(self._turns)
         exchange = self.talk.exchanges[number]
-        begun = self._begin(exchange)
+        begun = self._begin(TurnRequest(message=exchange.question, variant=self._variant))
         memory = Haystack(memory_text(begun.prompt))
         self._spans.look(memory)
         self._facts.look(memory)
         self._named.look(exchange.question, memory)
-        card = card_after(begun.prompt, exchange.reply) if wants_card(begun.prompt) else ""
-        _finish(begun, exchange, card)
+        last = self._through_tools(begun, exchange)
+        card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
+        _finish(last, exchange, card)
         with registry.watched_by(self._calls.watched):
             folds, waited = _fold(self._chat.pk)
-        self._turns.append(self._measured(begun, _output(begun.prompt, exchange, card), folds, waited=waited))
+        self._turns.append(self._measured(begun, _output(last.prompt, exchange, card), folds, waited=waited))
         self._called += [
             SummarizerCall(number, one.input_tokens, one.output_tokens) for one in self._calls.taken()
         ]
@@ -137,8 +139,16 @@ class Player:
             named=self._named.tallies,
         )
 
-    def _begin(self, exchange: Exchange) -> BegunTurn:
-        request = TurnRequest(message=exchange.question, variant=self._variant)
+    def _through_tools(self, begun: BegunTurn, exchange: Exchange) -> BegunTurn:
+        """Play the rounds in which tools were called; the reply that follows them, as it has begun."""
+        for one in exchange.rounds:
+            reply = Reply("complete", model=begun.variant.model, calls=one.calls)
+            finish.finish(begun.pending, one.said, Ending(Status.COMPLETE, reply), owner=process_id.name())
+            outputs = tuple(ToolOutput(call_id, output) for call_id, output in one.outputs)
+            begun = self._begin(TurnRequest(message="", variant=self._variant, outputs=outputs))
+        return begun
+
+    def _begin(self, request: TurnRequest) -> BegunTurn:
         begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
         assert isinstance(begun, BegunTurn)  # no idempotency key, so nothing stands already
         return begun
@@ -208,6 +218,6 @@ def _facts_by_exchange(talk: Conversation) -> dict[int, list[Thing]]:
         forms = (fact.canonical, *fact.surface)
         for number in fact.exchanges:
             exchange = talk.exchanges[number]
-            written = as_written(forms, f"{exchange.question}\n{exchange.reply}")
+            written = as_written(forms, exchange.text)
             said.setdefault(number, []).append(Thing(fact.key, written, forms))
     return said

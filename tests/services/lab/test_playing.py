@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from chatmemory.llm import registry
-from chatmemory.llm.protocol import UpstreamError
+from chatmemory.llm.protocol import ToolCall, UpstreamError
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat, Message
-from memory.lab.conversation import Conversation, Exchange, KnownFact
+from memory.lab.conversation import Conversation, Exchange, KnownFact, Round
 from memory.lab.measures import summary_of
 from memory.lab.replay import play
 from memory.models import ContextRecord, SummaryRevision
@@ -46,6 +47,48 @@ def summarized_by(model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(registry, "_made", None)
     monkeypatch.setattr(registry, "_make", lambda: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
+
+
+TOOL_TALK = Conversation(
+    "tools",
+    "",
+    tuple(
+        Exchange(
+            f"Where is order {number}?",
+            "It is on its way.",
+            rounds=(
+                Round(
+                    "",
+                    (ToolCall(f"call_{number}", "find", f'{{"order": {number}}}'),),
+                    ((f"call_{number}", output),),
+                ),
+            )
+            if number % 2
+            else (),
+        )
+        for number in range(1, TURNS + 1)
+        for output in [f'{{"tracking": "TR-{4000 + number}", "note": "{"so it says " * 20}"}}']
+    ),
+    (KnownFact("TR-4001", ("TR-4001",), (0,)),),
+)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_turns_with_tools_are_played_through_them(policy: str) -> None:
+    run = play(TOOL_TALK, policy)
+    invariants.check_all()
+    chat = Chat.objects.get()
+    roles = list(chat.messages.filter(seq__lte=7).order_by("seq").values_list("role", flat=True))
+    assert roles == ["user", "assistant", "tool_call", "tool", "assistant", "user", "assistant"]
+    assert chat.open_seq == 0
+    assert len(run.turns) == TURNS
+    first = ContextRecord.objects.filter(reply__seq__in=[2]).get()
+    assert run.turns[0].prompt == sum(section["tokens"] for section in first.sections)
+    assert all(turn.memory <= turn.budget for turn in run.turns)
+
+
+def test_the_same_talk_is_read_from_its_json() -> None:
+    assert Conversation.from_json(json.loads(json.dumps(TOOL_TALK.to_json()))) == TOOL_TALK
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from django.utils import timezone
 
+from chatmemory.llm.protocol import ToolCall
 from conversations.interchange.from_rows import chat_values, message_values
 from conversations.interchange.read import export_chat_text, read_chats
 from conversations.interchange.to_rows import import_chat
 from conversations.models import Chat, Message, Status
 from conversations.sample import SAMPLE
 from memory.lab import stored_chat
-from memory.lab.conversation import Exchange, talk_of
+from memory.lab.conversation import Exchange, Round, talk_of
 from memory.lab.stored_chat import start_of, stored_talk
 from tests.support.factories import add_turn, make_chat, make_user
 
@@ -38,6 +40,30 @@ def test_it_is_what_replay_makes_of_the_export() -> None:
     assert talk == replace(talk_of(exported, stored_chat.NAME), facts=())
     assert len(talk.exchanges) == turns > 40
     assert talk.exchanges[-1].tool_tokens > 0
+
+
+def test_calls_and_outputs_of_tools_are_played() -> None:
+    called = {"role": "assistant", "content": "Let me look.", "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}},
+        {"id": "b", "type": "custom", "custom": {"name": "run", "input": "SELECT 1"}},
+    ]}  # fmt: skip
+    said = [
+        {"role": "user", "content": "Where is it?"},
+        called,
+        {"role": "tool", "tool_call_id": "a", "content": "Lima"},
+        {"role": "tool", "tool_call_id": "b", "content": "1"},
+        {"role": "assistant", "content": "In Lima."},
+        {"role": "user", "content": "And now?"},
+        called,
+    ]
+    chat = import_chat(make_user(), read_chats(json.dumps({"messages": said}))[0])
+    talk, _ = stored_talk(chat)
+    one, waiting = talk.exchanges
+    calls = (ToolCall("a", "find", "{}"), ToolCall("b", "run", "SELECT 1", is_custom=True))
+    assert one.rounds == (Round("Let me look.", calls, (("a", "Lima"), ("b", "1"))),)
+    assert (one.question, one.reply, one.tool_tokens) == ("Where is it?", "In Lima.", 0)
+    assert (waiting.rounds, waiting.reply) == ((), "Let me look.")
+    assert waiting.tool_tokens > 0
 
 
 def test_what_does_not_stand_is_not_played() -> None:
