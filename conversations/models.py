@@ -337,6 +337,8 @@ class ChatCompletion(models.Model):
     parameters = models.JSONField(default=dict)
     """What the model was sent besides the messages, by the names of Chat Completions."""
     metadata = models.JSONField(default=dict)
+    logprobs = models.JSONField(null=True)
+    """Of the reply's tokens, where they were asked for."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
     """Which chat the request was taken to belong to, and by what: see `openai_api.conversation`."""

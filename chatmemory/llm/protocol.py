@@ -208,6 +208,8 @@ class Reply:
     """Arguments (JSON text, as the model wrote it) of the last call of the prompt's tool; "" if it made none."""
     calls: tuple[ToolCall, ...] = ()
     """Of the tools that the client offered, in order; none unless the reply is complete."""
+    logprobs: tuple[Mapping[str, Any], ...] = ()
+    """Of each token, as Chat Completions has them; none unless the client asked for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,14 @@ def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
     }
 
 
+Logprobs = Sequence[Mapping[str, Any]]
+"""Of each token, as `Reply.logprobs`."""
+
+
+def _shown(logprobs: Logprobs) -> dict[str, Any] | None:
+    return {"content": list(logprobs), "refusal": None} if logprobs else None
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What all parts of one answer have in common."""
@@ -74,7 +82,12 @@ class Answer:
     """As the client named it."""
 
     def whole(
-        self, content: str, reason: str, usage: Mapping[str, Any], calls: Sequence[ToolCall] = ()
+        self,
+        content: str,
+        reason: str,
+        usage: Mapping[str, Any],
+        calls: Sequence[ToolCall] = (),
+        logprobs: Logprobs = (),
     ) -> dict[str, Any]:
         """The completion as one object."""
         message: dict[str, Any] = {
@@ -86,7 +99,7 @@ class Answer:
         if calls:
             message["tool_calls"] = [chat_call(call) for call in calls]
         reason = CALLED if calls else reason
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
+        choice = {"index": 0, "message": message, "logprobs": _shown(logprobs), "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
 
     def begins(self, *, with_usage: bool) -> bytes:
@@ -97,9 +110,17 @@ class Answer:
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
-    def ends(self, reason: str, usage: Mapping[str, Any] | None, calls: Sequence[ToolCall] = ()) -> bytes:
-        """The last chunks, `[DONE]` included: calls of tools, each in one piece; `usage` where the client wants it."""
-        last = b"".join(
+    def ends(
+        self,
+        reason: str,
+        usage: Mapping[str, Any] | None,
+        calls: Sequence[ToolCall] = (),
+        logprobs: Logprobs = (),
+    ) -> bytes:
+        """The last chunks, `[DONE]` included: the log probabilities of all tokens in one, calls of tools, each in one
+        piece; `usage` where the client wants it."""
+        last = self._chunk({}, None, usage is not None, logprobs) if logprobs else b""
+        last += b"".join(
             self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, usage is not None)
             for index, call in enumerate(calls)
         )
@@ -108,8 +129,10 @@ class Answer:
             last += sse.data(self._object("chat.completion.chunk", []) | {"usage": dict(usage)})
         return last + DONE
 
-    def _chunk(self, delta: Mapping[str, Any], reason: str | None, with_usage: bool) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+    def _chunk(
+        self, delta: Mapping[str, Any], reason: str | None, with_usage: bool, logprobs: Logprobs = ()
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": _shown(logprobs), "finish_reason": reason}
         body = self._object("chat.completion.chunk", [choice])
         return sse.data(body | {"usage": None} if with_usage else body)
 
@@ -142,7 +165,7 @@ def stored_completion(
     reason = finish_reason(message.status, message.error) or "stop"
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     asked = completion.parameters
-    return answer.whole(message.content, reason, usage, calls) | {
+    return answer.whole(message.content, reason, usage, calls, completion.logprobs or ()) | {
         "request_id": completion_id(message.pk),
         "tool_choice": asked.get("tool_choice"),
         "tools": list(tools) or None,

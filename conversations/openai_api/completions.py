@@ -28,10 +28,11 @@ from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
 from conversations.api.turn_start import begun, begun_or_waiting
-from conversations.models import Chat, Message
+from conversations.models import Chat, ChatCompletion, Message
 from conversations.openai_api import conversation, turns
 from conversations.openai_api.chat_answer import (
     Answer,
+    Logprobs,
     completion_id,
     fails,
     finish_reason,
@@ -152,7 +153,7 @@ class CompletionsView(StoredCompletionsList):
     ) -> HttpResponseBase:
         answer = Answer(completion_id(turn.message_id), created, self.asked.model)
         if self.asked.stream:
-            chunks = _chunks(answer, turn, context, with_usage=self.asked.include_usage)
+            chunks = _chunks(answer, turn, context, self.asked)
             response: HttpResponseBase = event_stream(chunks, slot)
         else:
             response = await self._whole(answer, turn, context)  # the slot lives as long
@@ -168,8 +169,8 @@ class CompletionsView(StoredCompletionsList):
         if reason is None:
             return self._rendered(Response(_error(message), status=502, headers=_later(message)))
         usage = usage_json(message.usage, _tokens(context), message.token_count)
-        calls = await _calls(message)
-        return self._rendered(Response(answer.whole(message.content, reason, usage, calls)))
+        beside = await _calls(message), await _logprobs(message, self.asked)
+        return self._rendered(Response(answer.whole(message.content, reason, usage, *beside)))
 
     async def _unstored(self, opened: Unstored) -> HttpResponseBase:
         tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
@@ -217,24 +218,7 @@ def _variant(asked: ChatRequest) -> Variant:
     """The variant that is named, with this request's own limit. Raises what the upstream could not honour."""
     variant = variant_named(asked.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
     if registry.is_offline():
-        if asked.parameters.get("response_format", {"type": "text"})["type"] != "text":
-            raise unsupported("response_format", "is not supported by the built-in model")
-        if "stop" in asked.parameters:
-            raise unsupported("stop", "is not supported by the built-in model")
-        if asked.tools:
-            raise unsupported("tools", "is not supported by the built-in model")
-        if asked.has_attachments:
-            raise RequestError(
-                "The built-in model reads no images and no files.",
-                param="messages",
-                code="unsupported_value",
-            )
-        if asked.outputs:
-            raise RequestError(
-                "The built-in model calls no tools, so it takes no outputs of them.",
-                param="messages",
-                code="unsupported_value",
-            )
+        _refuse_what_the_built_in_model_lacks(asked)
     elif settings.OPENAI_API_STYLE == "responses":
         for name in sorted(CHAT_ONLY & asked.parameters.keys()):
             raise unsupported(name, "is not known to the Responses API, which this server's upstream speaks")
@@ -243,6 +227,26 @@ def _variant(asked: ChatRequest) -> Variant:
     return replace(
         variant, max_output_tokens=min(asked.max_tokens, variant.max_output_tokens or asked.max_tokens)
     )
+
+
+def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
+    """Raises `RequestError`."""
+    wanted = asked.parameters
+    lacking = {
+        "response_format": wanted.get("response_format", {"type": "text"})["type"] != "text",
+        "stop": "stop" in wanted,
+        "logprobs": "logprobs" in wanted,
+        "tools": bool(asked.tools),
+    }
+    for name, is_wanted in lacking.items():
+        if is_wanted:
+            raise unsupported(name, "is not supported by the built-in model")
+    for has_any, why in (
+        (asked.has_attachments, "The built-in model reads no images and no files."),
+        (asked.outputs, "The built-in model calls no tools, so it takes no outputs of them."),
+    ):
+        if has_any:
+            raise RequestError(why, param="messages", code="unsupported_value")
 
 
 def _name_of(request: Request, asked: ChatRequest) -> str:
@@ -302,8 +306,9 @@ def _later(message: Message) -> dict[str, str]:
 
 
 async def _chunks(
-    answer: Answer, turn: ExistingReply, context: Mapping[str, Any], *, with_usage: bool
+    answer: Answer, turn: ExistingReply, context: Mapping[str, Any], asked: ChatRequest
 ) -> AsyncIterator[bytes]:
+    with_usage = asked.include_usage
     chunk_of = answer.goes_on(with_usage=with_usage)
     yield answer.begins(with_usage=with_usage)
     async for text in streams.texts(turn.chat_id, turn.message_id):
@@ -318,12 +323,21 @@ async def _chunks(
         yield fails(_error(message))
         return
     usage = usage_json(message.usage, _tokens(context), message.token_count)
-    yield answer.ends(reason, usage if with_usage else None, await _calls(message))
+    beside = await _calls(message), await _logprobs(message, asked)
+    yield answer.ends(reason, usage if with_usage else None, *beside)
 
 
 async def _calls(message: Message) -> Sequence[ToolCall]:
     """The calls of tools that a reply makes; read only where there are any."""
     return await executors.read(calls_of, message) if message.payload else ()
+
+
+async def _logprobs(message: Message, asked: ChatRequest) -> Logprobs:
+    """The log probabilities of a reply's tokens; read only where they are asked for."""
+    if not asked.parameters.get("logprobs"):
+        return ()
+    stored = ChatCompletion.objects.filter(pk=message.pk).values_list("logprobs", flat=True)
+    return await executors.read(stored.first) or ()
 
 
 async def _unstored_chunks(
@@ -337,14 +351,14 @@ async def _unstored_chunks(
                 yield chunk_of(text)
             elif not reading.is_over:
                 yield sse.comment()
-        message, calls = reading.message(), reading.calls
+        message, beside = reading.message(), (reading.calls, reading.logprobs)
         await reading.settle()
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         yield fails(openai_body(502, message["error"]))
         return
     usage = _usage_of(call, message)
-    yield answer.ends(reason, usage if with_usage else None, calls)
+    yield answer.ends(reason, usage if with_usage else None, *beside)
 
 
 async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
@@ -352,12 +366,13 @@ async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
         while not reading.is_over:
             await reading.more(streams.KEEP_ALIVE_SECONDS)
         await reading.settle()
-        message, calls, retry_after = reading.message(), reading.calls, reading.retry_after
+        message, retry_after = reading.message(), reading.retry_after
+        beside = reading.calls, reading.logprobs
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return Response(openai_body(502, message["error"]), status=502, headers=headers)
-    return Response(answer.whole(message["content"], reason, _usage_of(call, message), calls))
+    return Response(answer.whole(message["content"], reason, _usage_of(call, message), *beside))
 
 
 def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,6 +90,11 @@ class StatelessReply:
     def retry_after(self) -> int | None:
         """Of a reply that failed: seconds for which the upstream wants to be left alone."""
         return self._reply.error.retry_after if self._reply.error else None
+
+    @property
+    def logprobs(self) -> tuple[Mapping[str, Any], ...]:
+        """Of a reply that has ended: the log probabilities of its tokens, where they were asked for."""
+        return self._reply.logprobs
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -312,12 +312,50 @@ def test_parameters_are_translated_for_the_responses_api(ask: OpenAI, upstream: 
     assert sent["max_output_tokens"] == 50
 
 
+@pytest.mark.parametrize("style", ["responses", "chat"])
+@pytest.mark.parametrize("store", [True, False], ids=["stored", "not stored"])
+def test_log_probabilities_come_with_the_answer(
+    ask: OpenAI, upstream: FakeUpstream, settings: Any, style: str, store: bool
+) -> None:
+    settings.OPENAI_API_STYLE = style
+    said: Any = [{"role": "user", "content": "How likely is this?"}]
+    wanted: dict[str, Any] = {"model": "arco", "logprobs": True, "top_logprobs": 2, "store": store}
+    made = ask.chat.completions.create(messages=said, **wanted)
+    told = made.choices[0].logprobs
+    assert told is not None
+    assert told.content is not None
+    assert "".join(one.token for one in told.content) == made.choices[0].message.content
+    assert {(one.logprob, len(one.top_logprobs)) for one in told.content} == {(-0.25, 2)}
+    body = upstream.requests[-1].body
+    assert body["top_logprobs"] == 2
+    assert body.get("include") == (["message.output_text.logprobs"] if style == "responses" else None)
+    if store:
+        [listed] = ask.chat.completions.list().data
+        assert listed.choices[0].logprobs == told
+    chunks = list(ask.chat.completions.create(messages=said, stream=True, **wanted))
+    streamed = [
+        one for chunk in chunks if (found := chunk.choices[0].logprobs) for one in found.content or ()
+    ]
+    assert [one.token for one in streamed] == [one.token for one in told.content]
+
+
+def test_nothing_is_told_of_probabilities_that_nobody_asked_for(ask: OpenAI, upstream: FakeUpstream) -> None:
+    said: Any = [{"role": "user", "content": "Hello"}]
+    made = ask.chat.completions.create(model="arco", messages=said, logprobs=False)
+    assert made.choices[0].logprobs is None
+    assert "logprobs" not in upstream.requests[-1].body
+    assert "include" not in upstream.requests[-1].body
+    assert ChatCompletion.objects.get().logprobs is None
+
+
 @pytest.mark.parametrize(
     ("fields", "param", "code"),
     [
         ({"n": 2}, "n", "unsupported_parameter"),
         ({"functions": [{"name": "f"}]}, "functions", "unsupported_parameter"),
-        ({"logprobs": True}, "logprobs", "unsupported_parameter"),
+        ({"logprobs": "yes"}, "logprobs", "invalid_type"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "integer_above_max_value"),
+        ({"top_logprobs": 2}, "top_logprobs", None),
         ({"stop": "END"}, "stop", "unsupported_parameter"),
         ({"temperature": 3}, "temperature", "invalid_value"),
         ({"max_tokens": 0}, "max_tokens", "integer_below_min_value"),

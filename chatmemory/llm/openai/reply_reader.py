@@ -43,6 +43,7 @@ class ReplyReader:
         max_bytes: int,
         takes_calls: bool = False,
         own_tool: str = "",
+        keeps_logprobs: bool = False,
     ) -> None:
         longest = max_event_bytes(max_bytes)
         self._parser: StreamParser = parser_for(
@@ -51,6 +52,8 @@ class ReplyReader:
             max_event_bytes=longest,
             max_call_chars=max_bytes if takes_calls else MAX_CHARS,
         )
+        if keeps_logprobs:
+            self._parser.logprobs = []
         self._takes_calls = takes_calls
         self._own_tool = own_tool
         self._cleaner = TextCleaner()
@@ -99,7 +102,8 @@ class ReplyReader:
             status = "incomplete" if self._has_text else "failed"
         parser = self._parser
         kept = () if error else calls
-        return Reply(status, error, parser.usage, parser.model or model, parser.response_id, own, kept)
+        told = parser.model or model, parser.response_id
+        return Reply(status, error, parser.usage, *told, own, kept, tuple(parser.logprobs or ()))
 
     def _calls(self) -> tuple[tuple[ToolCall, ...], str]:
         """The calls of the client's tools, and the arguments of the last one of ours."""

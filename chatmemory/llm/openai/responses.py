@@ -7,6 +7,7 @@ ignored where it only informs.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,6 +126,28 @@ def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
     ]
     refused = any(part.get("type") == "refusal" for part in parts)
     return "".join(text_in(part.get("text")) + text_in(part.get("refusal")) for part in parts), refused
+
+
+def logprobs_in(value: object) -> list[dict[str, Any]]:
+    """The log probabilities of tokens in an event, which both API styles write alike; what is none is left out."""
+    return [
+        {**_logprob(one), "top_logprobs": [_logprob(other) for other in objects_in(one.get("top_logprobs"))]}
+        for one in objects_in(value)
+    ]
+
+
+def _logprob(one: dict[str, Any]) -> dict[str, Any]:
+    value, made = one.get("logprob"), one.get("bytes")
+    is_bytes = isinstance(made, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in made)
+    return {
+        "token": clean(text_in(one.get("token"))),
+        "logprob": float(value) if isinstance(value, int | float) and math.isfinite(value) else NEVER,
+        "bytes": made if is_bytes else None,
+    }
+
+
+NEVER = -9999.0
+"""OpenAI's log probability of a token that is not likely at all."""
 
 
 def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:

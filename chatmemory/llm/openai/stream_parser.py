@@ -20,6 +20,10 @@ Style = Literal["responses", "chat"]
 Terminal = Literal["strict", "done"]
 
 
+MAX_LOGPROBS = 100_000
+"""Tokens of one reply whose log probabilities are kept."""
+
+
 class StreamParser(ABC):
     """Feed it bytes, get text. `ending` is the upstream's verdict once it came; `close` the one at the end.
 
@@ -41,6 +45,8 @@ class StreamParser(ABC):
         self.model = ""
         self.response_id = ""
         self.calls = CallReader(max_call_chars)
+        self.logprobs: list[dict[str, Any]] | None = None
+        """Of the tokens so far, for who sets it to a list."""
         self._terminal = terminal
         self._max_event_bytes = max_event_bytes
         self._unended = bytearray()
@@ -97,6 +103,10 @@ class StreamParser(ABC):
     def _read(self, event: dict[str, Any]) -> str:
         """The text in one event; sets the verdict if the event gives one. Raises `MalformedError`."""
 
+    def _keep_logprobs(self, value: object) -> None:
+        if self.logprobs is not None and value and len(self.logprobs) < MAX_LOGPROBS:
+            self.logprobs += responses.logprobs_in(value)
+
     def _done(self) -> None:
         if self._terminal == "done" and not self.ending:
             self.ending = UpstreamEnding(failures.REFUSED if self._refused else None)
@@ -126,6 +136,7 @@ class ResponsesParser(StreamParser):
         if kind in ("response.output_text.delta", "response.refusal.delta"):
             self._has_text = True
             self._refused = self._refused or kind == "response.refusal.delta"
+            self._keep_logprobs(event.get("logprobs"))
             return responses.text_in(event.get("delta"))
         if kind in self._ENDS:
             return self._finish(kind, responses.object_in(event.get("response")))
@@ -183,6 +194,7 @@ class ChatParser(StreamParser):
         self._refused = self._refused or bool(refusal)
         for part in (parts := responses.objects_in(delta.get("tool_calls"))):
             self.calls.add_chat_part(part)
+        self._keep_logprobs(responses.object_in(choice.get("logprobs")).get("content"))
         if text or parts:
             self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
         if reason := responses.text_in(choice.get("finish_reason")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from typing import Any
 
 from tests.support.fakes import cards, objects, summarizer, tools
 from tests.support.fakes.answering import answer_steps
@@ -56,7 +57,13 @@ class Replies:
         usage = {"input": asked, "cached": asked // 2, "output": thought + max(1, len(text) // 4)}
         wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
         model = request.model or "gpt-hosted"
-        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls)
+        top = request.body.get("top_logprobs", 0) if wants_logprobs(request.body) else None
+        return Speech(request.style, model, f"resp_{number}", usage, wants_usage, calls, top)
+
+
+def wants_logprobs(body: dict[str, Any]) -> bool:
+    """Whether it is asked how likely each token was, in either style."""
+    return bool(body.get("logprobs")) or "message.output_text.logprobs" in body.get("include", ())
 
 
 def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:

@@ -53,6 +53,8 @@ class Speech:
     include_usage: bool = True
     calls: tuple[Call, ...] = ()
     """What is called after the text."""
+    top_logprobs: int | None = None
+    """How many likely tokens it tells of each of its own; None: nothing of how likely any is."""
     _sequence: int = 0
 
     @property
@@ -82,7 +84,11 @@ class Speech:
     def delta(self, text: str) -> bytes:
         """One piece of text."""
         if self.style == "chat":
-            return self._chunk({"content": text})
+            return self._chunk({"content": text}, said=text)
+        if self.top_logprobs is not None:
+            where = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+            told = logprobs(text, self.top_logprobs)
+            return self._event("response.output_text.delta", delta=text, logprobs=told, **where)
         self._sequence += 1
         return (
             b"event: response.output_text.delta\n"
@@ -219,9 +225,17 @@ class Speech:
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
     def _chunk(
-        self, delta: dict[str, Any] | None, *, finish: str | None = None, usage: dict[str, Any] | None = None
+        self,
+        delta: dict[str, Any] | None,
+        *,
+        finish: str | None = None,
+        usage: dict[str, Any] | None = None,
+        said: str = "",
     ) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        told = None
+        if said and self.top_logprobs is not None:
+            told = {"content": logprobs(said, self.top_logprobs), "refusal": None}
+        choice = {"index": 0, "delta": delta, "logprobs": told, "finish_reason": finish}
         chunk = {
             "id": self.answer_id,
             "object": "chat.completion.chunk",
@@ -263,6 +277,16 @@ def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any
         "name": call.name,
         "input" if call.is_custom else "arguments": arguments,
     }
+
+
+def logprobs(text: str, top: int) -> list[dict[str, Any]]:
+    """How likely the one token `text` was, and `top` others."""
+
+    def one(token: str, logprob: float) -> dict[str, Any]:
+        return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
+
+    others = [one(f"{text}{at}", -0.5 - at) for at in range(top)]
+    return [{**one(text, -0.25), "top_logprobs": others}]
 
 
 def error_object(end: End) -> dict[str, Any]:
