@@ -99,6 +99,7 @@ WORDS: dict[str, str | dict[str, str]] = {
         "yes": "Clear",
     },
     "same": "The summary did not change: nothing in these messages was new enough to displace what it holds.",
+    "replaced": "Replaced: made by another policy.",
     "lost": "The original messages are kept, and recalled when you ask about them.",
     "still_valid": "You are signed out here, but the server could not be reached"
     ": the token that this page had stays valid until it expires, or until all your tokens are revoked.",

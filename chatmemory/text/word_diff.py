@@ -19,8 +19,9 @@ MOST_WORDS = 10_000
 MOST_PAIRS = 250_000
 """Words times words of two stretches that are compared in full: the time grows with that, and faster."""
 
-_WORD = re.compile(r"\s+|(?:\w+|[^\w\s])\s*")
-"""A word with the space behind it: alone, spaces would be most of what two texts have in common."""
+_WORD = re.compile(r"\n\s*|\s+|(?:\w+|[^\w\s])[^\S\n]*")
+"""A word with the space behind it: alone, spaces would be most of what two texts have in common. Line breaks stand by
+themselves, so that a line that is added changes nothing of the line before."""
 
 
 class DiffPiece(NamedTuple):
@@ -49,6 +50,11 @@ def word_diff(older: str, newer: str) -> list[DiffPiece]:
         i1, i2, j1, j2 = stretch
         pieces += _pieces("".join(before[i1:i2]), "".join(after[j1:j2]), same=same)
     return _joined(pieces)
+
+
+def replaced(older: str, newer: str) -> list[DiffPiece]:
+    """The pieces of two texts that have nothing to do with each other."""
+    return _joined([DiffPiece("del", older), DiffPiece("ins", newer)])
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[_Stretch, bool]]:

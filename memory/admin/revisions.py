@@ -22,7 +22,6 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from chatmemory.text.word_diff import DiffPiece, word_diff
 from conversations.admin.access import OfChatAdmin, Page, may_see, record, sees_cost
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
@@ -30,7 +29,7 @@ from memory.admin.states import chip, memory_steps, policy_name
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import foresee
 from memory.models import ConversationBrief, SummaryRevision
-from memory.revisions.diff import parent_of, remembered, text_of
+from memory.revisions.diff import Difference, difference, parent_of, remembered, text_of
 from memory.revisions.restore import restore
 
 EXPLAINED = (
@@ -206,7 +205,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         content = {
             "facts": [*facts, _hashes(row)],
             "remembered": remembered(row),
-            "diff": changes(row) if row.forgotten_at is None else [],
+            "diff": changes(row) if row.forgotten_at is None else None,
             "state": json.dumps(row.state, indent=2, ensure_ascii=False, sort_keys=True) if row.state else "",
             "kept": kept,
             "lost": _where_said(row, lost),
@@ -236,10 +235,10 @@ def _share(revision: SummaryRevision) -> str:
     return "–" if share is None else f"{share:.0%}"
 
 
-def changes(revision: SummaryRevision) -> list[DiffPiece]:
-    """The revision's text against its parent's; none without a parent."""
+def changes(revision: SummaryRevision) -> Difference | None:
+    """The revision against its parent; None without a parent."""
     parent = parent_of(revision)
-    return word_diff(text_of(parent), text_of(revision)) if parent else []
+    return difference(revision, parent) if parent else None
 
 
 def _each_once(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ def difference_json(found: Difference) -> dict[str, Any]:
         "pieces": [{"op": OPS[piece.kind], "text": piece.text} for piece in found.pieces],
         "lost": found.lost,
         "gained": found.gained,
+        "policy": found.policy,
+        "against_policy": found.against_policy,
     }
 
 
@@ -131,3 +133,9 @@ class DifferenceOut(serializers.Serializer[Any]):
     pieces = PieceOut(many=True)
     lost = serializers.ListField(child=serializers.CharField())
     gained = serializers.ListField(child=serializers.CharField())
+    policy = serializers.CharField(help_text="The policy that made the version.")
+    against_policy = serializers.CharField(
+        allow_null=True,
+        help_text="The policy that made the version that it is compared with. Where they differ, all of one text is "
+        "deleted and all of the other inserted.",
+    )

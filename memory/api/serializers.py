@@ -33,7 +33,9 @@ from memory.models import CardOutcome, ConversationBrief, Requested
 from memory.pause import paused_by
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
+from memory.policies.readable import Shape
 from memory.recall.relevance import REASONS, Recall, Sought
+from memory.revisions.diff import remembered
 from memory.worker import watches
 
 
@@ -53,6 +55,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
         "unfolded": {"turns": brief.unfolded_turns, "tokens": brief.unfolded_tokens},
         "next_update": progress and asdict(progress),
         "state": brief.state,
+        "readable": [asdict(part) for part in remembered(brief)],
         "updated_at": iso(brief.updated_at),
         "due": brief.due,
         "degraded": brief.degraded,
@@ -144,6 +147,21 @@ class BriefTextOut(serializers.Serializer[Any]):
     last_summarized_message_id = serializers.UUIDField(allow_null=True)
 
 
+class EntryOut(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="What it is called; empty for a text without a name.")
+    text = serializers.CharField()
+
+
+class ReadablePartOut(serializers.Serializer[Any]):
+    title = serializers.CharField(
+        help_text="The heading, such as `Summary`, `Decisions` or `Open questions`."
+    )
+    shape = serializers.ChoiceField(
+        get_args(Shape), help_text="One text, a list of texts, or a table of texts by name."
+    )
+    entries = EntryOut(many=True, help_text="What stands below the heading; a `text` has one entry.")
+
+
 class UnfoldedOut(serializers.Serializer[Any]):
     turns = serializers.IntegerField()
     tokens = serializers.IntegerField()
@@ -197,6 +215,10 @@ class BriefOut(serializers.Serializer[Any]):
         "rebuilt, and while updates are paused.",
     )
     state = ObjectField()
+    readable = ReadablePartOut(
+        many=True,
+        help_text="All that the memory holds, laid out for people, whatever the policy. Empty before the first update.",
+    )
     updated_at = serializers.DateTimeField(allow_null=True)
     due = serializers.BooleanField()
     degraded = serializers.BooleanField()

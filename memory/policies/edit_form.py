@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.tokens import count_tokens
@@ -23,6 +24,8 @@ class EditField:
     """Lines that the field is high."""
     most_tokens: int = 0
     """Of what is in it; 0 where it is not its own length that counts."""
+    holds: Literal["text", "lines", "pairs"] = "text"
+    """One text, an item to a line, or a name, a colon and a value to a line."""
 
 
 class BadEdit(Exception):

@@ -1,6 +1,7 @@
 """What became of a memory from one revision to another: its text, word by word, and its salient spans.
 
-Revisions are read as a model reads them: all that their policy remembers, as it stands in a prompt.
+They are compared as people read them, without the markup of a prompt. Of two policies, which lay out what they
+remember in different ways, one replaces the other as a whole.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chatmemory.text.salience import retained
-from chatmemory.text.word_diff import DiffPiece, word_diff
+from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
 from memory.models import ConversationBrief, SummaryRevision
-from memory.policies import POLICIES, State, StateSection
+from memory.policies import POLICIES, State
+from memory.policies.readable import ReadableEntry, ReadablePart, as_text, readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +26,33 @@ class Difference:
     lost: Sequence[str]
     """Salient spans of the older text that the newer has no more."""
     gained: Sequence[str]
+    policy: str
+    against_policy: str | None
 
-
-def remembered(row: ConversationBrief | SummaryRevision) -> list[StateSection]:
-    """The state's sections; for a plain summary, and for a policy that is no more, the summary alone."""
-    state = State.from_json(row.global_summary, row.state)
-    if state.data and row.policy in POLICIES:
-        return POLICIES[row.policy].render(state)
-    return [StateSection("summary", row.global_summary)] if row.global_summary else []
+    @property
+    def is_replaced(self) -> bool:
+        """Another policy made the newer one."""
+        return self.against_policy not in (None, self.policy)
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:
-    """The sections as one text, to be compared with another revision's."""
-    return "\n\n".join(section.text for section in remembered(row))
+    """What the model reads: the sections of the state; the summary alone where that is all, or the policy is no more."""
+    state = State.from_json(row.global_summary, row.state)
+    if state.data and row.policy in POLICIES:
+        return "\n\n".join(section.text for section in POLICIES[row.policy].render(state))
+    return row.global_summary
+
+
+def remembered(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
+    """What people read: the state's parts; for a plain summary, and for a policy that is no more, the summary."""
+    state = State.from_json(row.global_summary, row.state)
+    if state.data and row.policy in POLICIES:
+        return readable(POLICIES[row.policy], state)
+    return (
+        [ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))]
+        if row.global_summary
+        else []
+    )
 
 
 def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
@@ -48,11 +64,21 @@ def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
 
 def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Difference:
     """What changed from `against`, or from nothing, to `revision`."""
-    older, newer = text_of(against) if against else "", text_of(revision)
+    older, newer = remembered(against) if against else [], remembered(revision)
+    said_before, said_now = _said(older), _said(newer)
+    is_other = against is not None and against.policy != revision.policy
+    texts = as_text(older), as_text(newer)
     return Difference(
         version=revision.version,
         against=against.version if against else None,
-        pieces=word_diff(older, newer),
-        lost=retained(older, newer).lost,
-        gained=retained(newer, older).lost,
+        pieces=replaced(*texts) if is_other else word_diff(*texts),
+        lost=retained(said_before, said_now).lost,
+        gained=retained(said_now, said_before).lost,
+        policy=revision.policy,
+        against_policy=against.policy if against else None,
     )
+
+
+def _said(parts: Sequence[ReadablePart]) -> str:
+    """All of it but the headings, which are not what anybody said."""
+    return "\n".join(entry.line for part in parts for entry in part.entries)

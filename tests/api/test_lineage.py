@@ -79,7 +79,7 @@ def test_a_version_tells_all_there_is_to_tell(alice: Client, chat: str) -> None:
 def test_the_difference_from_one_version_to_another(alice: Client, chat: str) -> None:
     first, second = (alice.get(f"chats/{chat}/revisions/{n}").json()["global_summary"] for n in (1, 2))
     found = alice.get(f"chats/{chat}/revisions/2/diff").json()
-    assert sorted(found) == ["against", "gained", "lost", "pieces", "version"]
+    assert sorted(found) == ["against", "against_policy", "gained", "lost", "pieces", "policy", "version"]
     assert (found["version"], found["against"]) == (2, 1)
     assert {piece["op"] for piece in found["pieces"]} == {"equal", "insert", "delete"}
     older = "".join(piece["text"] for piece in found["pieces"] if piece["op"] != "insert")

@@ -102,6 +102,26 @@ def test_another_policy_is_asked_for_first_and_a_summary_cleared_and_put_back(
     page.get_by_role("button", name="Rebuild", exact=True).click()
     visitor.wait_for(lambda: first_look.api.get(f"{path}/brief").json()["policy"] == "interval")
     page.locator("#note", has_text="Rebuilding").wait_for(state="detached")
+    page.locator("#summary", has_text="Replaced: made by another policy.").wait_for()
+    headings = page.locator("#summary h4").all_inner_texts()
+    assert [heading.partition(": ")[2] for heading in headings] == ["Periodic summary", "Rolling summary"]
+    assert page.locator("#summary ins, #summary del").count() == 0
+    assert visitor.troubles() == []
+
+
+def test_notes_and_facts_are_lists_and_tables_not_what_the_model_reads(
+    visitor: Person, first_look: FirstLook
+) -> None:
+    page = enter(visitor, first_look.chat_id)
+    for policy, shape in (("card", "ul > li"), ("hierarchical", "dl dt")):
+        page.select_option("#policy", policy)
+        page.get_by_role("button", name="Rebuild", exact=True).click()
+        page.locator("#note", has_text="Rebuilding").wait_for(state="detached")
+        page.locator("#summary").get_by_role("button", name="Show summary").click()
+        page.locator(f"#summary {shape}").first.wait_for()
+        assert "{" not in page.inner_text("#summary")
+        assert visitor.axe() == []
+    assert page.evaluate("document.scrollingElement.scrollHeight === innerHeight"), "the page itself scrolls"
     assert visitor.troubles() == []
 
 

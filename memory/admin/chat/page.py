@@ -175,7 +175,6 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
     shown = timeline(chat, brief, preview.plan, versions, wanted, texts=may)
     query = request.GET.get("q", "").replace("\0", "").strip()[:QUERY_CHARS] if may else ""
     found = _found(chat, brief, preview, query) if query else []
-    sections = remembered(brief) if brief else []
     pins = pin_rows(request, chat, texts=may)
     context = {
         "title": name,
@@ -198,7 +197,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "query": query,
         "found": found,
         "most_found": MOST_FOUND,
-        "remembered": sections,
+        "remembered": remembered(brief) if brief else [],
         "error_said": (brief.last_error or {}).get("message", "") if brief else "",
     }
     texts = {
@@ -207,7 +206,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
         "instructions": chat.instructions,
         "metadata": chat.metadata,
         "messages": shown.texts,
-        "memory": "\n\n".join(section.text for section in sections),
+        "memory": text_of(brief) if brief else "",
         "pins": "\n\n".join(pin["text"] for pin in pins),
     }
     return Page(texts, context, content)

@@ -15,6 +15,7 @@ from memory.explain.reasons import name_of
 from memory.management.commands.chats import status_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
+from memory.policies.readable import as_text
 from memory.revisions.diff import remembered
 from memory.revisions.updates import pause_updates, resume_updates
 
@@ -77,8 +78,8 @@ class Command(BaseCommand):
         self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
 
     def _text(self, row: ConversationBrief | SummaryRevision) -> None:
-        for section in remembered(row):
-            self.stdout.write(f"\n{name_of(section.kind)}\n{plain_lines(section.text)}")
+        if text := as_text(remembered(row)):
+            self.stdout.write(f"\nSummary\n{plain_lines(text)}")
 
 
 def _known(text: str) -> Chat:

@@ -45,4 +45,4 @@ def _field(name: str, held: str | Sequence[str], numbers: CardNumbers) -> EditFi
         most = getattr(numbers, f"{name}_tokens")
         return EditField(name, LABELS[name], held, f"At most {most} tokens.", 2)
     most = getattr(numbers, f"max_{name}")
-    return EditField(name, LABELS[name], "\n".join(held), f"One to a line, at most {most}.")
+    return EditField(name, LABELS[name], "\n".join(held), f"One per line, at most {most}.", holds="lines")

@@ -36,10 +36,12 @@ def edit_fields(state: State) -> list[EditField]:
     """The narrative, and a field for each category."""
     facts = stored_facts(state.data.get("facts"))
     narrative = joined(stored_pieces(state))
-    fields = [EditField("narrative", "Narrative", narrative, "A stretch of the chat to a line.", MANY_ROWS)]
+    fields = [EditField("narrative", "Story", narrative, "One part of the chat per line.", MANY_ROWS)]
     for category in CATEGORIES:
         held = "\n".join(_line(fact) for fact in facts if fact.category == category)
-        fields.append(EditField(category, LABELS[category], held, "A name, a colon and a value to a line."))
+        fields.append(
+            EditField(category, LABELS[category], held, "One per line, as name: value.", holds="pairs")
+        )
     return fields
 
 

@@ -31,8 +31,8 @@ from memory.policies.progressive.important_data_json import KEY_TOKENS, LINK_TOK
 from memory.policies.progressive.stored import data_of, folds_of, state_of, summary_cap
 from memory.policies.protocol import State
 
-PAIR_HELP = "A name, a colon and a value to a line."
-ITEM_HELP = "One to a line."
+PAIR_HELP = "One per line, as name: value."
+ITEM_HELP = "One per line."
 
 LABELS: Final[dict[str, str]] = {
     "user_preferences": "Preferences of the user",
@@ -50,13 +50,14 @@ def edit_fields(state: State) -> list[EditField]:
     cap = summary_cap(max(1, folds_of(state)))
     data = data_of(state)
     return [
-        EditField("summary", "Narrative", state.summary, f"At most {cap:,} tokens.", MANY_ROWS),
+        EditField("summary", "Story", state.summary, f"At most {cap:,} tokens.", MANY_ROWS),
         *(
             EditField(
                 kind,
                 LABELS[kind],
                 "\n".join(_shown(data, kind)),
                 PAIR_HELP if kind in PAIRS else ITEM_HELP,
+                holds="pairs" if kind in PAIRS else "lines",
             )
             for kind in KINDS
         ),

@@ -45,6 +45,11 @@ def test_it_marks_words_not_letters() -> None:
     ]
 
 
+def test_a_line_that_is_added_changes_nothing_of_the_line_before() -> None:
+    pieces = word_diff("- At 11:15.", "- At 11:15.\n- On Sunday.")
+    assert pieces == [("same", "- At 11:15."), ("ins", "\n- On Sunday.")]
+
+
 def test_a_giant_text_is_not_compared_but_shown_as_a_whole() -> None:
     giant = "word " * (MOST_WORDS + 1)
     assert word_diff(giant, giant) == [DiffPiece("same", giant)]

@@ -36,20 +36,51 @@ export function showHistory(revisions, { version: current, paused }, acts) {
   id("history").replaceChildren(...(rows.length ? rows : [el("li", { class: "cm-hint" }, "No version yet.")]));
 }
 
-/** Shows what a version changed, word by word; or that it changed nothing. */
+const SHAPES = {
+  text: ([{ text }]) => el("p", {}, text),
+  list: (entries) => el("ul", {}, entries.map(({ text }) => el("li", {}, text))),
+  table: (entries) => el("dl", {}, entries.map(({ name, text }) => el("div", {}, el("dt", {}, name), el("dd", {}, text)))),
+};
+
+/** What a memory holds, each part below its heading; a single one goes without. */
+export function laidOut(parts) {
+  const made = parts.flatMap(({ title, shape, entries }) => [parts.length > 1 ? el("h4", {}, title) : null, SHAPES[shape](entries)]);
+  return el("div", { class: "cm-text cm-laid-out", dir: "auto" }, made);
+}
+
+/** Shows what a version changed, word by word; or that it changed nothing, or all, because another policy made it. */
 export function showDifference(found, { kind, version }, sentence, back) {
   const { pieces, against, lost } = found;
-  const last = pieces.length - 1;
   const isSame = pieces.every(({ op }) => op === "equal");
-  const parts = pieces.flatMap(({ op, text }, at) => (op !== "equal" ? [el(op === "insert" ? "ins" : "del", {}, text)] : isSame ? [text] : near(text, at === 0, at === last)));
+  const isReplaced = against && found.policy !== found.against_policy;
   const since = against ? ` since version ${against}. ` : version === 1 ? ": the first version. " : ". ";
-  const legend = isSame ? [kind === "fold" ? WORDS.same : "The summary did not change.", " "] : [el("ins", {}, "Added"), " ", el("del", {}, "removed"), since];
+  const legend = isSame
+    ? [kind === "fold" ? WORDS.same : "The summary did not change.", " "]
+    : isReplaced
+      ? [WORDS.replaced, " "]
+      : [el("ins", {}, "Added"), " ", el("del", {}, "removed"), since];
   id("summary").replaceChildren(
     el("p", { class: kind === "retract" ? "cm-landed cm-rolled" : "cm-landed" }, sentence),
-    ...(last < 0 ? [hint(WORDS.cleared)] : [hint(legend, link("Show summary", back)), el("div", { class: "cm-text cm-diff", dir: "auto" }, parts)]),
+    ...(pieces.length ? [hint(legend, link("Show summary", back)), ...(isReplaced ? bothTexts(found) : [inOne(pieces, isSame)])] : [hint(WORDS.cleared)]),
     ...(lost.length ? [hint(`No longer in the summary: ${lost.slice(0, 12).join(", ")}${lost.length > 12 ? `, and ${number(lost.length - 12)} more` : ""}. ${WORDS.lost}`)] : []),
   );
 }
+
+/** Two texts as one: of what did not change, the words beside what did. */
+function inOne(pieces, isSame) {
+  const last = pieces.length - 1;
+  const parts = pieces.flatMap(({ op, text }, at) => (op !== "equal" ? [el(op === "insert" ? "ins" : "del", {}, text)] : isSame ? [text] : near(text, at === 0, at === last)));
+  return el("div", { class: "cm-text cm-diff", dir: "auto" }, parts);
+}
+
+/** The newer text, and below it the one that it replaced. */
+function bothTexts({ pieces, version, against, policy, against_policy: before }) {
+  const text = (op) => pieces.filter((one) => one.op === op).map((one) => one.text).join("");
+  const sides = [[version, policy, text("insert")], [against, before, text("delete")]];
+  return sides.flatMap(([number, name, said]) => [el("h4", {}, `Version ${number}: ${policyName(name)}`), el("div", { class: "cm-text", dir: "auto" }, said || WORDS.cleared)]);
+}
+
+const policyName = (name) => [...id("policy").options].find((one) => one.value === name)?.text ?? name;
 
 /** Of what did not change, the words beside what did. */
 function near(text, isFirst, isLast) {

@@ -3,7 +3,7 @@
 import { call } from "./api.js";
 import { clear, restore } from "./changes.js";
 import { announce, counted, el, hint, id, number, on, time, WORDS } from "./dom.js";
-import { showDifference, showHistory, told } from "./history.js";
+import { laidOut, showDifference, showHistory, told } from "./history.js";
 import { showContext } from "./sections.js";
 
 const TICK_MS = 2000;
@@ -182,8 +182,7 @@ export class Memory {
 
   #drawSummary() {
     const brief = this.#brief;
-    const text = brief.brief.global_summary || kept(brief.state);
-    id("summary").replaceChildren(text ? el("div", { class: "cm-text", dir: "auto" }, text) : hint(brief.version ? WORDS.cleared : WORDS.empty));
+    id("summary").replaceChildren(brief.readable.length ? laidOut(brief.readable) : hint(brief.version ? WORDS.cleared : WORDS.empty));
   }
 
   #drawStanding() {
@@ -212,10 +211,4 @@ export class Memory {
     }
     id("pending-told").textContent = words;
   }
-}
-
-/** The state of a policy that keeps more than a summary, as text. */
-function kept(state) {
-  const data = state?.data ?? {};
-  return Object.keys(data).length ? JSON.stringify(data, null, 2).replace(/^[{}]$|["{}[\],]/gm, "").replace(/\n\s*(?=\n)/g, "").trim() : "";
 }
