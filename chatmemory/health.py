@@ -29,7 +29,7 @@ class HealthView(Open):
     @extend_schema(
         responses={200: OpenApiTypes.OBJECT},
         operation_id="healthz",
-        summary="The process is up",
+        summary="Liveness: the process is up",
         tags=["health"],
         auth=[],
     )
@@ -57,7 +57,7 @@ class ReadyView(Open):
     @extend_schema(
         responses={200: OpenApiTypes.OBJECT, 503: OpenApiTypes.OBJECT},
         operation_id="readyz",
-        summary="Database, migrations, queue and worker are as they should be",
+        summary="Readiness: database, migrations, queue and worker",
         tags=["health"],
         auth=[],
     )

@@ -80,12 +80,12 @@ WORDS: dict[str, str | dict[str, str]] = {
     },
     "restore": {
         "told": "It becomes the current version. Nothing is deleted. While updates are paused, newer messages stay in "
-        "the prompt as far as they fit, and can be recalled. Updates resume when you say so, or when what is said "
-        "from now on no longer fits.",
+        "the prompt as long as they fit, and can be recalled. Updates resume when you resume them, or when new "
+        "messages no longer fit.",
         "check": "Keep this version: pause updates",
         "yes": "Restore",
     },
-    "again": "If you go on updating, newer messages are summarized again when due",
+    "again": "If you keep updating, newer messages are summarized again when due",
     "policy": {
         "title": "Change the memory policy?",
         "told": "The current memory is used until it's done. Manual edits are overwritten.",
@@ -93,23 +93,23 @@ WORDS: dict[str, str | dict[str, str]] = {
     },
     "clear": {
         "title": "Clear the summary?",
-        "told": "The summary begins anew with the messages that are not summarized yet. Nothing is removed from the "
-        "chat: older messages can still be recalled when a question matches them. To undo it, restore the version "
-        "before.",
+        "told": "The summary starts over with the messages that are not summarized yet. Nothing is removed from the "
+        "chat: older messages can still be recalled when a question matches them. To undo it, restore the previous "
+        "version.",
         "yes": "Clear",
     },
     "same": "The summary did not change: nothing in these messages was new enough to displace what it holds.",
     "replaced": "Replaced: made by another policy.",
     "lost": "The original messages are kept, and recalled when you ask about them.",
     "still_valid": "You are signed out here, but the server could not be reached"
-    ": the token that this page had stays valid until it expires, or until all your tokens are revoked.",
-    "not_ended": "Signing out did not work. Load this page again, and try once more.",
+    ": this page's token stays valid until it expires or all your tokens are revoked.",
+    "not_ended": "Signing out failed. Reload this page and try again.",
     "gone": "This chat was deleted or is not yours. What you typed is kept.",
     "offline": "You are offline. What you type is kept, and replies continue on the server.",
     "empty": "No summary yet. The model still sees the whole conversation.",
     "cleared": "The summary is empty.",
     "rebuilding": "Rebuilding from the original messages. The current summary is used until it's done.",
-    "degraded": "The summarizer failed; the built-in one was used until it is back.",
+    "degraded": "The summarizer failed; the built-in one is used until it recovers.",
     "work": {
         "idle": "Nothing to summarize yet. The most recent messages always stay in full.",
         "queued": "Waiting for the worker…",
@@ -121,7 +121,7 @@ WORDS: dict[str, str | dict[str, str]] = {
         "rebuild": "Rebuilt from the original messages",
         "restore": "Restored from an older version",
         "retract": "Rolled back because a message was edited or deleted",
-        "branch": "Taken over from the chat that this one branched off",
+        "branch": "Copied from the chat that this one branched from",
     },
     "ends": {
         "incomplete": "The reply was cut off. The partial reply was saved.",
@@ -139,7 +139,7 @@ WORDS: dict[str, str | dict[str, str]] = {
     "no_pins": "Nothing is pinned. Pin a message, or say “always …” or “I prefer …”.",
     "searching": "Searching messages…",
     "going_up": "Loading older messages…",
-    "far_up": "This is further up than what is shown here.",
+    "far_up": "This message is further up than what is loaded.",
     "later": "Available when the reply is finished.",
     "left_free": "are kept free for earlier messages that match your question, and to keep prompts cheap.",
     "unfit": "did not fit and can only be recalled.",
@@ -159,7 +159,7 @@ WORDS: dict[str, str | dict[str, str]] = {
     "stale_link": "The token in this link is invalid or has expired.",
     "link_again": "Open the link again in a moment.",
     "signed_out": "Your session has ended. Sign in again to continue.",
-    "aside": "The link that you opened has another token, which was not used: sign out first.",
+    "aside": "The link you opened has a different token, which was not used. Sign out first.",
 }
 """Sentences that its scripts say, by what they are about: what people read need not be in a script."""
 

@@ -59,9 +59,9 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
     with transaction.atomic():
         message = _locked(chat.pk, message_id)
         if message.status in (Status.DELETED, Status.FAILED):
-            raise Conflict("There is nothing to edit: this message was deleted, or never became one.")
+            raise Conflict("There is nothing to edit: this message was deleted or has no text.")
         if message.role == Role.TOOL_CALL:
-            raise Conflict("A call of a tool cannot be edited, only deleted.")
+            raise Conflict("A tool call cannot be edited, only deleted.")
         if message.content != content:
             if came_with := attachments_in(message.payload):
                 stay = still_marked(came_with, content)
@@ -101,7 +101,7 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
         _close_open_turn(chat, message_id)
     message = Message.objects.filter(chat=chat_id, pk=message_id).first()
     if chat is None or message is None:
-        raise NotFound("There is no such message in this chat.")
+        raise NotFound("This chat has no such message.")
     return message
 
 

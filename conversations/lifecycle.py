@@ -34,7 +34,7 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is None:
-            raise NotFound("There is no such chat any more.")
+            raise NotFound("This chat no longer exists.")
         chat = locked
         new = {name for name, value in changes.items() if value != getattr(chat, name)}
         if "title" in new:

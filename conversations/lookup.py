@@ -21,7 +21,7 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
     """The only way to a chat. 404 for strangers: never confirm that it exists."""
     chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
     if chat is None:
-        raise NotFound("There is no such chat, or it is not yours.")
+        raise NotFound("Chat not found.")
     return chat
 
 
@@ -38,5 +38,5 @@ def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
         or Message.objects.filter(chat=chat, pk=message_id).first()
     )
     if found is None:
-        raise NotFound("There is no such message in this chat.")
+        raise NotFound("This chat has no such message.")
     return found

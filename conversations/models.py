@@ -42,7 +42,7 @@ class Chat(models.Model):
             models.Index(fields=["owner", "-id"], name="chat_owner_newest"),
             models.Index(fields=["-updated_at", "-id"], name="chat_last_active"),
         ]
-        permissions = [("view_content", "Can read what people said, and what is remembered of it")]
+        permissions = [("view_content", "Can read messages and memory")]
 
     def __str__(self) -> str:
         return str(self.id)

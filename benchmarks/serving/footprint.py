@@ -89,7 +89,7 @@ def _screen(process: subprocess.Popen[str]) -> str:
     shown = ""
     for line in process.stdout:
         shown = f"{shown}{line}"
-        if "Ctrl-C ends" in line:
+        if "Press Ctrl-C" in line:
             return shown
     raise RuntimeError(f"quickstart ended: {shown}")
 

@@ -38,15 +38,20 @@ _DRF_CODES = {
 SENTENCES = {
     400: "The request is not valid.",
     401: "Authentication required: send `Authorization: Bearer <token>` with a valid token.",
-    403: "You may not do this.",
+    403: "You do not have permission to do this.",
     404: "Not found.",
-    408: "The request did not arrive in time.",
-    413: "The request's body is too large.",
-    414: "The URL is too long. A question can be sent in the body of a POST.",
-    431: "The request's headers are too large.",
+    408: "The request timed out.",
+    413: "The request body is too large.",
+    414: "The URL is too long. Send the question in the body of a POST instead.",
+    431: "The request headers are too large.",
     500: "Something went wrong on our side. It has been logged.",
     503: "The server cannot do this right now. Try again in a moment.",
 }
+
+
+NOT_KNOWN = "Invalid or expired token."
+MOST_CHARS = 300
+"""Of the message of an error: it may repeat what a client wrote."""
 
 
 def error_body(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -113,9 +118,21 @@ def _drf(exc: drf.APIException) -> Response:
         headers["Retry-After"] = str(int(wait) + 1)
     code = _DRF_CODES.get(status, "internal")
     if isinstance(exc, drf.ValidationError):
-        return Response(error_body(code, SENTENCES[400], _fields(exc.detail)), status=status, headers=headers)
+        fields = _fields(exc.detail)
+        return Response(error_body(code, _first(fields), fields), status=status, headers=headers)
+    if isinstance(exc, drf.AuthenticationFailed):
+        return Response(error_body(code, NOT_KNOWN), status=status, headers=headers)
     message = SENTENCES.get(status) if status in (401, 404) else str(exc.detail)
     return Response(error_body(code, message or str(exc.detail)), status=status, headers=headers)
+
+
+def _first(fields: dict[str, list[str]]) -> str:
+    """The first of what is wrong, in a sentence: most clients show nothing else."""
+    for name, messages in fields.items():
+        if messages:
+            told = messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
+            return told if len(told) <= MOST_CHARS else f"{told[: MOST_CHARS - 1]}…"
+    return SENTENCES[400]
 
 
 def _fields(detail: Any) -> dict[str, list[str]]:

@@ -56,13 +56,13 @@ _END = (
 )
 """Another day has nothing of it."""
 _SENTENCES = {
-    "requests_per_minute": "You may ask {allowed} times a minute.",
-    "tokens_per_day": "This would go beyond your {allowed} tokens a day.",
-    "streams": "You may have {allowed} answers written at the same time.",
-    "readers": "You may have {allowed} readers of your replies at the same time.",
-    "resummarize_per_hour": "You may have memory made anew {allowed} times an hour.",
-    "exports": "You may ask for all that is held about you every {allowed} seconds.",
-    "sign_ins": "Too many attempts to sign in.",
+    "requests_per_minute": "Rate limit: {allowed} requests per minute.",
+    "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
+    "streams": "Limit reached: {allowed} replies at the same time.",
+    "readers": "Limit reached: {allowed} connections following replies at the same time.",
+    "resummarize_per_hour": "Rate limit: {allowed} memory rebuilds per hour.",
+    "exports": "You can export your data once every {allowed} seconds.",
+    "sign_ins": "Too many sign-in attempts.",
 }
 
 

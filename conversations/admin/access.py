@@ -96,9 +96,7 @@ class ContentAdmin(FactAdmin):
     """Columns that show content, besides `called`."""
     content_fields: ClassVar[tuple[str, ...]] = ()
     change_form_template = "admin/conversations/content.html"
-    search_help_text = (
-        "An id, a chat's id, an owner's username, or, for those who may read content, part of a chat's title."
-    )
+    search_help_text = "Search by id, chat id or owner; with permission to read content, also by title."
 
     def page(self, row: Any, name: str) -> Page:
         """What the row's own page shows. `name` is what to call its chat."""

@@ -8,19 +8,23 @@ from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 
+from chatmemory.templatetags.viewing import viewer_time
 from conversations.admin.readonly import FactAdmin
 from conversations.models import Allowance
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
 
+USED = ("requests_now", "used_today", "reserved_now", "replies_now")
+
 LABELS = {
-    "user": ("User", "Type the beginning of a user name."),
-    "requests_per_minute": ("Requests per minute", "Calls that ask a model, per minute."),
-    "tokens_per_day": ("Tokens per day", "Sent to models and received from them, per day (UTC)."),
-    "streams": ("Replies at once", "Replies that may be written for this user at the same time."),
-    "readers": ("Followers at once", "Connections that may follow replies at the same time."),
-    "resummarize_per_hour": ("Rebuilds per hour", "Rebuilds of memory that this user may cause, per hour."),
+    "user": ("User", "Type the start of a user name."),
+    "requests_per_minute": ("Requests per minute", "Requests that call a model, per minute."),
+    "tokens_per_day": ("Tokens per day", "Sent to and received from models, per day (UTC)."),
+    "streams": ("Replies at once", "Replies generated for this user at the same time."),
+    "readers": ("Followers at once", "Connections that follow replies at the same time."),
+    "resummarize_per_hour": ("Rebuilds per hour", "Memory rebuilds triggered by this user, per hour."),
 }
 
 
@@ -28,7 +32,7 @@ LABELS = {
 class AllowanceAdmin(FactAdmin):
     """A row a user. Empty: as the settings say; 0: no limit."""
 
-    list_display = ("user", *OWN[:3], "used_today", "open_streams")
+    list_display = ("user", *OWN[:3], "used_today", "replies_now")
     list_select_related = ("user",)
     autocomplete_fields = ("user",)
     fieldsets: ClassVar[Any] = [
@@ -40,11 +44,11 @@ class AllowanceAdmin(FactAdmin):
             },
         ),
         (
-            "Used",
-            {"fields": ["minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams"]},
+            "Usage",
+            {"fields": [*USED]},
         ),
     ]
-    search_help_text = "A username."
+    search_help_text = "Search by user name."
 
     class Media:
         js = ("chatmemory/widget-names.js",)
@@ -61,13 +65,35 @@ class AllowanceAdmin(FactAdmin):
             field.label, field.help_text = LABELS[db_field.name]
         return field
 
-    @admin.display(description="tokens used, last day")
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        found = self.get_object(request, object_id)
+        named = {"title": f"Limits of {found.user}", "subtitle": None} if found else {}
+        return super().change_view(request, object_id, form_url, named | (extra_context or {}))
+
+    @admin.display(description="requests, last minute used")
+    def requests_now(self, row: Allowance) -> str:
+        return format_html("{} ({})", row.minute_requests, viewer_time(row.minute)) if row.minute else "–"
+
+    @admin.display(description="tokens, last day used")
     def used_today(self, row: Allowance) -> str:
         return f"{row.day_tokens:,} on {row.day}" if row.day else "–"
 
+    @admin.display(description="tokens reserved by running requests")
+    def reserved_now(self, row: Allowance) -> str:
+        return f"{row.day_reserved:,}"
+
+    @admin.display(description="replies being written", ordering="open_streams")
+    def replies_now(self, row: Allowance) -> int:
+        return row.open_streams
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        taken = ("minute", "minute_requests", "day", "day_tokens", "day_reserved", "open_streams")
-        return taken if obj is None else ("user", *taken)
+        return USED if obj is None else ("user", *USED)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.has_perm("conversations.add_allowance"))

@@ -54,7 +54,7 @@ class ChatAdmin(ContentAdmin):
                 ]
             },
         ),
-        ("Given by the client", {"fields": ["options_json", "instructions_text", "metadata_json"]}),
+        ("Set by the client", {"fields": ["options_json", "instructions_text", "metadata_json"]}),
     ]
 
     def chat_of(self, row: Chat) -> Chat:
@@ -109,7 +109,7 @@ class ChatAdmin(ContentAdmin):
         which = f", of the newest {ADDED_UP:,} messages" if chat.last_seq > ADDED_UP else ""
         return f"{usd_of(cost_of(chat))}{which}"
 
-    @admin.display(description="who has read it")
+    @admin.display(description="who viewed it")
     def looks(self, chat: Chat) -> SafeString:
         return link("content views", "conversations_contentview", "changelist", chat_id__exact=chat.pk)
 

@@ -39,7 +39,7 @@ class ContentViewAdmin(FactAdmin):
     fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
     date_hierarchy = "at"
     lookups = ("chat_id__exact",)
-    search_help_text = "A chat's id, or a viewer's username."
+    search_help_text = "Search by chat id or viewer."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ContentView]:
         rows: QuerySet[ContentView] = super().get_queryset(request)

@@ -76,7 +76,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     search_fields = ("pk",)  # only switches the box on: see get_search_results
-    search_help_text = "An id, a chat's id, or an owner's username."
+    search_help_text = "Search by id, chat id or owner."
 
     @admin.display(description="id")
     def short(self, row: Model) -> SafeString:

@@ -116,9 +116,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
 
     @admin.display(description="audit log")
     def looks(self, user: User) -> SafeString:
-        return link(
-            "what they have read as staff", "conversations_contentview", "changelist", q=user.username
-        )
+        return link("what they read as staff", "conversations_contentview", "changelist", q=user.username)
 
     @admin.display(description="API tokens")
     def tokens(self, user: User) -> SafeString:
@@ -148,9 +146,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
         for user_id in user_ids:
             erasure.request_erasure(user_id)
             executors.after_commit(partial(erasure.erase, user_id, seconds=erasure.AT_ONCE_SECONDS))
-        text = (
-            "Nobody can sign in as them any more. What is theirs goes now; what takes longer, within minutes."
-        )
+        text = "Nobody can sign in as this user any more. Their data will be deleted within minutes."
         self.message_user(request, text, messages.WARNING)
 
 

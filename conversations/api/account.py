@@ -42,7 +42,7 @@ class TokenView(APIView):
         request=TokenIn,
         responses={201: TokenOut},
         auth=[],
-        summary="Get a token with a password",
+        summary="Create a token (sign in)",
         tags=["account"],
     )
     def post(self, request: Request) -> Response:
@@ -53,7 +53,9 @@ class TokenView(APIView):
         sign_in_limits.give_back(taken)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
-    @extend_schema(request=None, responses={204: None}, summary="Revoke the token in use", tags=["account"])
+    @extend_schema(
+        request=None, responses={204: None}, summary="Revoke the current token (sign out)", tags=["account"]
+    )
     def delete(self, request: Request) -> Response:
         if not isinstance(request.auth, AuthToken):
             raise InvalidRequest("This request was not made with a token.")
@@ -97,7 +99,7 @@ class TokensView(APIView):
         parameters=PAGING,
         responses=TokensPageOut,
         operation_id="tokens_list",
-        summary="Your tokens that are valid",
+        summary="List your valid tokens",
         tags=["account"],
     )
     def get(self, request: Request) -> Response:
@@ -110,8 +112,8 @@ class TokensView(APIView):
         request=None,
         responses={204: None},
         operation_id="tokens_delete_all",
-        summary="Revoke all your tokens",
-        description="The one in use, too. Whatever is called with any of them from now on is answered with 401.",
+        summary="Revoke all tokens",
+        description="Including the one used for this request. Any further request with one of them gets a 401.",
         tags=["account"],
     )
     def delete(self, request: Request) -> Response:
@@ -132,12 +134,12 @@ class KnownTokenView(APIView):
         request=None,
         responses={204: None},
         operation_id="tokens_delete",
-        summary="Revoke one of your tokens",
+        summary="Revoke a token",
         tags=["account"],
     )
     def delete(self, request: Request, token_id: str) -> Response:
         if not api_tokens.revoke(caller(request).pk, [token_id]):
-            raise NotFound("There is no such token, or it is not yours.")
+            raise NotFound("Token not found.")
         return Response(status=204)
 
 
@@ -152,7 +154,7 @@ def _token_json(token: Any, request: Request) -> dict[str, Any]:
 
 
 class MeView(APIView):
-    @extend_schema(responses=MeOut, operation_id="me_read", summary="Whose account this is", tags=["account"])
+    @extend_schema(responses=MeOut, operation_id="me_read", summary="Get your account", tags=["account"])
     def get(self, request: Request) -> Response:
         user, token = caller(request), request.auth
         me = {
@@ -167,7 +169,7 @@ class MeView(APIView):
         request=EraseIn,
         responses={204: None},
         operation_id="me_delete",
-        summary="Erase yourself and all that is yours",
+        summary="Delete your account and all its data",
         description="Asks for your password again. An account without one gives its user name as `confirm`, with a "
         f"token that is not older than {FRESH_TOKEN_MINUTES} minutes. Superusers are not erased this way. Tokens and "
         "sessions end at once. What takes more than a few seconds to erase goes on without you.",
@@ -178,7 +180,7 @@ class MeView(APIView):
         body.is_valid(raise_exception=True)
         user = caller(request)
         if user.is_superuser:
-            raise PermissionDenied("A superuser is not erased this way: `manage.py forget_user` does it.")
+            raise PermissionDenied("A superuser cannot be deleted this way. Use `manage.py forget_user`.")
         if _has_password(user):
             _require_password(request, user, body.validated_data.get("password"))
         else:
@@ -195,17 +197,17 @@ def _has_password(user: User) -> bool:
 def _require_password(request: Request, user: User, password: str | None) -> None:
     """Raises unless this is the password; wrong ones are counted as those of a sign-in."""
     if password is None:
-        raise ValidationError({"password": ["Your password is needed to erase your account."]})
+        raise ValidationError({"password": ["Your password is required to delete your account."]})
     taken = sign_in_limits.take(user.get_username(), _address(request))
     if not user.check_password(password):
-        raise PermissionDenied("This is not your password.")
+        raise PermissionDenied("Wrong password.")
     sign_in_limits.give_back(taken)
 
 
 def _require_confirmation(request: Request, user: User, name: str | None) -> None:
     """Raises unless the user's name was given, with a token that is new: an old one may have been stolen."""
     if name != user.get_username():
-        raise ValidationError({"confirm": ["Your user name is needed to erase your account."]})
+        raise ValidationError({"confirm": ["Your user name is required to delete your account."]})
     oldest = timezone.now() - timedelta(minutes=FRESH_TOKEN_MINUTES)
     if not (isinstance(request.auth, AuthToken) and request.auth.created >= oldest):
         raise PermissionDenied(

@@ -50,18 +50,18 @@ class StreamView(AsyncView):
             OpenApiParameter(
                 "after",
                 {"type": "integer", "minimum": 0, "maximum": 10**POSITION_DIGITS - 1},
-                description="Code points of the reply that you have.",
+                description="Number of code points of the reply received so far.",
             ),
             OpenApiParameter(
                 "Last-Event-ID",
                 {"type": "string", "pattern": "^[0-9]*$", "maxLength": POSITION_DIGITS},
                 OpenApiParameter.HEADER,
-                description="The same, as browsers say it; `after` comes first.",
+                description="The same, as browsers send it; `after` takes precedence.",
             ),
         ],
         responses={(200, "text/event-stream"): OpenApiResponse(EVENTS, "The rest of the events.")},
         operation_id="messages_stream",
-        summary="The rest of a reply",
+        summary="Resume a reply's event stream",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Resumed:
@@ -69,7 +69,7 @@ class StreamView(AsyncView):
         chat = lookup.get_chat(user, chat_id)
         found = lookup.get_message(chat, message_id)
         if isinstance(found, Message) and found.role != Role.ASSISTANT:
-            raise NotFound("This message is no reply.")
+            raise NotFound("This message is not a reply.")
         return Resumed(chat_id, message_id, _position(request), user.pk, quotas.readers_allowed(user.pk))
 
     async def answer(self, opened: Any) -> HttpResponseBase:
@@ -98,7 +98,7 @@ class CancelView(AsyncView):
         request=None,
         responses=OneMessageOut,
         operation_id="messages_cancel",
-        summary="Stop a reply, and keep what there is of it",
+        summary="Cancel a reply",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> tuple[UUID, UUID]:
@@ -115,9 +115,9 @@ class CancelView(AsyncView):
             own.cancel()
         message = await self._ended(chat_id, message_id)
         if message is None:
-            raise NotFound("There is no such message in this chat.")
+            raise NotFound("This chat has no such message.")
         if message.status != "cancelled":
-            raise Conflict("This message became final before it could be cancelled.")
+            raise Conflict("This reply finished before it could be cancelled.")
         return Response({"message": message_json(message)})
 
     async def _ended(self, chat_id: UUID, message_id: UUID) -> Message | None:

@@ -36,7 +36,7 @@ class ChatsView(APIView):
         ],
         responses=ChatsPageOut,
         operation_id="chats_list",
-        summary="Your chats, newest first",
+        summary="List chats",
         tags=["chats"],
     )
     def get(self, request: Request) -> Response:
@@ -51,7 +51,7 @@ class ChatsView(APIView):
         request=ChatIn,
         responses={201: ChatOut},
         operation_id="chats_create",
-        summary="Make an empty chat",
+        summary="Create a chat",
         tags=["chats"],
     )
     def post(self, request: Request) -> Response:
@@ -62,7 +62,7 @@ class ChatsView(APIView):
 
 
 class ChatView(APIView):
-    @extend_schema(responses=ChatOut, operation_id="chats_read", summary="One chat", tags=["chats"])
+    @extend_schema(responses=ChatOut, operation_id="chats_read", summary="Get a chat", tags=["chats"])
     def get(self, request: Request, chat_id: UUID) -> Response:
         return Response(ChatOut(lookup.get_chat(caller(request), chat_id)).data)
 
@@ -70,7 +70,7 @@ class ChatView(APIView):
         request=ChatIn,
         responses=ChatOut,
         operation_id="chats_update",
-        summary="Change a chat",
+        summary="Update a chat",
         tags=["chats"],
     )
     def patch(self, request: Request, chat_id: UUID) -> Response:
@@ -83,7 +83,7 @@ class ChatView(APIView):
         request=None,
         responses={204: None},
         operation_id="chats_delete",
-        summary="Remove a chat and all that stems from it",
+        summary="Delete a chat",
         tags=["chats"],
     )
     def delete(self, request: Request, chat_id: UUID) -> Response:
@@ -144,7 +144,7 @@ class MessageView(APIView):
     @extend_schema(
         responses=MessageOut,
         operation_id="messages_read",
-        summary="One message, also while it is written",
+        summary="Get a message",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
@@ -155,8 +155,8 @@ class MessageView(APIView):
         request=EditIn,
         responses=MessageOut,
         operation_id="messages_update",
-        summary="Let a message say something else",
-        description="Memory that stood on the former text is dropped at once and made anew in the background.",
+        summary="Edit a message",
+        description="Memory based on the old text is removed immediately and rebuilt in the background.",
         tags=["messages"],
     )
     def patch(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
@@ -172,8 +172,8 @@ class MessageView(APIView):
         request=None,
         responses={204: None},
         operation_id="messages_delete",
-        summary="Forget a message, and what memory made of it",
-        description="An empty row with status `deleted` stays in its place. What others said of it stays, too.",
+        summary="Delete a message, from memory too",
+        description="An empty message with status `deleted` stays in its place. Replies that quote it are kept.",
         tags=["messages"],
     )
     def delete(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:

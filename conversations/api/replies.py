@@ -49,7 +49,7 @@ KEY = OpenApiParameter(
     # What is printable of the bytes that a header can hold.
     {"type": "string", "maxLength": 128, "pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]*$"},
     OpenApiParameter.HEADER,
-    description="At most 128 characters; the same turn for 24 hours.",
+    description="Up to 128 characters; repeats within 24 hours return the same turn.",
 )
 WHICH = "Events; with `stream: false` the message, once it is final."
 TURN = {
@@ -121,7 +121,7 @@ class ReplyView(AsyncView):
             raise NotFound("The chat was deleted while the reply was being written.")
         if message is None:
             raise Unavailable(
-                "This server is restarting; the reply goes on. Ask for the message in a moment.",
+                "This server is restarting; the reply continues. Fetch the message in a moment.",
                 details={"chat_id": [str(turn.chat_id)], "message_id": [str(turn.message_id)]},
                 retry_after=1,
             )
@@ -147,7 +147,7 @@ class FirstMessageView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="message_first",
-        summary="Make a chat by its first message",
+        summary="Start a chat with a message",
         tags=["messages"],
     )
     def post(self, request: Request) -> Opened:
@@ -162,7 +162,7 @@ class SendMessageView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="message",
-        summary="Send a message, get the reply",
+        summary="Send a message",
         tags=["messages"],
     )
     def post(self, request: Request) -> Opened:
@@ -179,7 +179,7 @@ class ChatMessagesView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="messages_create",
-        summary="The same, the chat from the path",
+        summary="Send a message to this chat",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID) -> Opened:
@@ -194,7 +194,7 @@ class ChatMessagesView(ReplyView):
         ],
         responses=MessagesPageOut,
         operation_id="messages_list",
-        summary="All messages ever said",
+        summary="List messages",
         tags=["messages"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -207,7 +207,7 @@ class RegenerateView(ReplyView):
         responses=TURN,
         parameters=[KEY],
         operation_id="messages_regenerate",
-        summary="Answer the last question again",
+        summary="Regenerate the last reply",
         tags=["messages"],
     )
     def post(self, request: Request, chat_id: UUID, message_id: UUID) -> Opened:
@@ -235,8 +235,8 @@ class AskView(AsyncView):
         request=AskIn,
         responses=ANSWER,
         operation_id="ask",
-        summary="Answer a history that the client keeps; nothing is stored",
-        description="The messages are sent as they are, no memory is added. A client that leaves ends the answer.",
+        summary="Answer a client-side history (stateless)",
+        description="The messages are sent as they are; no memory is added. Disconnecting ends the answer.",
         tags=["stateless"],
     )
     def post(self, request: Request) -> stateless.StatelessRequest:

@@ -69,13 +69,11 @@ def spoken(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
 
 
 class AskIn(VariantIn):
-    messages = HistoryField(
-        help_text="A system message, which must come first, is the prompt's instructions."
-    )
+    messages = HistoryField(help_text="A system message must come first and is used as instructions.")
 
     def validate_messages(self, messages: list[dict[str, str]]) -> list[dict[str, str]]:
         if any(message["role"] == "system" for message in messages[1:]):
-            raise serializers.ValidationError("Only the first message may be the system's.")
+            raise serializers.ValidationError("Only the first message may have the role system.")
         checked_instructions(_instructions(messages))
         return messages
 

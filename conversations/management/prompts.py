@@ -41,7 +41,7 @@ def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
 
 def confirmed(question: str, stream: OutputWrapper) -> bool:
     """Whether somebody answers `yes`. Where nobody is there to answer, that is no."""
-    stream.write(f"{question} There is no way back. Type yes to go on: ", ending="")
+    stream.write(f"{question} This cannot be undone. Type yes to continue: ", ending="")
     stream.flush()
     try:
         return input().strip().lower() == "yes"

@@ -28,10 +28,10 @@ CHATS_NAMED = 20
 """Chats that the confirmation names; the rest is a number."""
 
 EXPLAINED: dict[Mode, str] = {
-    "update": "All but the recent messages are merged into the summary now. Paused updates resume.",
+    "update": "Merges all but the recent messages into the summary now. Paused updates resume.",
     "rebuild": (
-        "The summary is written anew from the first message. The current one is used until it's done. Manual edits are "
-        "overwritten, and paused updates resume."
+        "Writes the summary again, starting from the first message. The current one is used until it's done. "
+        "Manual edits are overwritten, and paused updates resume."
     ),
 }
 

@@ -36,12 +36,12 @@ REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""
 
 HAPPENED = {
-    "fold": ("↧", "folded"),
+    "fold": ("↧", "updated"),
     "rebuild": ("⟳", "rebuilt"),
     "restore": ("↶", "restored"),
     "manual": ("✎", "edited by hand"),
     "retract": ("✂", "rolled back"),
-    "branch": ("⑂", "taken over"),
+    "branch": ("⑂", "copied"),
 }
 """What each kind of revision is called in its history, with a sign."""
 
@@ -195,14 +195,14 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
                 *(("Chat", chat), ("Owner", brief.chat.owner), ("Policy", policy_name(brief.policy))),
                 ("Size in tokens", brief.token_count),
                 ("Covers", folded if brief.folded_through_seq else "nothing yet"),
-                ("Degraded", "yes: made by the built-in summarizer" if brief.degraded else "no"),
+                ("Degraded", "yes (built-in summarizer)" if brief.degraded else "no"),
             ],
         ),
         (
-            "Not summarized yet",
+            "Unsummarized",
             [
                 *(("Turns", brief.unfolded_turns), ("Tokens", brief.unfolded_tokens)),
-                ("Tokens as lines", brief.unfolded_line_tokens),
+                ("Tokens as one-line summaries", brief.unfolded_line_tokens),
                 ("Due", "yes" if brief.due else "no"),
                 ("Requested", brief.requested or "nothing"),
             ],
@@ -210,15 +210,14 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
         (
             "Processing",
             [
-                ("Version, in use, epoch", f"{brief.version}, {brief.head}, {brief.epoch}"),
                 *(("Failed attempts", brief.attempts), ("Last error", code_of(brief.last_error))),
                 ("Rebuild", _rebuild(brief)),
-                ("Next attempt", viewer_time(brief.next_attempt_at) if brief.next_attempt_at else "any time"),
+                ("Next attempt", viewer_time(brief.next_attempt_at) if brief.next_attempt_at else "now"),
                 (
-                    "Lease",
+                    "Worker",
                     format_html("{}, until {}", brief.lease_owner, viewer_time(brief.lease_expires_at))
                     if brief.lease_owner
-                    else "free",
+                    else "idle",
                 ),
                 ("Changed", viewer_time(brief.updated_at)),
             ],
@@ -231,7 +230,7 @@ def _rebuild(brief: ConversationBrief) -> str:
     if rebuild is None:
         return "none"
     if rebuild.of_seq is None:
-        return "asked for, not begun"
+        return "queued"
     return f"messages 1–{rebuild.through_seq} of {rebuild.of_seq}, {rebuild.turns} turns"
 
 

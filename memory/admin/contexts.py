@@ -153,7 +153,7 @@ def _facts(
     record: ContextRecord, revision: SummaryRevision | None, *, with_cost: bool
 ) -> list[tuple[str, list[tuple[str, Any]]]]:
     return [
-        ("The reply", _of_reply(record, revision)),
+        ("Reply", _of_reply(record, revision)),
         ("Memory used", _of_memory(record)),
         ("Usage", _bill(record.reply, with_cost=with_cost)),
         *_of_request(record.reply),
@@ -181,8 +181,8 @@ def _of_request(reply: Message) -> list[tuple[str, list[tuple[str, Any]]]]:
 def _of_reply(record: ContextRecord, revision: SummaryRevision | None) -> list[tuple[str, Any]]:
     reply = record.reply
     return [
-        ("In its chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
-        ("All of it", link("its own page", "conversations_message", "change", reply.pk)),
+        ("In the chat", at(reply.chat_id, reply.seq, f"message {reply.seq}")),
+        ("Full text", link("message page", "conversations_message", "change", reply.pk)),
         ("Status", reply.get_status_display()),
         ("Summary", _revision(record, revision)),
         ("Policy", policy_name(record.policy)),
@@ -195,7 +195,7 @@ def _of_memory(record: ContextRecord) -> list[tuple[str, Any]]:
         ("Turns left out", record.unrepresented),
         ("Recent turns shortened", record.dropped),
         ("Truncated items", record.clipped),
-        ("Memory card of the reply", record.get_card_display() if record.card else "not asked for"),
+        ("Reply notes", record.get_card_display() if record.card else "not requested"),
     ]
 
 
@@ -206,9 +206,9 @@ def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
         said.append(("Tokens", "not reported by the model"))
     else:
         said += [
-            ("Tokens in", f"{reply.input_tokens:,}"),
+            ("Input tokens", f"{reply.input_tokens:,}"),
             ("Cached tokens", _cached(reply.cached_tokens or 0, reply.input_tokens)),
-            ("Tokens out", f"{reply.output_tokens or 0:,}"),
+            ("Output tokens", f"{reply.output_tokens or 0:,}"),
         ]
     if with_cost:
         said.append(("Cost", "not known" if reply.cost_usd is None else usd_of(reply.cost_usd)))

@@ -110,8 +110,8 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
             revision = changed(chat.brief, begun.base, sent.texts)
             if sent.on_version != begun.in_use:
                 raise StaleEdit(
-                    f"Nothing was saved. Version {begun.in_use} is in use now, and it was {sent.on_version} when you "
-                    "began. What you wrote is below, and beside it what stands there now."
+                    f"Nothing was saved. Version {begun.in_use} is current now; it was {sent.on_version} when you "
+                    "began. Your text is below, next to the current one."
                 )
             if sent.confirmed:
                 return self._save(request, chat, begun, sent)
@@ -140,7 +140,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         )
         self.log_change(request, brief, f"Edited by hand: version {brief.head}, from version {base}.")
         paused = " Updates are paused." if brief.paused_at else ""
-        text = f"What you wrote is now version {brief.head}, and in use.{paused}"
+        text = f"Saved as version {brief.head}, now in use.{paused}"
         self.message_user(request, text, messages.SUCCESS)
         return redirect(admin_url("memory_conversationbrief", "change", chat.pk))
 

@@ -20,10 +20,10 @@ from memory.policies import POLICIES
 DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
 """Within how many days a chat was changed last."""
 KEPT = {
-    "under-50": ("Under 50 %", (0, 49)),
-    "50-79": ("50–79 %", (50, 79)),
-    "80-94": ("80–94 %", (80, 94)),
-    "from-95": ("95 % and more", (95, 100)),
+    "under-50": ("Under 50%", (0, 49)),
+    "50-79": ("50–79%", (50, 79)),
+    "80-94": ("80–94%", (80, 94)),
+    "from-95": ("95% and more", (95, 100)),
 }
 """Bands of the share of details that a summary kept, least first: what they are called, and their bounds."""
 OWNER = "owner"

@@ -124,25 +124,25 @@ def has_worker() -> bool:
 
 def _at_work(rebuild: RebuildProgress | None) -> tuple[Doing, str]:
     if rebuild is None:
-        return "folding", "A worker is folding messages into the memory."
+        return "folding", "A worker is updating the memory."
     if rebuild.of_seq is None:
-        return "rebuilding", "A worker is rebuilding the memory: it reads the first messages."
+        return "rebuilding", "A worker is rebuilding the memory, starting from the first messages."
     return "rebuilding", f"A worker is rebuilding the memory: {_how_far(rebuild)}."
 
 
 def _waits(rebuild: RebuildProgress | None) -> str:
     if rebuild is not None and rebuild.of_seq is not None:
-        return f"Waiting for a worker to go on with the rebuild: {_how_far(rebuild)}."
+        return f"Waiting for a worker to continue the rebuild: {_how_far(rebuild)}."
     return "Waiting for a worker."
 
 
 def _rests(brief: ConversationBrief) -> str:
     if not brief.head:
-        return "Updates are paused." if brief.paused_at else "Up to date. Nothing is remembered yet."
+        return "Updates are paused." if brief.paused_at else "Up to date. No summary yet."
     if brief.paused_at:
         left = f"{brief.unfolded_turns:,} turn{'' if brief.unfolded_turns == 1 else 's'} not summarized"
         return f"Updates are paused: version {brief.head} stays as it is, with {left}."
-    later = " It will be rebuilt as soon as the model answers again." if brief.degraded else ""
+    later = " It will be rebuilt once the model responds again." if brief.degraded else ""
     return f"Up to date: version {brief.head} is in use.{later}"
 
 

@@ -33,7 +33,7 @@ from memory.revisions.diff import Difference, difference, parent_of, remembered,
 from memory.revisions.restore import restore
 
 EXPLAINED = (
-    "What it says becomes the memory in use, as a new version. An update or rebuild under way is dropped. The memory "
+    "Its text becomes the current memory, as a new version. A running update or rebuild is discarded. The memory "
     "keeps this version's policy until the next rebuild."
 )
 
@@ -111,8 +111,8 @@ MESSAGES_READ = 400
 """A revision of a longer span has its lost spans searched for, not looked up."""
 
 HELD_AGAINST = {
-    "manual": "the version that was edited named",
-    "rebuild": "all messages up to there named",
+    "manual": "the version that was edited mention",
+    "rebuild": "all messages up to there mention",
 }
 """What the kept share of a revision is a share of, where that is not the turns that it folded."""
 
@@ -200,7 +200,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
             "drift": row.drift,
             "previous": family.get(row.version - 1),
             "next": family.get(row.version + 1),
-            "held_against": HELD_AGAINST.get(row.kind, "the folded turns named"),
+            "held_against": HELD_AGAINST.get(row.kind, "the summarized turns mention"),
         }
         content = {
             "facts": [*facts, _hashes(row)],
@@ -257,10 +257,10 @@ def _drifted(revision: SummaryRevision) -> list[tuple[str, list[str]]]:
     if drift is None:
         return []
     return [
-        ("Lost before, and found again", drift["lost"]),
-        ("Known before, and not any more", drift["only_before"]),
-        ("Said before, though no message has it", drift["added"]["before"]),
-        ("Said now, though no message has it", drift["added"]["after"]),
+        ("Lost before, found again", drift["lost"]),
+        ("Known before, no longer known", drift["only_before"]),
+        ("Stated before, but in no message", drift["added"]["before"]),
+        ("Stated now, but in no message", drift["added"]["after"]),
     ]
 
 
@@ -299,21 +299,24 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
     chat_id = revision.chat_id
     return [
         (
-            "What",
+            "Version",
             [
                 ("Chat", link(chat_id, "conversations_chat", "change", chat_id)),
-                ("Brief", link("the memory in use", "memory_conversationbrief", "change", chat_id)),
-                ("Kind", f"{revision.kind}, by policy {policy_name(revision.policy)}"),
-                ("Parent", _parent(revision, family)),
-                ("Folded", _span(revision)),
+                ("Memory", link("version history", "memory_conversationbrief", "change", chat_id)),
+                ("Kind", f"{revision.get_kind_display()} ({policy_name(revision.policy)})"),
+                ("Made from", _parent(revision, family)),
+                ("Summarized", _span(revision)),
                 ("Tokens", f"{revision.tokens_before:,} before, {revision.tokens_after:,} after"),
             ],
         ),
         (
-            "Where from",
+            "Origin",
             [
-                ("Model", f"{revision.model or '–'}{' (degraded)' if revision.degraded else ''}"),
-                ("Call", f"{revision.input_tokens:,} tokens in, {revision.output_tokens:,} out"),
+                ("Model", f"{revision.model or '–'}{' (built-in)' if revision.degraded else ''}"),
+                (
+                    "Usage",
+                    f"{revision.input_tokens:,} input tokens, {revision.output_tokens:,} output tokens",
+                ),
                 ("Duration", f"{revision.duration_ms:,} ms"),
                 ("By", revision.created_by or "the worker"),
                 ("When", viewer_time(revision.created_at)),
@@ -329,7 +332,9 @@ def _hashes(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
 
 def _span(revision: SummaryRevision) -> SafeString | str:
     if revision.through_seq < revision.from_seq:
-        return f"nothing new; it holds messages 1–{revision.through_seq:,}"
+        return (
+            f"nothing new; covers messages 1–{revision.through_seq:,}" if revision.through_seq else "nothing"
+        )
     span = {
         "seq__gte": revision.from_seq,
         "seq__lte": revision.through_seq,
@@ -341,7 +346,7 @@ def _span(revision: SummaryRevision) -> SafeString | str:
 
 def _parent(revision: SummaryRevision, family: dict[int, int]) -> SafeString | str:
     if not revision.parent:
-        return "none: the first"
+        return "no earlier version"
     if revision.parent not in family:
-        return f"version {revision.parent}, gone"
-    return link(f"revision {revision.parent}", "memory_summaryrevision", "change", family[revision.parent])
+        return f"version {revision.parent} (deleted)"
+    return link(f"version {revision.parent}", "memory_summaryrevision", "change", family[revision.parent])

@@ -93,8 +93,8 @@ class PinsView(APIView):
         parameters=PAGING,
         responses=PinsPageOut,
         operation_id="pins_list",
-        summary="List the pins of a chat, newest first",
-        description="What holds in this chat until it is taken back, and stands in every prompt.",
+        summary="List pins",
+        description="Pins are in every prompt of the chat until they are removed.",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -110,7 +110,7 @@ class PinsView(APIView):
         responses={201: PinOut, 200: PinOut},
         operation_id="pins_create",
         summary="Pin a text or a message",
-        description=f"A chat has at most {MOST_PINS} pins. What is pinned already is answered as it is, with 200.",
+        description=f"A chat has at most {MOST_PINS} pins. What is already pinned is returned with 200.",
         tags=["memory"],
         examples=[OpenApiExample("A text", value={"text": "Answer in metric units."}, request_only=True)],
     )
@@ -127,7 +127,7 @@ class PinView(APIView):
         responses={204: None},
         operation_id="pins_delete",
         summary="Remove a pin",
-        description="From the next prompt on. The message it came from stays as it is.",
+        description="From the next prompt on. The message it came from is not changed.",
         tags=["memory"],
     )
     def delete(self, request: Request, chat_id: UUID, pin_id: UUID) -> Response:

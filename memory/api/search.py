@@ -62,7 +62,7 @@ class SearchView(APIView):
         parameters=[SearchQuery],
         responses=SearchOut,
         operation_id="search",
-        summary="Your own messages, best first",
+        summary="Search messages",
         tags=["messages"],
     )
     def get(self, request: Request) -> Response:
@@ -72,7 +72,7 @@ class SearchView(APIView):
         request=SearchIn,
         responses=SearchOut,
         operation_id="search_privately",
-        summary="The same, with the query in the body",
+        summary="Search messages (query in the body)",
         tags=["messages"],
     )
     def post(self, request: Request) -> Response:

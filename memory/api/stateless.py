@@ -42,7 +42,7 @@ class SummarizeView(AsyncView):
         request=SummarizeIn,
         responses=SummarizeOut,
         operation_id="summarize",
-        summary="Summarize a history that the client keeps; nothing is stored",
+        summary="Summarize a client-side history (stateless)",
         description="By the policy `interval` unless another is named. A message that begins with its opening words is "
         "taken for the previous summary.",
         tags=["stateless"],
@@ -82,8 +82,8 @@ class ExportView(AsyncView):
     @extend_schema(
         responses={(200, "application/json"): OpenApiResponse(OpenApiTypes.OBJECT, "All of it.")},
         operation_id="me_export",
-        summary="Everything held about you",
-        description="One JSON object, written while you read it; what breaks off is not whole. `import_chat` reads it.",
+        summary="Export all your data",
+        description="One JSON object, streamed. `manage.py import_chat` reads it.",
         tags=["account"],
     )
     def get(self, request: Request) -> int:

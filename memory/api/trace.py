@@ -31,10 +31,10 @@ TEXT_HELP = (
     "What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "
     f"in any of their forms. At most {MOST_CHARS} characters."
 )
-NOTHING_TO_TRACE = "There are only very common words in this, and none to look for."
+NOTHING_TO_TRACE = "This contains only very common words, which are not searched."
 BEFORE_HELP = (
-    "Look at the prompts of replies before this message's `seq`, in place of the newest. `prompts.earlier` says "
-    "where to go on."
+    "Look at prompts of replies before this `seq` instead of the newest. `prompts.earlier` has the value for the next "
+    "page."
 )
 
 
@@ -56,7 +56,7 @@ class SayingOut(serializers.Serializer[Any]):
     id = serializers.UUIDField(help_text="The message's id.")
     seq = serializers.IntegerField(help_text="Its place in the chat, from 1.")
     role = serializers.ChoiceField(Role.choices, help_text="Who said it.")
-    created_at = serializers.DateTimeField(help_text="When it was said.")
+    created_at = serializers.DateTimeField(help_text="When it was sent.")
     snippet = SnippetOut(help_text="The passage of the message that says it.")
 
 
@@ -125,7 +125,7 @@ class TraceOut(serializers.Serializer[Any]):
     text = serializers.CharField(help_text="What was traced.")
     said = SaidOut(help_text="Where it was said.")
     summary = TracedSummaryOut(help_text="Which versions of the summary have it, and where it was lost.")
-    prompts = TracedPromptsOut(help_text="Which prompts had it, and how.")
+    prompts = TracedPromptsOut(help_text="Prompts that contained it, and how.")
     now = TracedNowOut(help_text="Whether it would be in a prompt now.")
 
 
@@ -213,8 +213,8 @@ class TraceView(APIView):
         request=TraceIn,
         responses=TraceOut,
         operation_id="trace_privately",
-        summary="Trace a fact, with the text in the body",
-        description="The same as the GET. Use it where query strings are logged on the way.",
+        summary="Trace a fact (text in the body)",
+        description="The same as the GET. Use it where query strings may be logged.",
         examples=[OpenApiExample("An id", request_only=True, value={"text": "MFRB94"}), EXAMPLE],
         tags=["memory"],
     )

@@ -60,7 +60,7 @@ def _revision(chat: Chat, version: int) -> SummaryRevision:
 
 class BriefView(APIView):
     @extend_schema(
-        responses=BriefOut, operation_id="brief_read", summary="The memory in use", tags=["memory"]
+        responses=BriefOut, operation_id="brief_read", summary="Get the current memory", tags=["memory"]
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
         chat = get_chat(caller(request), chat_id)
@@ -75,7 +75,7 @@ class PauseView(APIView):
         request=None,
         responses=BriefOut,
         operation_id="brief_pause",
-        summary="Pause updates of the summary",
+        summary="Pause summary updates",
         description="The summary stays as it is, and an update under way is dropped. Newer messages stay in the "
         "prompt, in full or as one-line summaries; those that have no room can still be recalled. Updates resume by "
         "themselves when what was said since the pause no longer fits.",
@@ -91,7 +91,7 @@ class ResumeView(APIView):
         request=None,
         responses=BriefOut,
         operation_id="brief_resume",
-        summary="Resume updates of the summary",
+        summary="Resume summary updates",
         description="What waited is summarized in the background if it is due. So is it by an update or a rebuild, "
         "which resume, too.",
         tags=["memory"],
@@ -107,8 +107,8 @@ class ClearView(APIView):
         responses=BriefOut,
         operation_id="brief_clear",
         summary="Clear the summary",
-        description="It begins anew with the messages that are not summarized yet. No message is removed: what the "
-        "summary told of can still be recalled. Restore the version before to undo it; a rebuild summarizes "
+        description="The summary starts over with the messages that are not summarized yet. No message is removed: "
+        "older ones can still be recalled. To undo it, restore the previous version; a rebuild summarizes "
         "everything again.",
         tags=["memory"],
     )
@@ -151,7 +151,7 @@ class RevisionsView(APIView):
         parameters=PAGING,
         responses=RevisionsPageOut,
         operation_id="revisions_list",
-        summary="Every version of it, newest first",
+        summary="List versions of the summary",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
@@ -163,7 +163,7 @@ class RevisionsView(APIView):
 
 class RevisionView(APIView):
     @extend_schema(
-        responses=RevisionOut, operation_id="revisions_read", summary="One version", tags=["memory"]
+        responses=RevisionOut, operation_id="revisions_read", summary="Get a version", tags=["memory"]
     )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
         return Response(RevisionOut(_revision(get_chat(caller(request), chat_id), version)).data)
@@ -174,7 +174,7 @@ class DifferenceView(APIView):
         parameters=[DifferenceQuery],
         responses=DifferenceOut,
         operation_id="revisions_diff",
-        summary="What one version changed, word by word: against its parent, or any other",
+        summary="Compare two versions",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID, version: int) -> Response:
@@ -191,7 +191,7 @@ class RestoreView(APIView):
         request=RestoreIn,
         responses=BriefOut,
         operation_id="revisions_restore",
-        summary="Make an older version the memory in use, as a new one",
+        summary="Restore a version",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID, version: int) -> Response:
@@ -208,7 +208,7 @@ class ResummarizeView(APIView):
         request=ResummarizeIn,
         responses={202: TaskOut},
         operation_id="resummarize",
-        summary="Fold all outside the window, or rebuild",
+        summary="Update or rebuild memory",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
@@ -223,22 +223,27 @@ class ContextView(APIView):
     """What the model would be sent now. A question can be POSTed, because query strings end up in logs of proxies."""
 
     @extend_schema(
-        parameters=[OpenApiParameter("message", str)],
+        parameters=[
+            OpenApiParameter("message", str),
+            OpenApiParameter("budget", int, description="Tokens that memory may have in this prompt."),
+            OpenApiParameter("policy", str, description="The policy to preview, instead of the chat's own."),
+        ],
         responses=ContextOut,
         operation_id="context_read",
-        summary="What the model would be sent now",
+        summary="Preview the next prompt",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID) -> Response:
-        return self._answer(
-            get_chat(caller(request), chat_id), {"message": request.query_params.get("message", "")}
-        )
+        asked: dict[str, Any] = request.query_params.dict()
+        if asked.get("budget", "").isdecimal():
+            asked["budget"] = int(asked["budget"][:10])
+        return self._answer(get_chat(caller(request), chat_id), asked)
 
     @extend_schema(
         request=ContextIn,
         responses=ContextOut,
         operation_id="context_preview",
-        summary="The same, with the question in the body",
+        summary="Preview the next prompt (question in the body)",
         tags=["memory"],
     )
     def post(self, request: Request, chat_id: UUID) -> Response:
@@ -260,7 +265,7 @@ class PastContextView(APIView):
     @extend_schema(
         responses=ContextOut,
         operation_id="messages_context",
-        summary="What the model was sent for this reply",
+        summary="Get the prompt sent for a reply",
         tags=["memory"],
     )
     def get(self, request: Request, chat_id: UUID, message_id: UUID) -> Response:
@@ -279,7 +284,7 @@ class UsageView(APIView):
         parameters=[OpenApiParameter("since", datetime), OpenApiParameter("until", datetime)],
         responses=UsageDaysOut,
         operation_id="usage_read",
-        summary="The caller's tokens and cost by day",
+        summary="Get token usage and cost per day",
         tags=["account"],
     )
     def get(self, request: Request) -> Response:

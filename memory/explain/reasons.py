@@ -21,7 +21,7 @@ SECTION_NAMES = {
     "recall": "Recalled from earlier",
     "tools": "Tools",
     "sources": "Sources",
-    "question": "The question",
+    "question": "Question",
     "open_turn": "Calls so far, and their output",
     "attachments": "Images and files",
 }
@@ -74,12 +74,12 @@ def _state(plan: Plan) -> Iterator[Explanation]:
         which = "The summary" if len(plan.state) == 1 else f"Part {number} of the memory"
         if clip == 0:
             yield Explanation(
-                f"{which} is left out: the newest turn comes first, and there was no room for both."
+                f"{which} is left out: the newest turn has priority, and there was no room for both."
             )
         elif clip is not None:
             yield Explanation(
                 f"{which} is cut to its first {clip:,} tokens: "
-                "the newest turn comes first, and there was no room for all of it."
+                "the newest turn has priority, and there was no room for all of it."
             )
 
 
@@ -180,13 +180,13 @@ def _in_part(quotes: Sequence[Quote]) -> str:
 
 _ERRORS: dict[str, str] = {
     **{str(fault): said for fault, said in FAULTS.items()},
-    "upstream_error": "The model's server answered with an error.",
+    "upstream_error": "The model provider returned an error.",
     "upstream_timeout": "The model did not answer in time.",
-    "context_length_exceeded": "What it was asked was too long for the model.",
+    "context_length_exceeded": "The prompt was too long for the model.",
     "refused": "The model refused to answer.",
-    "interrupted": "The answer broke off before its end.",
-    "too_long": "The answer was longer than is taken.",
-    "internal": "It failed by a fault of our own; the log has it.",
+    "interrupted": "The reply was cut off.",
+    "too_long": "The reply exceeded the size limit.",
+    "internal": "Internal error; see the log.",
 }
 
 

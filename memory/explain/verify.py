@@ -16,10 +16,10 @@ from memory.models import ContextRecord, Pin, SummaryRevision
 
 DELETED = "A message that was in it has been deleted."
 EDITED = "A message that was in it has been edited."
-SUMMARY = "A message that its summary told of has been edited or deleted."
-RENDERED = "It was sent by an earlier version of this program, which wrote prompts another way."
+SUMMARY = "A message covered by its summary has been edited or deleted."
+RENDERED = "It was sent by an earlier version of chatmemory, which built prompts differently."
 PINNED = "A pin that was in it has been removed or changed."
-OTHER = "Something that it was made from has changed."
+OTHER = "Something it was built from has changed."
 
 
 def why_not_exact(reply: Message | ActiveReply, context: Context, recorded_hash: str) -> str | None:

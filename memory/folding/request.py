@@ -68,7 +68,7 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is None:
-            raise NotFound("There is no such chat any more.")
+            raise NotFound("This chat no longer exists.")
         brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
             chat=locked, defaults=new_brief(locked)
         )

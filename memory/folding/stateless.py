@@ -134,4 +134,4 @@ def _ask(folding: FoldRequest, patience: TimeLeft) -> FoldAnswer:
 
 
 def _refused(sentence: str) -> InvalidRequest:
-    return InvalidRequest("The request is not valid.", details={"messages": [sentence]})
+    return InvalidRequest(f"messages: {sentence}", details={"messages": [sentence]})

@@ -111,12 +111,12 @@ class ConversationBrief(models.Model):
 
 
 class RevisionKind(models.TextChoices):
-    FOLD = "fold"
-    REBUILD = "rebuild"
-    RESTORE = "restore"
-    MANUAL = "manual"
-    RETRACT = "retract"
-    BRANCH = "branch"
+    FOLD = "fold", "Update"
+    REBUILD = "rebuild", "Rebuild"
+    RESTORE = "restore", "Restore"
+    MANUAL = "manual", "Manual edit"
+    RETRACT = "retract", "Rollback"
+    BRANCH = "branch", "Copy"
 
 
 class SummaryRevision(models.Model):

@@ -58,9 +58,9 @@ def _message(chat: Chat, message_id: UUID) -> Message:
     if not isinstance(found, Message):
         raise ChatBusy("This reply is still being written.", retry_after=1)
     if found.status == Status.DELETED:
-        raise Conflict("There is nothing to pin: this message was deleted.")
+        raise Conflict("This message was deleted and cannot be pinned.")
     if not found.content.strip():
-        raise Conflict("There is nothing to pin: this message has no text.")
+        raise Conflict("This message has no text and cannot be pinned.")
     return found
 
 
@@ -74,7 +74,7 @@ def unpin(chat: Chat, pin_id: UUID) -> None:
         Chat.objects.select_for_update().filter(pk=chat.pk).first()
         found = Pin.objects.filter(chat=chat, pk=pin_id).first()
         if found is None:
-            raise NotFound("There is no such pin in this chat.")
+            raise NotFound("This chat has no such pin.")
         if found.message_id is None:
             found.delete()
         elif found.ended_at is None:

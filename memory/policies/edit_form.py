@@ -64,10 +64,10 @@ def require_within(text: str, cap: int, what: str, part: str = "") -> None:
     """Refuse `text` of more than `cap` tokens. `what` begins the sentence."""
     tokens = count_tokens(text)
     if tokens > cap:
-        raise BadEdit(f"{what} has {tokens:,} tokens, and may have {cap:,}.", part)
+        raise BadEdit(f"{what} has {tokens:,} tokens; the limit is {cap:,}.", part)
 
 
 def require_few(count: int, most: int, part: str) -> None:
     """Refuse more than `most` lines."""
     if count > most:
-        raise BadEdit(f"There are {count} lines, and may be {most}.", part)
+        raise BadEdit(f"There are {count} lines; the limit is {most}.", part)

@@ -242,7 +242,7 @@ class Policy(ABC):
         whole |= {name: text for name, text in texts.items() if name in whole}
         after = self.from_fields(state, whole, limits)
         if not self.render(after):
-            raise BadEdit("Nothing would be left of what is remembered. A rebuild makes the memory anew.")
+            raise BadEdit("This would leave the memory empty. To start over, rebuild it.")
         return after
 
 

@@ -36,7 +36,7 @@ class Difference:
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:
-    """What the model reads: the sections of the state; the summary alone where that is all, or the policy is no more."""
+    """What the model reads: the sections of the state; the summary alone where the policy is no more."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
         return "\n\n".join(section.text for section in POLICIES[row.policy].render(state))

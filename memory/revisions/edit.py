@@ -52,7 +52,7 @@ def draft(chat: Chat, version: int | None = None) -> Draft:
     """The parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
     if brief is None or not brief.head:
-        raise Conflict("Nothing is remembered yet, so there is nothing to edit.")
+        raise Conflict("There is no summary to edit yet.")
     brief.chat = chat
     base = _readable(chat, version or brief.head)
     policy = POLICIES[base.policy]
@@ -106,7 +106,7 @@ def edit_by_hand(
     with transaction.atomic():
         brief = locked_brief(chat.pk)
         if brief is None or brief.head != on_version:
-            raise StaleEdit("The memory has changed since you began: another version is in use now.")
+            raise StaleEdit("The memory has changed since you began: another version is current now.")
         if epoch is not None and brief.epoch != epoch:
             raise Conflict("The chat keeps changing. Try again in a moment.")
         revision = changed(brief, _readable(chat, base or on_version), changes)
@@ -171,7 +171,7 @@ def _readable(chat: Chat, version: int) -> SummaryRevision:
     if revision.forgotten_at is not None:
         raise Conflict(f"The texts of version {version} were deleted. There is nothing to edit in it.")
     if revision.policy not in POLICIES:
-        raise Conflict(f"Version {version} was made by a policy that is no more. It cannot be edited.")
+        raise Conflict(f"Version {version} was made by a policy that no longer exists. It cannot be edited.")
     return revision
 
 

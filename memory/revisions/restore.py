@@ -79,10 +79,12 @@ def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
     if revision.forgotten_at is not None:
         raise Conflict(f"The texts of version {version} were deleted. It cannot be restored.")
     if revision.policy not in POLICIES:
-        raise Conflict(f"Version {version} was made by a policy that is no more. It cannot be restored.")
+        raise Conflict(
+            f"Version {version} was made by a policy that no longer exists. It cannot be restored."
+        )
     if _tells_of_replaced(revision):
         raise Conflict(
-            f"Version {version} tells of an answer that was replaced since. It cannot be restored."
+            f"Version {version} is based on a reply that was replaced since. It cannot be restored."
         )
     return epoch, revision
 

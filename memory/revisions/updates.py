@@ -56,7 +56,7 @@ def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) ->
 
 def _locked(chat: Chat) -> ConversationBrief:
     if not Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat.pk).exists():
-        raise NotFound("There is no such chat any more.")
+        raise NotFound("This chat no longer exists.")
     rows = ConversationBrief.objects.select_for_update()
     return rows.get_or_create(chat=chat, defaults=new_brief(chat))[0]
 

@@ -71,23 +71,23 @@ def days_until(last: date, count: int) -> list[date]:
 
 
 def short(number: float) -> str:
-    """A number for people, in three digits or so: `1,234`, `12.3 k`, `4.56 M`."""
+    """A number for people, in three digits or so: `1,234`, `12.3k`, `4.56M`."""
     if abs(number) < 9_999.5:
         return f"{number:,.0f}"
     size, unit = next(one for one in _UNITS if abs(number) >= 0.9995 * one[0])
     scaled = number / size
     digits = 2 if abs(scaled) < 9.995 else 1 if abs(scaled) < 99.95 else 0
-    return f"{scaled:,.{digits}f} {unit}"
+    return f"{scaled:,.{digits}f}{unit}"
 
 
 def usd(amount: Decimal | float) -> str:
-    """An amount for people: `12.34 USD`, and as many digits as a small one needs: `0.0123 USD`."""
+    """An amount for people: `$12.34`, and as many digits as a small one needs: `$0.0123`."""
     value = float(amount)
     if value == 0:
-        return "0 USD"
+        return "$0.00"
     if abs(value) >= 1:
-        return f"{value:,.2f} USD"
-    return f"{value:.6f} USD" if abs(value) < 0.001 else f"{value:.4f} USD"
+        return f"${value:,.2f}"
+    return f"${value:.6f}" if abs(value) < 0.001 else f"${value:.4f}"
 
 
 def ago(seconds: float) -> str:
@@ -98,7 +98,7 @@ def ago(seconds: float) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_UNITS = ((1e9, "B"), (1e6, "M"), (1e3, "k"))
 _SECONDS = {"days": 86_400, "h": 3600, "min": 60}
 
 

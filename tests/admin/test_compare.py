@@ -132,7 +132,10 @@ def test_the_verdict_comes_first_and_the_plot_has_a_table(staff: Client, chat: C
     said = "At 6 turns, chunked is cheapest: $7.00 against $17.00 for sending everything. From turn 3 on, "
     assert said in html
     assert (
-        html.index(said) < html.index("<h2>What</h2>") < html.index("At a glance") < html.index("<polyline")
+        html.index(said)
+        < html.index("<h2>Comparison</h2>")
+        < html.index("At a glance")
+        < html.index("<polyline")
     )
     assert re.search(r'<td class="cm-number">\$7.00</td><td class="cm-number">0.41 ×</td>', html)
     assert 'aria-label="After 6 turns: chunked $7.00, interval $7.00, everything $17.00."' in html
@@ -181,7 +184,7 @@ def test_what_failed_is_told_as_an_error_and_continued(staff: Client, chat: Chat
         "<b>interval</b> took longer than 90 seconds.",
         "failed after 2 of 6 turns",
         "Failed, 1 of 2 policies done",
-        "What the other policies brought is kept.",
+        "Results of the other policies are kept.",
         "At 6 turns, ",
     ):
         assert said in html
@@ -255,7 +258,7 @@ def test_what_makes_no_sense_is_refused(
 
 def test_an_empty_chat_has_nothing_to_compare(staff: Client, owner: User) -> None:
     html = staff.get(page_of(lifecycle.create_chat(owner))).content.decode()
-    assert "nothing was said in this chat" in html
+    assert "this chat has no messages" in html
     assert "<form" not in html.split('id="content-main"')[1]
 
 

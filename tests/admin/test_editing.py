@@ -79,7 +79,7 @@ def test_what_is_written_is_shown_first_and_then_in_use(staff: Client, folded: C
     assert again.context["fields"][0]["text"] == HERON
     done = send(staff, folded, form, confirmed="yes")
     assert done.redirect_chain == [(reverse(BRIEF, args=[folded.pk]), 302)]
-    assert "What you wrote is now version 3, and in use." in done.content.decode()
+    assert "Saved as version 3, now in use." in done.content.decode()
     last = SummaryRevision.objects.get(chat=folded, version=3)
     assert (last.kind, last.parent, last.global_summary) == ("manual", 2, HERON)
     entry = LogEntry.objects.get(object_id=str(folded.pk))
@@ -98,7 +98,7 @@ def test_every_policy_has_a_form_that_saves(staff: Client, owner: User, policy: 
     name, text = next((name, text) for name, text in form.items() if name.startswith("part-") and text)
     form[name] = text.replace("HAT062", "HAT064")
     assert form[name] != text
-    assert "now version 3" in send(staff, chat, form, confirmed="yes").content.decode()
+    assert "Saved as version 3" in send(staff, chat, form, confirmed="yes").content.decode()
     brief = brief_of(chat)
     assert "HAT064" in str((brief.global_summary, brief.state))
     check_all()
@@ -120,7 +120,7 @@ def test_a_form_that_is_out_of_date_shows_both(staff: Client, folded: Chat) -> N
         answer = send(staff, folded, mine, **{"part-summary": HERON}, **confirmed)
         assert answer.status_code == 409
         page = answer.content.decode()
-        assert "Version 3 is in use now, and it was 2 when you began." in page
+        assert "Version 3 is current now; it was 2 when you began." in page
         assert "Somebody else was here." in page
         assert answer.context["fields"][0]["text"] == HERON
         assert 'name="on_version" value="3"' in page
@@ -135,7 +135,7 @@ def test_an_older_one_is_edited_from_its_own_page(staff: Client, folded: Chat) -
     assert link in text_of(staff, "memory_summaryrevision_change", first.pk)
     form = form_of(staff, folded, **{"from": 1})
     assert form["from"] == "1"
-    assert "what came after them is folded again" in staff.get(link).content.decode()
+    assert "later ones are summarized again" in staff.get(link).content.decode()
     send(staff, folded, form, **{"part-summary": HERON, "confirmed": "yes"})
     assert SummaryRevision.objects.get(chat=folded, version=3).parent == 1
 
@@ -144,9 +144,12 @@ def test_what_cannot_be_kept_is_said_at_its_field(staff: Client, folded: Chat) -
     form = form_of(staff, folded)
     answer = send(staff, folded, form, **{"part-summary": "heron " * 600, "confirmed": "yes"})
     assert answer.status_code == 400
-    assert "The summary has 1,200 tokens, and may have 500." in answer.content.decode()
+    assert "The summary has 1,200 tokens; the limit is 500." in answer.content.decode()
     assert 'aria-invalid="true"' in answer.content.decode()
-    for text, why in ((" ", "Nothing would be left"), (form["part-summary"], "Nothing was changed.")):
+    for text, why in (
+        (" ", "This would leave the memory empty"),
+        (form["part-summary"], "Nothing was changed."),
+    ):
         for confirmed in ({}, {"confirmed": "yes"}):
             assert why in send(staff, folded, form, **{"part-summary": text}, **confirmed).content.decode()
     assert brief_of(folded).version == 2
@@ -194,7 +197,7 @@ def test_both_rights_are_enough_and_each_look_is_recorded(folded: Chat) -> None:
     form = form_of(keeper, folded)
     assert ContentView.objects.count() == looks + 1
     assert (
-        "now version 3"
+        "Saved as version 3"
         in send(keeper, folded, form, **{"part-summary": HERON, "confirmed": "yes"}).content.decode()
     )
 
@@ -210,7 +213,7 @@ def test_a_form_from_another_site_is_refused(boss: User, folded: Chat) -> None:
 
 def test_where_there_is_nothing_to_edit_it_says_so(staff: Client, owner: User, folded: Chat) -> None:
     answer = staff.get(reverse(EDIT, args=[make_chat(owner).pk]), follow=True)
-    assert "Nothing is remembered yet" in answer.content.decode()
+    assert "There is no summary to edit yet" in answer.content.decode()
     SummaryRevision.objects.filter(chat=folded, version=1).update(forgotten_at=timezone.now())
     for version, why in ((1, "The texts of version 1 were deleted."), (9, "has no such version")):
         assert (

@@ -106,7 +106,7 @@ def test_a_restored_version_is_kept_by_choice(staff: Client, chat: Chat) -> None
     url = reverse("admin:memory_summaryrevision_changelist")
     asked = staff.post(url, form).content.decode()
     assert 'name="pause" value="yes" checked' in asked
-    assert "And the messages after 4?" in asked
+    assert "What about the messages after 4?" in asked
     told = staff.post(url, {**form, "confirmed": "yes", "pause": "yes"}, follow=True).content.decode()
     assert "Version 1 was restored: it is now version 2, and in use. Updates are paused." in told
     staff.post(url, {**form, "confirmed": "yes", "pause": ""}, follow=True)
@@ -116,9 +116,9 @@ def test_a_restored_version_is_kept_by_choice(staff: Client, chat: Chat) -> None
 def test_an_edit_by_hand_is_kept_by_choice(staff: Client, chat: Chat) -> None:
     url = reverse("admin:memory_conversationbrief_edit", args=[chat.pk])
     form = {"part-summary": "A heron.", "on_version": "1"}
-    assert "And the messages after 4?" in staff.post(url, form).content.decode()
+    assert "What about the messages after 4?" in staff.post(url, form).content.decode()
     told = staff.post(url, {**form, "confirmed": "yes", "pause": "yes"}, follow=True).content.decode()
-    assert "What you wrote is now version 2, and in use. Updates are paused." in told
+    assert "Saved as version 2, now in use. Updates are paused." in told
 
 
 def test_tokens_are_counted_for_who_may_edit(staff: Client, chat: Chat) -> None:

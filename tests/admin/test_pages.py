@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 def test_the_brief_shows_what_is_remembered_and_what_it_covers(staff: Client, remembered: Chat) -> None:
     html = text_of(staff, "memory_conversationbrief_change", remembered.pk)
     assert "The room is booked." in html
-    assert "where each of 7 finished turns is now" in html
+    assert "Where the 7 finished turns are" in html
     assert re.search(r"<b>2</b>\s+In the summary", html)
     assert re.search(r"<b>5</b>\s+In the prompt in full", html)
     for revision in SummaryRevision.objects.filter(chat=remembered):
@@ -71,7 +71,7 @@ def test_a_record_says_so_when_its_prompt_is_not_what_was_sent(staff: Client, re
     record = ContextRecord.objects.get(reply__chat=remembered)
     Message.objects.filter(replies=record.reply).update(content="Something else")
     html = text_of(staff, "memory_contextrecord_change", record.pk)
-    assert "cannot be rebuilt" in html
+    assert "no longer be rebuilt" in html
     assert "Something else" not in html
 
 

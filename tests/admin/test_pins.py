@@ -43,7 +43,7 @@ def test_staff_remove_one(staff: Client, pinned: Chat) -> None:
     assert "The pin was removed" in staff.post(where, follow=True).content.decode()
     assert list(Pin.objects.filter(ended_at=None).values_list("by", flat=True)) == ["user"]
     Pin.objects.all().delete()
-    assert "removed already" in staff.post(where, follow=True).content.decode()
+    assert "already removed" in staff.post(where, follow=True).content.decode()
 
 
 def test_who_may_not_read_or_remove_does_neither(pinned: Chat) -> None:

@@ -92,7 +92,7 @@ def test_another_policy_begins_without_memory_and_says_so(
     staff: Client, remembered: Chat, policy: str
 ) -> None:
     html = now(staff, remembered, policy=policy).content.decode()
-    assert "Under another policy nothing is remembered yet" in html
+    assert "There is no memory under another policy" in html
     assert reverse("admin:memory_comparison_compare", args=[remembered.pk]) in html
     assert "The room is booked." not in html
     assert "Under another policy" not in now(staff, remembered, policy="chunked").content.decode()
@@ -249,7 +249,7 @@ def test_a_prompt_that_is_not_there_any_more_shows_no_text(staff: Client, owner:
     reply = say(chat, f"Where is {CANARY}?", "There.", instructions=CANARY)
     ContextText.objects.filter(chat=chat).delete()
     html = record_page(staff, reply).content.decode()
-    assert "cannot be rebuilt" in html
+    assert "no longer be rebuilt" in html
     assert "The prompt as messages" not in html
     assert "Recent messages (full text)" in html
 

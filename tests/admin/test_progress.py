@@ -63,7 +63,7 @@ def rebuild_kept(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_to_be_done(staff: Client, chat: Chat) -> None:
     found = told(staff, chat)
     assert (found["doing"], found["is_over"], found["head"]) == ("done", True, 0)
-    assert found["sentence"] == "Up to date. Nothing is remembered yet."
+    assert found["sentence"] == "Up to date. No summary yet."
 
 
 def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +74,15 @@ def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pyt
     assert (found["doing"], found["is_over"], found["of"]) == ("waiting", False, None)
     assert found["sentence"] == "Waiting for a worker."
     at_work(chat)
-    assert told(staff, chat)["sentence"] == "A worker is rebuilding the memory: it reads the first messages."
+    assert (
+        told(staff, chat)["sentence"]
+        == "A worker is rebuilding the memory, starting from the first messages."
+    )
     set_brief(chat, lease_owner="", lease_expires_at=None)
     rebuild_kept(chat, monkeypatch)
     found = told(staff, chat)
     assert (found["doing"], found["done"], found["of"]) == ("waiting", 10, 10)
-    assert "go on with the rebuild: messages 1–10 of 10." in found["sentence"]
+    assert "continue the rebuild: messages 1–10 of 10." in found["sentence"]
     at_work(chat)
     assert told(staff, chat)["sentence"] == "A worker is rebuilding the memory: messages 1–10 of 10."
     set_brief(chat, lease_owner="", lease_expires_at=None)
@@ -91,7 +94,7 @@ def test_from_the_request_to_the_end(staff: Client, chat: Chat, monkeypatch: pyt
 
 def test_a_fold(staff: Client, chat: Chat) -> None:
     at_work(chat, due=True)
-    assert told(staff, chat)["sentence"] == "A worker is folding messages into the memory."
+    assert told(staff, chat)["sentence"] == "A worker is updating the memory."
     set_brief(chat, lease_expires_at=timezone.now() - timedelta(seconds=1))
     assert told(staff, chat)["doing"] == "waiting", "its worker is gone"
 
@@ -112,7 +115,7 @@ def test_a_failure_and_when_the_next_attempt_comes(staff: Client, chat: Chat) ->
 
 def test_what_the_built_in_summarizer_made(staff: Client, chat: Chat) -> None:
     set_brief(chat, degraded=True, head=1, version=1)
-    assert "rebuilt as soon as the model answers again" in told(staff, chat)["sentence"]
+    assert "rebuilt once the model responds again" in told(staff, chat)["sentence"]
 
 
 def test_it_holds_nothing_of_what_was_said(owner: User) -> None:

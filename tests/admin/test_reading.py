@@ -155,7 +155,7 @@ def test_it_goes_on_where_the_time_of_a_page_was_over(
     monkeypatch.setattr(search, "SECONDS", -1)
     assert hits(reader, q="zeppelin") == [("Music", 13)]  # that owner was active last
     html = text_of(reader, "conversations_chat_search", q="zeppelin")
-    assert "1 of 2 owners" in html
+    assert "most recently active of 2 owners" in html
     assert "after=1" in html
     assert hits(reader, q="zeppelin", after="1") == [("Airships", 13)]
     assert hits(reader, q="zeppelin", after="7") == []

@@ -97,7 +97,7 @@ def test_one_line_under_the_title_tells_whose_chat_it_is(staff: Client, remember
         r'<p class="cm-line-under">(.*?)</p>', text_of(staff, "conversations_chat_change", remembered.pk)
     )
     told = re.sub(r"<[^>]+>", "", line)
-    for part in ("owner olga", "begun just now", "Rolling summary", "14 messages", "$0.0012"):
+    for part in ("owner olga", "started just now", "Rolling summary", "14 messages", "$0.0012"):
         assert part in told
     assert reverse("admin:auth_user_change", args=[remembered.owner_id]) in line
     clerk = member_of_staff("clerk", "view_chat")

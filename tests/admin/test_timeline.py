@@ -54,7 +54,7 @@ def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, rem
     html = answer.content.decode()
     for revision in SummaryRevision.objects.filter(chat=remembered):
         url = reverse("admin:memory_summaryrevision_change", args=[revision.pk])
-        assert f'folded into <a href="{url}">version {revision.version}</a>' in html
+        assert f'summarized in <a href="{url}">version {revision.version}</a>' in html
     assert html.count("in full in the next prompt") == 5
 
 
@@ -92,7 +92,7 @@ def test_long_chats_stand_as_lines_and_beyond_them_in_recall(staff: Client, owne
     assert places(newest)[-1] == Place.VERBATIM
     assert Place.LINE in places(newest)
     assert set(places(oldest)) == {Place.RECALL}
-    assert "As a line:</b> " in newest.content.decode()
+    assert "One-line summary:</b> " in newest.content.decode()
     assert "recall only" in oldest.content.decode()
     coverage = newest.context["coverage"]
     assert (coverage.total, coverage.folded) == (250, 0)
@@ -148,8 +148,8 @@ def test_a_long_message_is_cut_without_losing_a_letter_and_leads_to_the_rest(
     assert len(reply.head + reply.rest) == MOST_CHARS
     assert reply.missing == len(text) - MOST_CHARS
     html = answer.content.decode()
-    assert "Show all that fits here" in html
-    assert f"{reply.missing:,} more characters" in html
+    assert "Show more" in html
+    assert f"{reply.missing:,} more characters on" in html
     assert len(html) < 100_000
 
 
@@ -315,8 +315,12 @@ def test_the_memory_tells_its_troubles_in_words(staff: Client, remembered: Chat)
     )
     html = page(staff, remembered).content.decode()
     for told in (
-        *("The last attempt failed: The model did not answer in time.", "3 failed in a row", "Degraded:"),
-        *("A rebuild from the original messages was asked for.", "Due: the worker", "The model took 40 s."),
+        *(
+            "The last attempt failed: The model did not answer in time.",
+            "3 failed in a row",
+            "Made by the built-in summarizer, because",
+        ),
+        *("A rebuild from the original messages is queued.", "Update due: it runs", "The model took 40 s."),
         *("The room is booked.", "In use: "),
     ):
         assert told in html, told
@@ -324,7 +328,7 @@ def test_the_memory_tells_its_troubles_in_words(staff: Client, remembered: Chat)
 
 @pytest.mark.parametrize(
     ("minutes", "told"),
-    [(5, "folds older turns with its next attempt."), (-5, "folds older turns as soon as it comes to it.")],
+    [(5, "it runs with the next attempt."), (-5, "it runs when the worker gets to it.")],
 )
 def test_what_is_due_says_when_it_goes_on(staff: Client, remembered: Chat, minutes: int, told: str) -> None:
     ConversationBrief.objects.filter(chat=remembered).update(
@@ -349,9 +353,9 @@ def services_tokens(chat: Chat) -> int:
 
 def test_empty_chats_have_a_page(staff: Client, owner: User) -> None:
     empty = lifecycle.create_chat(owner)
-    assert "Nothing was said here yet." in page(staff, empty).content.decode()
+    assert "No messages yet." in page(staff, empty).content.decode()
     ConversationBrief.objects.filter(chat=empty).delete()
-    assert "Nothing has been folded yet" in page(staff, empty).content.decode()
+    assert "No summary yet" in page(staff, empty).content.decode()
     bare = Chat.objects.create(owner=owner, policy="chunked")
     page(staff, bare, at=1)
 

@@ -102,7 +102,7 @@ def test_of_very_many_the_newest_are_shown_and_all_are_revoked(
         AuthToken.objects.create(owner)
     html = staff.get(url_of(owner)).content.decode()
     assert html.count('name="token"') == 3
-    assert "The newest 3 are shown." in html
+    assert "Showing the newest 3;" in html
     staff.post(url_of(owner), ALL)
     assert not AuthToken.objects.exists()
 

@@ -219,7 +219,7 @@ def test_who_has_a_password_is_asked_for_it(alice: Client, upstream: FakeUpstrea
     assert set(told["details"]) == {"password"}
     error(alice.erase(confirm="alice"), 400, "invalid_request")
     told = error(alice.erase(password="wrong"), 403, "permission_denied")
-    assert told["message"] == "This is not your password."
+    assert told["message"] == "Wrong password."
     error(alice.erase(password=PASSWORD, sure="yes"), 400, "invalid_request")
     assert User.objects.get(pk=user.pk).is_active
     assert alice.get(f"chats/{chat}").status_code == 200

@@ -37,6 +37,14 @@ def test_a_token_is_got_with_a_password_and_revokes_itself(live: LiveServer) -> 
     assert not AuthToken.objects.exists()
 
 
+def test_a_bad_token_is_told_from_none(live: LiveServer) -> None:
+    url = f"{live.url}/v1/me"
+    assert error(httpx.get(url), 401, "not_authenticated")["message"].startswith("Authentication required")
+    bad = httpx.get(url, headers={"Authorization": "Bearer nobody's"})
+    assert error(bad, 401, "not_authenticated")["message"] == "Invalid or expired token."
+    assert bad.headers["www-authenticate"] == "Bearer"
+
+
 WRONG: list[tuple[dict[str, Any], int]] = [
     ({"username": "carol", "password": "wrong"}, 401),
     ({"username": "nobody", "password": PASSWORD}, 401),

@@ -28,6 +28,23 @@ def nothing_was_kept() -> bool:
     return not (Chat.objects.exists() or Message.objects.exists() or ActiveReply.objects.exists())
 
 
+def test_the_message_names_the_first_field_that_is_wrong(alice: Client) -> None:
+    told = error(alice.post("message", json={"message": "Hello."}), 400, "invalid_request")
+    assert told["message"] == "chat_id: This field is required."
+    told = error(alice.post("chats", json={"title": "x" * 5000}), 400, "invalid_request")
+    assert told["message"].startswith("title: ")
+    long = error(alice.post("chats", json={"o" * 5000: 1}), 400, "invalid_request")
+    assert len(long["message"]) == 300
+
+
+def test_a_preview_by_get_takes_what_that_by_post_takes_and_refuses_the_rest(alice: Client) -> None:
+    path = f"chats/{alice.post('chats', json={}).json()['id']}/context"
+    assert alice.get(f"{path}?budget=700").json()["budget"] == 700
+    assert alice.get(f"{path}?policy=card&message=Hi").status_code == 200
+    assert error(alice.get(f"{path}?budget=ten"), 400, "invalid_request")["details"].keys() == {"budget"}
+    assert error(alice.get(f"{path}?evry=1"), 400, "invalid_request")["details"].keys() == {"evry"}
+
+
 FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("model_variant", {"model_variant": "gpt-17"}),
     ("model_variant", {"model_variant": ""}),

@@ -555,6 +555,6 @@ def test_the_admin_is_no_way_round(live: LiveServer, settings: Any) -> None:
             assert "enter the correct username and password" in enter(guess).text
         refused = enter(PASSWORD)
         assert refused.status_code == 200
-        assert "Too many attempts to sign in." in refused.text
+        assert "Too many sign-in attempts." in refused.text
         assert "sessionid" not in browser.cookies
     error(sign_in(live, PASSWORD), 429, "rate_limited")

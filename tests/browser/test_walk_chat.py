@@ -83,7 +83,7 @@ def test_what_the_model_saw_is_one_click_from_the_reply(keeper: Person, first_lo
         "Memory budget",
         "In the prompt",
         "Sections that were sent",
-        "Tokens in",
+        "Input tokens",
     ):
         assert part in page.inner_text("#content"), part
     fine(keeper)
@@ -107,7 +107,7 @@ def test_what_it_would_see_now_sends_nothing(keeper: Person, first_look: FirstLo
     page.get_by_role("spinbutton", name="Tokens of memory").fill("700")
     page.get_by_role("button", name="Show the prompt").click()
     page.wait_for_load_state()
-    assert "Under another policy nothing is remembered yet" in page.inner_text("#content")
+    assert "There is no memory under another policy" in page.inner_text("#content")
     assert "of 700 tokens" in page.inner_text("#content")
     page.get_by_role("spinbutton", name="Tokens of memory").fill("-7")
     page.get_by_role("button", name="Show the prompt").click()
@@ -212,7 +212,7 @@ def take_out(person: Person) -> None:
     text = page.locator("textarea.cm-area").first
     kept = [line for line in text.input_value().splitlines() if FACT not in line]
     text.fill("\n".join(kept))
-    page.get_by_role("button", name="Look at the change…").click()
+    page.get_by_role("button", name="Review changes…").click()
     page.get_by_role("button", name="Save").click()
     page.wait_for_load_state()
 

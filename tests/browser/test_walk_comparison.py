@@ -46,7 +46,7 @@ def test_what_is_done_is_kept_and_the_rest_is_continued(keeper: Person) -> None:
     told = page.get_by_role("alert")
     told.wait_for(timeout=SECONDS)
     assert "hierarchical could not be run" in told.inner_text()
-    assert "What the other policies brought is kept." in told.inner_text()
+    assert "Results of the other policies are kept." in told.inner_text()
     glance = page.locator("table", has=page.locator("caption", has_text="At a glance"))
     before = glance.get_by_role("row", name="chunked").inner_text()
     assert glance.get_by_role("row", name="hierarchical").count() == 0

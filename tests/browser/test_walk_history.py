@@ -50,7 +50,7 @@ def edit(keeper: Person, text: str) -> int:
     keeper.page.get_by_role("link", name="Edit by hand").click()
     field = keeper.page.get_by_label("Summary")
     field.fill("\n".join([*field.input_value().splitlines()[:-3], text]))
-    press(keeper, "Look at the change…")
+    press(keeper, "Review changes…")
     assert keeper.page.locator("ins", has_text="heron").count() > 0
     all_is_well(keeper)
     press(keeper, "Save")
@@ -63,9 +63,9 @@ def test_a_rebuild_tells_what_it_takes_and_how_far_it_is(keeper: Person) -> None
     before = in_use(keeper)
     press(keeper, "Rebuild…")
     estimate = keeper.page.inner_text(".cm-estimate")
-    assert "an estimate" in estimate
-    assert re.search(r"Calls of the summarizer\s+[1-9]", estimate)
-    assert "the built-in summarizer does it" in estimate
+    assert "Estimate" in estimate
+    assert re.search(r"Summarizer calls\s+[1-9]", estimate)
+    assert "the built-in summarizer is free" in estimate
     all_is_well(keeper)
     press(keeper, "Yes, rebuild this memory")
     box = keeper.page.locator(".cm-under-way")
@@ -109,7 +109,7 @@ def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> N
     assert edited == before + 1
     page = keeper.page
     assert "edited by hand" in page.locator(".cm-in-use").inner_text()
-    assert HERON in page.locator("pre.cm-text").first.inner_text()
+    assert HERON in page.locator("#cm-remembered .cm-text").inner_text()
     told = keeper.look.api.get(f"/v1/chats/{keeper.look.chat_id}/brief").json()
     assert HERON in str(told)
     all_is_well(keeper)
@@ -117,12 +117,12 @@ def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> N
     page.get_by_role("rowheader").get_by_role("link", name=str(before), exact=True).click()
     press(keeper, "Restore…")
     assert "Restoring is free." in page.inner_text("#content")
-    assert page.get_by_label("Keep this text as it is").is_checked()
+    assert page.get_by_label("Keep this text: pause updates").is_checked()
     all_is_well(keeper)
     press(keeper, f"Restore version {before}")
     assert f"Version {before} was restored" in page.inner_text("body")
     assert f"restored from {before}" in page.locator(".cm-in-use").inner_text()
-    assert HERON not in page.locator("pre.cm-text").first.inner_text()
+    assert HERON not in page.locator("#cm-remembered .cm-text").inner_text()
 
     # It holds until somebody resumes.
     assert "Updates are paused" in page.inner_text(".cm-under-way")
@@ -134,7 +134,7 @@ def test_memory_is_edited_by_hand_and_an_older_one_restored(keeper: Person) -> N
     all_is_well(keeper)
     press(keeper, "Clear the summary")
     assert "cleared from" in page.locator(".cm-in-use").inner_text()
-    assert page.locator("#cm-remembered pre").count() == 0
+    assert page.locator("#cm-remembered .cm-text").count() == 0
     all_is_well(keeper)
 
 
@@ -157,7 +157,7 @@ def test_two_who_edit_at_once_are_told(keeper: Person) -> None:
     keeper.page = page.context.new_page()  # somebody else, elsewhere
     rebuild(keeper)
     keeper.page = page
-    press(keeper, "Look at the change…")
+    press(keeper, "Review changes…")
     assert "Nothing was saved." in page.get_by_role("alert").inner_text()
     assert page.get_by_label("Summary").input_value() == "A heron of mine."
     assert keeper.axe() == []

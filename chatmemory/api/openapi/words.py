@@ -14,24 +14,24 @@ INTRODUCTION = """\
 A memory for LLM chats: every message is stored, replies are streamed, and every prompt stays within its token budget.
 
 **Sign in.** Send `Authorization: Bearer <token>`. A token comes from `POST /v1/auth/token`, or from your operator. What
-is not yours is answered with 404, as if it did not exist.
+is not yours returns 404, as if it did not exist.
 
-**Stream.** A message is answered as server-sent events; with `"stream": false` as JSON. A stream that broke off is
-taken up with `Last-Event-ID`. A client that leaves cancels nothing: the reply is finished and stored.
+**Stream.** Replies arrive as server-sent events; with `"stream": false` as JSON. To resume a
+broken stream, send `Last-Event-ID`. Disconnecting does not cancel the reply: it is finished and stored.
 
-**Repeat.** The same `Idempotency-Key` with the same body gives the same turn, for 24 hours. **OpenAI's clients** take
-`/v1` as their base URL: `POST /v1/chat/completions` is in OpenAI's reference, not in this one.
+**Repeat.** The same `Idempotency-Key` with the same body returns the same turn, for 24 hours. **OpenAI's clients** take
+`/v1` as their base URL; see OpenAI's own reference for `POST /v1/chat/completions`.
 
 **Errors** are `{"error": {"code", "message", "details"?}}`: the code is for programs, the message for a person.
 """
 
 OPERATIONS: dict[str, str] = {
-    "healthz": "For probes: it answers as long as the process runs, and asks nothing else.",
+    "healthz": "For liveness probes: answers as long as the process runs, and checks nothing else.",
     "readyz": "For people and alarms: names the part that does not work. Chats go on without a worker, so route by "
     "`/healthz`.",
-    "v1_auth_token_create": "The token is shown once. It ends at `expires_at`, or when it is revoked.",
-    "v1_auth_token_destroy": "The token of this very request. Others stay valid.",
-    "tokens_list": "By what tells each from the others; the tokens themselves are not kept.",
+    "v1_auth_token_create": "The token is shown only once. It is valid until `expires_at`, or until it is revoked.",
+    "v1_auth_token_destroy": "Revokes the token of this request. Others stay valid.",
+    "tokens_list": "Shows the first characters of each; the tokens themselves are not stored.",
     "tokens_delete": "Whoever uses it is answered with 401 from now on.",
     "chats_list": "Newest first, in pages. `search` looks in titles; `GET /v1/search` looks in messages.",
     "chats_create": "All fields are optional. To begin with a message instead, use `POST /v1/message/first`.",
@@ -39,7 +39,8 @@ OPERATIONS: dict[str, str] = {
     "chats_update": "Only what is sent changes. Another policy, or options that widen what is kept in "
     "full, rebuild memory "
     "in the background; until then the present memory is used.",
-    "chats_delete": "The chat, its messages, its memory and all that was derived from them. This cannot be undone.",
+    "chats_delete": "Deletes the chat, its messages, its memory and everything derived from "
+    "them. This cannot be undone.",
     "attachments_read": "As the client sent it. Bytes are kept for some time only; then this is 404.",
     "brief_read": "The summary in use, how far it reaches, and what is not summarized yet.",
     "context_read": "The prompt section by section, for the given question or without one. Nothing is "
@@ -48,7 +49,7 @@ OPERATIONS: dict[str, str] = {
     "messages_list": "All messages of the chat, whether they are summarized or not.",
     "messages_create": "Stores the message, builds the prompt and answers with the reply.",
     "messages_read": "A reply that is being written has the status `streaming`, and what is written so far.",
-    "messages_cancel": "What was written so far is kept. A reply that has ended already is a 409.",
+    "messages_cancel": "The partial reply is kept. If the reply has already finished, the answer is 409.",
     "messages_context": "Rebuilt from its record and verified by its hash. Where a message was edited or "
     "deleted since, it "
     "says so.",
@@ -64,16 +65,17 @@ OPERATIONS: dict[str, str] = {
     "`rebuild` writes memory anew from the original messages.",
     "revisions_list": "All versions that the summary had, newest first, with what each kept and cost.",
     "revisions_read": "Its text, what it was made from, by which model, and what it kept and lost.",
-    "revisions_diff": "Word by word. `lost` and `gained` name the numbers, ids and names that went or came.",
-    "revisions_restore": "What it says becomes the memory in use, as a new version. Newer messages are "
+    "revisions_diff": "Word by word, against the parent version or any other. `lost` and `gained` list the numbers, "
+    "ids and names that were removed or added.",
+    "revisions_restore": "Its text becomes the current memory, as a new version. Newer messages are "
     "summarized again, or, with `pause`, wait until updates are resumed.",
     "me_read": "The account that the token or session belongs to.",
     "message": "Stores the message in its chat, builds the prompt and answers with the reply.",
     "message_first": "Makes the chat, stores the message and answers with the reply, in one call.",
     "models_list": "The names that `model_variant` may have.",
-    "search": "In all your chats, best first, with the passage that matches. Whole words are found, "
-    "in any of their forms; part of a word finds nothing.",
-    "search_privately": "The same as the GET. Use it where query strings are logged on the way.",
+    "search": "In all your chats, best match first, with the matching passage. Matches whole words "
+    "in any form, not parts of words.",
+    "search_privately": "The same as the GET. Use it where query strings may be logged.",
     "usage_read": "Tokens and cost of your replies, a row per day and model variant.",
 }
 """By operation, where its view says nothing."""
@@ -89,7 +91,7 @@ PARAMETERS: dict[str, str] = {
     "sha256": "The hash of the bytes, as the message tells it.",
     "against": "The version to compare with; without it, the version that this one goes on from.",
     "q": "Words to look for.",
-    "limit": "At most so many results.",
+    "limit": "Maximum number of results.",
     "since": "From this moment on.",
     "until": "Up to this moment.",
 }
@@ -106,7 +108,7 @@ PROPERTIES: dict[str, str] = {
     "clipped": "How many items were shortened.",
     "code": "For programs.",
     "completed_at": "When the reply ended; null for the user's own messages.",
-    "content": "The text, exactly as it was said.",
+    "content": "The text, exactly as it was sent.",
     "cost_usd": "Cost in USD; null where the price is not known.",
     "created_at": "When it was made.",
     "created": "When it was made, in Unix seconds.",
@@ -120,9 +122,9 @@ PROPERTIES: dict[str, str] = {
     "edited_at": "When the text was last edited; null if it never was.",
     "error": "What went wrong.",
     "exact": "Whether this is exactly the prompt that was sent.",
-    "expected": "The tokens that were to be expected.",
-    "expires_at": "When it ends; null for one that does not.",
-    "fault": "What is wanting.",
+    "expected": "The expected number of tokens.",
+    "expires_at": "When it expires; null if it does not.",
+    "fault": "The quality problem.",
     "forgotten_at": "When its texts were removed, because a message that it tells of was edited or deleted.",
     "from_seq": "The first message that was summarized into it.",
     "gained": "Numbers, ids and names that it has and the other had not.",
@@ -138,7 +140,7 @@ PROPERTIES: dict[str, str] = {
     "kind": "What kind it is of.",
     "last_error": "Why the last attempt failed: `code` and `message`. Null if it did not.",
     "last_summarized_message_id": "The last message that the summary covers; null where it covers none.",
-    "limit": "At most so many results.",
+    "limit": "Maximum number of results.",
     "lost": "Numbers, ids and names that it has no more.",
     "max_output_tokens": "The longest reply; null where there is no limit.",
     "message": "The message.",
@@ -165,7 +167,7 @@ PROPERTIES: dict[str, str] = {
     "parent": "The version that it goes on from; null for a first one.",
     "password": "The password.",
     "pieces": "The texts of both versions as pieces, in order.",
-    "policy": "How the chat is remembered: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
+    "policy": "The memory policy: `chunked`, `hierarchical`, `card`, `interval` or `progressive`.",
     "previous": "Address of the page before; null on the first.",
     "previous_summary": "The summary so far, to go on from.",
     "price": "What it costs; null where that is not known.",
@@ -174,7 +176,7 @@ PROPERTIES: dict[str, str] = {
     "q": "Words to look for.",
     "reason": "Why, for programs.",
     "reasoning_effort": "How long the model may think; null where it is not said.",
-    "rebuild": "How far a rebuild is; null where none goes on.",
+    "rebuild": "Progress of a rebuild; null if none is running.",
     "recall": "Whether earlier messages were searched for the question; null where that is not known.",
     "replies": "How many replies there were.",
     "reply_to": "The message that this reply answers; null for the user's own messages.",
@@ -186,7 +188,7 @@ PROPERTIES: dict[str, str] = {
     "share": "From 0 to 1: how much of it.",
     "shutdown_date": "Always null.",
     "snippet": "The passage that matches.",
-    "soft_faults": "What is wanting in it, though it was taken.",
+    "soft_faults": "Quality problems of a version that was accepted nevertheless.",
     "sought": "Whether all matching messages were brought back, some of them, or none.",
     "source_hash": "SHA-256 of the messages that it was made from.",
     "sources": "Retrieved material for this turn.",
@@ -194,13 +196,13 @@ PROPERTIES: dict[str, str] = {
     "status": "`streaming` while it is written; `complete`, `incomplete`, `failed`, `cancelled` or `deleted` then.",
     "stream": "Whether to answer as server-sent events.",
     "summary": "The summary.",
-    "superseded_by": "The newer answer to the same question; null if this one stands.",
+    "superseded_by": "The newer answer to the same question; null if this is the newest.",
     "task_id": "The background task.",
     "text": "The text.",
     "through_seq": "The last message that is covered.",
     "title": "What it is called.",
     "title_is_automatic": "Whether the title was made from the first message, and follows it.",
-    "token": "The token. It is shown this once.",
+    "token": "The token. It is shown only once.",
     "token_count": "Tokens of the text.",
     "tokens": "Tokens of it.",
     "tokens_after": "Tokens of the memory after it.",
@@ -214,7 +216,7 @@ PROPERTIES: dict[str, str] = {
     "unfolded": "What is not summarized yet.",
     "unrepresented": "Turns that are in the prompt in no form: they can only be recalled.",
     "updated_at": "When it last changed.",
-    "usage": "Tokens and cost as the provider told them; null where it told none.",
+    "usage": "Tokens and cost as reported by the provider; null if it reported none.",
     "user_message_id": "The id of the user's message.",
     "username": "The user name.",
     "verified": "Whether the rebuilt prompt has the hash that was recorded when it was sent.",
@@ -233,7 +235,7 @@ PROPERTIES: dict[str, str] = {
     "ChatMessageInRequest.instructions": "Instructions for this turn, beside those of the chat.",
     "FirstMessageInRequest.instructions": "Instructions for this turn.",
     "MessageInRequest.instructions": "Instructions for this turn, beside those of the chat.",
-    "MessageOut.created_at": "When it was said.",
+    "MessageOut.created_at": "When it was sent.",
     "MessageOut.error": "Why the reply did not complete; null where it did.",
     "AnswerOut.error": "Why the reply did not complete; null where it did.",
     "ContextOut.tokens": "Tokens of memory in the prompt, without instructions, sources and question.",

@@ -95,6 +95,18 @@ def links(text: str) -> list[str]:
     return list(dict.fromkeys(_bare(match) for match in found))
 
 
+_COURTESY = re.compile(
+    r"(?i:(?:kind|best|warm) (?:regards|wishes)|regards|sincerely|cheers|welcome|you['’]re welcome|congratulations"
+    r"|thanks|thank you|many thanks|hello|hi|hey|dear|good (?:morning|afternoon|evening|night)|sleep well)"
+    r"(?:[,!. ]+[A-Z][\w'’-]*){0,4}[,!.]*"
+)
+
+
+def is_courtesy(sentence: str) -> bool:
+    """Whether it greets, thanks or takes leave, and says nothing else."""
+    return _COURTESY.fullmatch(sentence.strip()) is not None
+
+
 def preference(sentence: str) -> tuple[str, str] | None:
     """What the speaker likes or not: a word that names the matter, and the words themselves. None: says nothing."""
     if match := _FAVOURITE.search(sentence):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 INTRODUCTION = "This is the built-in offline model; it can only quote."
-FOUND = f"{INTRODUCTION} What this chat holds on your question:"
+FOUND = f"{INTRODUCTION} Matches in this chat:"
 NOTHING = (
-    f"{INTRODUCTION} No match for your question in this chat, but your message is kept. "
-    "For real answers set OPENAI_API_KEY, or OPENAI_BASE_URL for any compatible server, and start again."
+    f"{INTRODUCTION} No match in this chat. Your message was saved. "
+    "Set OPENAI_API_KEY or OPENAI_BASE_URL and restart for real answers."
 )
 
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from chatmemory.llm.offline.cues import is_courtesy
 from chatmemory.llm.offline.extract import (
     BULLET_COST,
     HARD_WORTH,
@@ -75,6 +76,8 @@ def pieces_said(texts: Iterable[str]) -> Iterator[Fragment]:
         for line in text.splitlines():
             for sentence in sentences(_as_row(line)):
                 last = sentence
+                if is_courtesy(sentence):
+                    continue
                 if sentence.endswith(_COLONS):
                     if any(kind_worth(span, hard) == HARD_WORTH for span, hard in scan(sentence)):
                         yield Fragment(sentence.rstrip(":："), lead)

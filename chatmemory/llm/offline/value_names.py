@@ -91,25 +91,53 @@ def named_values(sentence: str) -> Iterator[Named]:
     if labelled := _labelled(sentence, spans):
         yield labelled
         return
-    for named in _by_words_before(sentence, spans):
-        key = named.key
-        if (
-            key not in _KINDS
-            and not key[0].isdigit()
-            and not (named.value.isalpha() and key.endswith(_LOOSE))
-        ):
-            yield named
+    yield from (named for named in _by_words_before(sentence, spans) if _names(named.key, named.value))
 
 
 _LOOSE = ("_of", "_on", "_at", "_in", "_for", "_into")
 """Ends of a key that tell where a name stands, and not what it is."""
 
+_WAYS = ("_to", "_from")
+_ROUTES = frozenset(
+    "flight flights fly train bus ticket tickets trip route travel journey transfer move moved drive ship shipped "
+    "delivery departure arrival connection return change changed upgrade downgrade".split()
+)
+"""What leads from one name to another: of anything else, "to" and "from" name nothing."""
+
+_WEAK = frozenset(
+    "noted against ask leave roughly about second third first next half hour only still then now today tomorrow "
+    "yesterday time".split()
+)
+"""Words that name nothing by themselves."""
+
+_ORDERS = frozenset(
+    "add ask bring call charge check count find get give keep leave make note noted plan put remember see send take "
+    "tell use write".split()
+)
+"""Verbs with which a sentence tells somebody what to do: what follows is no name."""
+
+_SAYS = frozenset("say says said".split())
+
+
+def _names(key: str, value: str) -> bool:
+    """Whether `key` says what `value` is."""
+    words = [word for word in key.split("_") if not word.isdigit()]
+    if key in _KINDS or key[0].isdigit() or all(word in _WEAK or word in _PLACES for word in words):
+        return False
+    if value.isalpha() and key.endswith(_LOOSE):
+        return False
+    is_name = value.replace(" ", "").isalpha()
+    return not (is_name and key.endswith(_WAYS)) or bool(_ROUTES & set(words))
+
 
 def _labelled(sentence: str, spans: list[tuple[str, bool]]) -> Named | None:
     """The value of a sentence that begins with what it is called."""
     match = _LABELLED.match(sentence)
-    key = key_of(" ".join(content_words(match["label"]))) if match else ""
-    if not match or not key:
+    words = content_words(match["label"]) if match else []
+    key = key_of(" ".join(words))
+    if not match or not key or words[0].casefold() in _ORDERS or words[-1].casefold() in _SAYS:
+        return None
+    if all(word.casefold() in _WEAK for word in words):
         return None
     phone = _PHONE.search(match["value"])
     value = phone[0] if phone else match["value"].strip().rstrip(".!*,").strip()

@@ -12,19 +12,17 @@ from math import ceil
 
 from chatmemory.llm.protocol import ReplyError
 
-TOO_LONG = ReplyError("too_long", "The answer reached the limit for its length and was cut off.")
-REFUSED = ReplyError("refused", "The model declined to answer this.")
-CONTEXT_LENGTH = ReplyError(
-    "context_length_exceeded", "The conversation does not fit into the model's context window."
-)
+TOO_LONG = ReplyError("too_long", "The reply reached its length limit and was cut off.")
+REFUSED = ReplyError("refused", "The model refused to answer.")
+CONTEXT_LENGTH = ReplyError("context_length_exceeded", "The conversation exceeds the model's context window.")
 TIMED_OUT = ReplyError("upstream_timeout", "The model did not answer in time.")
 UNREACHABLE = ReplyError("upstream_error", "The model could not be reached.")
-BROKE_OFF = ReplyError("upstream_error", "The model's answer broke off before its end.")
-NONSENSE = ReplyError("upstream_error", "The model's server sent something that is not an answer.")
+BROKE_OFF = ReplyError("upstream_error", "The model's reply was cut off.")
+NONSENSE = ReplyError("upstream_error", "The model provider sent an invalid response.")
 REPORTED = ReplyError("upstream_error", "The model reported an error and stopped.")
-NOTHING_SAID = ReplyError("upstream_error", "The model ended its answer without saying anything.")
-UNUSUAL_END = ReplyError("upstream_error", "The model stopped before its answer was complete.")
-NOT_SENT = ReplyError("upstream_error", "The request to the model could not be made.")
+NOTHING_SAID = ReplyError("upstream_error", "The model returned an empty reply.")
+UNUSUAL_END = ReplyError("upstream_error", "The model stopped before the reply was complete.")
+NOT_SENT = ReplyError("upstream_error", "The request to the model could not be sent.")
 
 # Other servers than OpenAI put their own code, or a bare 400, beside one of these phrases (vLLM, LiteLLM,
 # llama.cpp).
@@ -96,9 +94,9 @@ def _with_code(found: ReplyError, error: object) -> ReplyError:
 
 def _status_sentence(status: int) -> str:
     if status == 429:
-        return "The model's server takes no more requests right now (HTTP 429)."
+        return "The model provider is rate-limiting requests (429)."
     if status in (401, 403):
-        return f"The model's server did not accept our credentials (HTTP {status})."
+        return f"The model provider rejected the API key ({status})."
     if status >= 500:
-        return f"The model's server failed (HTTP {status})."
-    return f"The model's server did not accept the request (HTTP {status})."
+        return f"The model provider failed ({status})."
+    return f"The model provider rejected the request ({status})."

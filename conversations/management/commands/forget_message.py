@@ -14,7 +14,7 @@ from conversations.models import Message
 
 
 class Command(BaseCommand):
-    help = "Forget a message: its text, and all that memory made of it. There is no way back."
+    help = "Delete a message: its text, and everything memory derived from it. This cannot be undone."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chat", metavar="CHAT", type=UUID, help="id of the chat")

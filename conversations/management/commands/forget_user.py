@@ -13,7 +13,7 @@ from conversations.management.prompts import confirmed, progress_bar
 
 
 class Command(BaseCommand):
-    help = "Erase a user: chats, memory, tokens, sessions and the account itself. There is no way back."
+    help = "Delete a user: chats, memory, tokens, sessions and the account itself. This cannot be undone."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER", help="name of the user, who may be inactive")

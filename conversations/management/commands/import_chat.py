@@ -19,7 +19,7 @@ from conversations.models import Chat
 
 
 class Command(BaseCommand):
-    help = "Import conversations from files; prints the id of each new chat, one a line."
+    help = "Import conversations from files; prints the id of each new chat, one per line."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -28,11 +28,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--user", required=True, metavar="U", help="name of the user who will own the chats"
         )
+        parser.add_argument("--format", choices=FORMATS, default="auto", help="default: auto-detect")
         parser.add_argument(
-            "--format", choices=FORMATS, default="auto", help="default: told from each conversation"
-        )
-        parser.add_argument(
-            "--dry-run", action="store_true", help="read the files and tell what is in them, no more"
+            "--dry-run", action="store_true", help="only read the files and report what they contain"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
@@ -62,7 +60,7 @@ class Command(BaseCommand):
             title = plain(chat.title or str(chat.metadata.get("source_id", "untitled")))
             self.stdout.write(f"{title}: {len(chat.messages)} messages, {characters} characters")
         what = f"{len(chats)} chats, {messages} messages, {total} characters"
-        self.stdout.write(f"Total: {what}. Importing costs nothing; nothing was imported.")
+        self.stdout.write(f"Total: {what}. Importing is free; nothing was imported.")
 
 
 def _read(path: Path, name: FormatName) -> list[ImportedChat]:

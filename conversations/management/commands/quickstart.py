@@ -60,19 +60,19 @@ curl -N http://{host}:{port}/v1/message \\
   -H 'Content-Type: application/json' \\
   -d '{body}'
 
-Ctrl-C ends all of it."""
+Press Ctrl-C to stop."""
 
 PLAYGROUND = """  Playground    http://{host}:{port}/playground/#token={token}&chat={chat_id}
-                open this first, and continue as demo: a long chat, with its memory beside it
+                open this first, and continue as demo: a long chat, with its memory next to it
 
 """
 
 OFFLINE = "The built-in offline model answers; set OPENAI_API_KEY or OPENAI_BASE_URL for a real one."
-ONLINE = "The configured model answers, and folds the sample chat in the background."
+ONLINE = "The configured model answers, and summarizes the sample chat in the background."
 
 
 class Command(BaseCommand):
-    help = "Everything for a first look: database, users, a sample chat, server and worker. Ctrl-C ends all of it."
+    help = "Everything for a first look: database, users, a sample chat, server and worker. Press Ctrl-C to stop."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -103,7 +103,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
         if brief is None or not brief.head:
             return format_html("{}<small>no summary</small>", health_of(brief))
         told = f"version {brief.head} · {brief.token_count:,} tokens"
-        told += "" if brief.kept_percent is None else f" · {brief.kept_percent}\u00a0% kept"
+        told += "" if brief.kept_percent is None else f" · {brief.kept_percent}% kept"
         return format_html("{}<small>{}</small>", health_of(brief), told)
 
     @admin.display(description="unsummarized tokens")
@@ -124,7 +124,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
         count = SummaryRevision.objects.filter(chat=chat).count()
         return chat_rows(f"{count} versions", "memory_summaryrevision", chat.pk)
 
-    @admin.display(description="what models were sent")
+    @admin.display(description="prompts sent")
     def records(self, chat: Chat) -> SafeString:
         return chat_rows("prompts sent", "memory_contextrecord", chat.pk, path="reply__chat")
 
@@ -285,28 +285,28 @@ def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
     """What is to be known of the memory's health: (kind, sentence) each; the kind says how it is drawn."""
     said: list[tuple[str, str]] = []
     if brief.degraded:
-        said.append(("bad", "Degraded: the built-in summarizer made it, because the model kept failing."))
+        said.append(("bad", "Made by the built-in summarizer, because the model kept failing."))
     if brief.requested == Requested.REBUILD:
-        said.append(("busy", "A rebuild from the original messages was asked for."))
+        said.append(("busy", "A rebuild from the original messages is queued."))
     elif brief.requested:
-        said.append(("busy", "A new summary was asked for."))
+        said.append(("busy", "A summary update is queued."))
     if brief.due:
-        said.append(("busy", f"Due: the worker folds older turns {_when(brief)}."))
+        said.append(("busy", f"Update due: it runs {_when(brief)}."))
     if brief.paused_at:
         said.append(("paused", "Updates are paused: nothing is summarized until they are resumed."))
     if brief.policy != chat.policy:
         said.append(
             (
                 "busy",
-                f"Made by policy {policy_name(brief.policy)}; the chat now asks for {policy_name(chat.policy)}.",
+                f"Made by {policy_name(brief.policy)}; this chat now uses {policy_name(chat.policy)}.",
             )
         )
-    return said or [("good", "Up to date: nothing waits to be folded.")]
+    return said or [("good", "Up to date.")]
 
 
 def _when(brief: ConversationBrief) -> str:
     parked = brief.next_attempt_at is not None and brief.next_attempt_at > timezone.now()
-    return "with its next attempt" if parked else "as soon as it comes to it"
+    return "with the next attempt" if parked else "when the worker gets to it"
 
 
 def _found(chat: Chat, brief: ConversationBrief | None, preview: Context, query: str) -> list[SearchHit]:

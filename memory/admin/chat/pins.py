@@ -80,9 +80,11 @@ def unpin_view(
     try:
         unpin(chat, pin_id)
     except NotFound:
-        chats.message_user(request, "This pin was removed already.", messages.WARNING)
+        chats.message_user(request, "This pin was already removed.", messages.WARNING)
     else:
         assert isinstance(request.user, User)  # the admin lets nobody else in
         chats.log_change(request, chat, f"Removed pin {pin_id}.")
-        chats.message_user(request, "The pin was removed. It is in no prompt from now on.", messages.SUCCESS)
+        chats.message_user(
+            request, "The pin was removed. It will not be in any further prompt.", messages.SUCCESS
+        )
     return redirect(admin_url("conversations_chat", "change", chat_id))

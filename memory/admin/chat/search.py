@@ -42,6 +42,10 @@ class Found:
     owners: int
 
     @property
+    def may_be_more(self) -> bool:
+        return len(self.hits) >= OF_ONE_OWNER
+
+    @property
     def is_cut(self) -> bool:
         return self.asked < self.owners
 

@@ -33,7 +33,7 @@ LOST_BY = {
     "restore": "a restore",
     "manual": "an edit by hand",
     "retract": "a step back, because a message was edited or deleted",
-    "branch": "taken over from the chat that this one branched off",
+    "branch": "copied from the chat that this one branched from",
 }
 """What each kind of version is called where it lost something."""
 

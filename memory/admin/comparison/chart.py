@@ -128,7 +128,7 @@ def _met(way: Course, cache: Cache) -> Meeting | None:
 
 
 def _title(unit: Unit, cache: Cache) -> str:
-    return f"With a {cache} cache" if unit == "USD" else "Tokens in all, after each turn"
+    return f"With a {cache} cache" if unit == "USD" else "Total tokens after each turn"
 
 
 def _told(growth: Growth, cache: Cache) -> str:

@@ -301,14 +301,14 @@ def _facts(comparison: Comparison) -> list[tuple[str, list[tuple[str, Any]]]]:
     turns = f"{comparison.turns:,}"
     if comparison.turns < comparison.of_turns:
         turns = f"the newest {comparison.turns:,} of {comparison.of_turns:,}"
-    budget = "that of the settings" if comparison.budget is None else f"{comparison.budget:,} tokens"
+    budget = "from the settings" if comparison.budget is None else f"{comparison.budget:,} tokens"
     return [
         (
-            "What",
+            "Comparison",
             [
                 ("Chat", link(chat.pk, "conversations_chat", "change", chat.pk)),
                 ("Owner", chat.owner),
-                ("Its policy", policy_name(chat.policy)),
+                ("Policy of the chat", policy_name(chat.policy)),
                 ("Turns", turns if comparison.turns else "–"),
                 ("Budget", budget),
             ],

@@ -103,16 +103,16 @@ def _from_when(growth: Growth, best: Course) -> str:
 def _sentence(name: str, better: str, meets: Sequence[Meeting]) -> str:
     """From when on it is, with a warm cache and, where that is another turn, with a cold one."""
     if all(one.kind == "unknown" for one in meets):
-        return f"These turns do not tell yet from when on {name} {better}."
+        return f"It is too early to tell from which turn on {name} {better}."
     first, *others = meets
     said = _first(name, better, first) + "".join(f"; with a cold cache, {_also(one)}" for one in others)
-    foreseen = " That is what to expect if the chat goes on as it did." if _is_foreseen(meets) else ""
+    foreseen = " This assumes that the chat continues as before." if _is_foreseen(meets) else ""
     return f"{said}.{foreseen}"
 
 
 def _first(name: str, better: str, met: Meeting) -> str:
     if met.kind == "unknown":
-        return f"These turns do not tell yet from when on {name} {better}"
+        return f"It is too early to tell from which turn on {name} {better}"
     if met.kind == "later":
         return f"Up to turn {met.turn:,}, {name} {better.replace('is', 'is not').replace('takes', 'does not take')}"
     when = _when(met)
@@ -121,7 +121,7 @@ def _first(name: str, better: str, met: Meeting) -> str:
 
 def _also(met: Meeting) -> str:
     if met.kind == "unknown":
-        return "they do not either"
+        return "it is too early to tell"
     return f"not up to turn {met.turn:,}" if met.kind == "later" else f"it is {_when(met)}"
 
 

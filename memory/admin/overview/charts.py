@@ -112,7 +112,7 @@ def _cards(days: Sequence[date], usage: Sequence[Row]) -> Chart:
     asked, kept = _sums(usage, lambda row: row["cards"]), _sums(usage, lambda row: row["cards_kept"])
     shares = {day: 100 * kept[day] / count for day, count in asked.items() if count}
     least = round(100 * (1 - MOST_BAD), 3)
-    series = {"good cards": shares, f"least, {least:.0f} %": dict.fromkeys(days, least)}
+    series = {"good cards": shares, f"least, {least:.0f}%": dict.fromkeys(days, least)}
     return _chart("cards", "Replies whose memory card was good", "%", days, series, gaps=True)
 
 
@@ -165,7 +165,7 @@ def _cell(value: float | None, unit: str) -> Cell:
     if value is None:
         return Cell(None, "–")
     if unit == "USD":
-        return Cell(value, usd(value).removesuffix(" USD"))
+        return Cell(value, usd(value).removeprefix("$"))
     if unit in ("s", "%"):
         return Cell(round(value, 3), f"{value:.1f}")
     return Cell(value, short(value))

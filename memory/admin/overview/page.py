@@ -91,7 +91,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
-    """Chats that fail, with what to call them."""
+    """Failing chats, with what to call them."""
     failing, may = workload.failing(), may_see(request)
     chats = Chat.objects.only("title", "owner").in_bulk([one.chat_id for one in failing])
     if may:

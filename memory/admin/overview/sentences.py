@@ -18,11 +18,11 @@ def net(totals: Totals, *, cost: bool, is_priced: bool) -> str:
     """
     if not totals.compared:
         spent = f"Summary updates took {short(totals.fold_tokens)} tokens."
-        return f"{spent} What memory saved is not known yet." if totals.fold_tokens else ""
+        return f"{spent} What memory saved is not yet known." if totals.fold_tokens else ""
     more = totals.fold_tokens > totals.saved_tokens
     told = f"Net: {_net_tokens(totals)}"
     told += _net_usd(totals, is_priced=is_priced) if cost else ""
-    hint = " Short chats take more to summarize than they save; that turns as they grow." if more else ""
+    hint = " Short chats take more to summarize than they save; this reverses as they grow." if more else ""
     return told + hint
 
 

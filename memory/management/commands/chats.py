@@ -42,7 +42,7 @@ class Command(BaseCommand):
         parser.add_argument("--search", metavar="TEXT", help="only chats with this in their title")
         parser.add_argument("--days", type=int, metavar="N", help="only chats used in the last N days")
         parser.add_argument(
-            "--limit", type=int, default=USUAL, metavar="N", help=f"at most so many (default: {USUAL})"
+            "--limit", type=int, default=USUAL, metavar="N", help=f"show at most this many (default: {USUAL})"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -29,11 +29,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chat", metavar="CHAT", help="id of the chat")
         parser.add_argument(
-            "--version", type=int, metavar="V", dest="of", help="the text of this version instead"
+            "--version", type=int, metavar="V", dest="of", help="show the text of this version instead"
         )
         held = parser.add_mutually_exclusive_group()
-        held.add_argument("--pause", action="store_true", help="keep the summary as it is: pause its updates")
-        held.add_argument("--resume", action="store_true", help="let its updates go on")
+        held.add_argument("--pause", action="store_true", help="pause updates of the summary")
+        held.add_argument("--resume", action="store_true", help="resume updates of the summary")
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # Django has a --version of its own, which nobody asks of one command.
@@ -73,7 +73,7 @@ class Command(BaseCommand):
             )
         if brief is not None:
             left = f"{brief.unfolded_turns:,} turns, {brief.unfolded_tokens:,} tokens"
-            self.stdout.write(f"Not yet in  {left}")
+            self.stdout.write(f"Not in it   {left}")
         parts = ", ".join(f"{name_of(one.kind)} {one.tokens:,}" for one in shown.sections if one.tokens)
         self.stdout.write(f"Next prompt {shown.tokens:,} of {shown.budget:,} tokens: {parts or 'nothing'}")
 

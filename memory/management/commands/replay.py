@@ -36,7 +36,7 @@ INTERRUPTED = 130
 
 
 class Command(BaseCommand):
-    help = "Run recorded conversations through the real engine, a policy beside the other: what each costs and keeps."
+    help = "Replay recorded conversations under several policies and compare cost and retention."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -60,13 +60,11 @@ class Command(BaseCommand):
             action="append",
             default=[],
             metavar="NAME=VALUE",
-            help="an option of the chats, under each policy that has it; may be given again",
+            help="an option of the chats, under each policy that has it; repeatable",
         )
-        parser.add_argument(
-            "--format", choices=FORMATS, default="auto", help="default: told from each conversation"
-        )
-        parser.add_argument("--json", type=Path, metavar="F", help="write everything that was measured to F")
-        parser.add_argument("--plot", type=Path, metavar="F", help="draw it to F, a .png or .svg file")
+        parser.add_argument("--format", choices=FORMATS, default="auto", help="default: auto-detect")
+        parser.add_argument("--json", type=Path, metavar="F", help="write all measurements to F")
+        parser.add_argument("--plot", type=Path, metavar="F", help="draw a plot to F, a .png or .svg file")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         policies = _policies(options["policy"])
@@ -180,7 +178,7 @@ def _talks(files: Sequence[Path], format_name: FormatName) -> list[Conversation]
             talk = talk_of(chat, name_of(chat, otherwise=f"{path.stem} {number}"))
             talks += [talk] if talk.exchanges else []
     if not talks:
-        raise CommandError("There is nothing to play: in these files, nobody answers a question.")
+        raise CommandError("There is nothing to replay: these files contain no answered question.")
     return talks
 
 

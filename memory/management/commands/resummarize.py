@@ -34,25 +34,24 @@ PAGE = 500
 
 
 class Command(BaseCommand):
-    help = (
-        "Bring the memory of chats up to date (all outside the window), rebuild it from the originals, "
-        "or restore an older version of it."
-    )
+    help = "Update the memory of chats, rebuild it from the original messages, or restore an older version of it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("chats", nargs="*", metavar="CHAT", help="id of a chat")
-        parser.add_argument("--all", action="store_true", help="every chat whose updates are not paused")
-        parser.add_argument("--due", action="store_true", help="of these, only the chats that are due")
         parser.add_argument(
-            "--rebuild", action="store_true", help="from the first message, not from the summary"
+            "--all", action="store_true", help="all chats, except those whose updates are paused"
+        )
+        parser.add_argument("--due", action="store_true", help="only chats that are due")
+        parser.add_argument(
+            "--rebuild", action="store_true", help="start from the first message instead of the summary"
         )
         parser.add_argument(
-            "--restore", type=int, metavar="VERSION", help="make this version the memory of one chat again"
+            "--restore", type=int, metavar="VERSION", help="restore this version of the memory of one chat"
         )
         parser.add_argument(
-            "--pause", action="store_true", help="with --restore: keep the version as it is, pause updates"
+            "--pause", action="store_true", help="with --restore: keep this version, pause updates"
         )
-        parser.add_argument("--policy", choices=sorted(POLICIES), help="switch the chats to this policy, too")
+        parser.add_argument("--policy", choices=sorted(POLICIES), help="also switch the chats to this policy")
         parser.add_argument(
             "--dry-run",
             action="store_true",
@@ -87,7 +86,9 @@ class Command(BaseCommand):
         paused = chats.filter(brief__paused_at__isnull=False).count()
         if paused:
             are = "chat is" if paused == 1 else "chats are"
-            self.stdout.write(f"{paused} {are} left out: updates are paused. Name them to update them.")
+            self.stdout.write(
+                f"{paused} {are} skipped: updates are paused. Name them explicitly to update them."
+            )
         return chats.filter(brief__paused_at=None)
 
     def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
@@ -108,7 +109,9 @@ class Command(BaseCommand):
             would = outlook(chat, mode, policy)
             chat.policy = policy  # for the estimate alone: it is not saved
             totals.add(would, foresee(chat, mode))
-            self.stdout.write(f"{chat.pk}: would fold {would.turns} turns, {would.tokens} tokens ({mode})")
+            self.stdout.write(
+                f"{chat.pk}: would summarize {would.turns} turns, {would.tokens} tokens ({mode})"
+            )
         self.stdout.write(totals.told())
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
@@ -153,7 +156,7 @@ def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
 def _restored(options: dict[str, Any]) -> str:
     """Restore a version, or say that this can be done: the line to print."""
     if len(options["chats"]) != 1 or any(options[name] for name in ALONE):
-        raise CommandError("--restore wants one chat, and nothing besides but --pause and --dry-run.")
+        raise CommandError("--restore takes one chat, and only --pause and --dry-run besides.")
     chat, version = Chat.objects.get(pk=_known(options["chats"][0])), options["restore"]
     try:
         if options["dry_run"]:
@@ -200,9 +203,9 @@ def _told(chat: Chat, report: FoldReport) -> str:
         brief = ConversationBrief.objects.filter(chat=chat).first()
         rebuild = told(brief) if brief else None
         far = f": messages 1–{rebuild.through_seq} of {rebuild.of_seq}" if rebuild and rebuild.of_seq else ""
-        return f"a worker is at it already{far}"
+        return f"a worker is already on it{far}"
     if report.outcome in ("failed", "waiting"):
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
-        return "nothing to fold"
+        return "nothing to summarize"
     return f"{report.published} versions from {report.bites} calls"

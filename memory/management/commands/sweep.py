@@ -17,7 +17,7 @@ class Command(BaseCommand):
         return "\n".join(
             [
                 f"{report.replies_finished} stale replies finished",
-                f"{report.chats_enqueued} chats enqueued to be folded",
+                f"{report.chats_enqueued} chats queued for an update",
                 f"{report.keys_removed} expired idempotency keys removed",
                 f"{report.tokens_removed} expired tokens removed",
                 f"{report.failures_removed} old task failures removed",

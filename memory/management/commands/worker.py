@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Fold memory in the background: a django-q2 cluster under a watchdog, which replaces it when it freezes."
+    help = "Update memory in the background: a django-q2 cluster with a watchdog that restarts it when it freezes."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         require_tables()

@@ -15,7 +15,7 @@ LABELS: Final[dict[str, str]] = {
     "decisions": "Decisions",
     "open_q": "Open questions",
     "techniques": "Methods and topics",
-    "lesson_context": "What it is about now",
+    "lesson_context": "Current topic",
 }
 
 
@@ -36,7 +36,7 @@ def card_from(texts: Mapping[str, str], numbers: CardNumbers) -> Card:
     card = Card(**fields)
     tokens = count_tokens(card.wire())
     if tokens > numbers.token_budget:
-        raise BadEdit(f"The card has {tokens} tokens, and may have {numbers.token_budget}.")
+        raise BadEdit(f"The card has {tokens} tokens; the limit is {numbers.token_budget}.")
     return card
 
 

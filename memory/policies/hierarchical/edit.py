@@ -26,7 +26,7 @@ LABELS: Final[dict[str, str]] = {
     "ENTITY": "Who and what",
     "DECISION": "Decisions",
     "CONDITION": "Limits and preferences",
-    "STATE": "How far things have come",
+    "STATE": "Status",
     "NUMERIC": "Amounts, dates and times",
     "GENERAL": "Anything else",
 }
@@ -49,8 +49,8 @@ def from_fields(before: State, texts: Mapping[str, str], facts_cap: int, narrati
     """The state that the fields say, with caps in tokens. Raises `BadEdit`."""
     facts = _facts(stored_facts(before.data.get("facts")), texts)
     pieces = _pieces(stored_pieces(before), texts["narrative"])
-    require_within(facts_text(facts), facts_cap, "All facts together, as a model reads them,")
-    require_within(joined(pieces), narrative_cap, "The narrative", "narrative")
+    require_within(facts_text(facts), facts_cap, "All facts together, as sent to the model,")
+    require_within(joined(pieces), narrative_cap, "The story", "narrative")
     return state_of(facts, pieces)
 
 
@@ -65,7 +65,7 @@ def _facts(known: list[Fact], texts: Mapping[str, str]) -> list[Fact]:
         for number, line in lines_of(texts[category]):
             fact = shown.get(line) or _fact(category, line, number)
             if fact.name in by_name:
-                raise BadEdit(f"Line {number} has a name that another fact has, too.", category)
+                raise BadEdit(f"Line {number} repeats the name of another fact.", category)
             by_name[fact.name] = fact
     places = {fact.name: place for place, fact in enumerate(known)}
     return sorted(by_name.values(), key=lambda fact: places.get(fact.name, len(places)))
@@ -75,7 +75,7 @@ def _fact(category: str, line: str, number: int) -> Fact:
     key, value = pair_in(line, number, category)
     if len(key) > KEY_CHARS:
         raise BadEdit(
-            f"The name in line {number} has {len(key)} characters, and may have {KEY_CHARS}.", category
+            f"The name in line {number} has {len(key)} characters; the limit is {KEY_CHARS}.", category
         )
     require_within(value, VALUE_TOKENS, f"The value in line {number}", category)
     told = told_in([{"key": key, "value": value, "category": category}], None)

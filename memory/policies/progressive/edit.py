@@ -35,11 +35,11 @@ PAIR_HELP = "One per line, as name: value."
 ITEM_HELP = "One per line."
 
 LABELS: Final[dict[str, str]] = {
-    "user_preferences": "Preferences of the user",
+    "user_preferences": "User preferences",
     "key_decisions": "Decisions",
     "important_facts": "Facts",
     "source_urls": "Links",
-    "document_structure": "Structure of the document",
+    "document_structure": "Document structure",
     "entities": "People, places and things",
     "custom_fields": "Other fields",
 }
@@ -68,12 +68,12 @@ def from_fields(before: State, texts: Mapping[str, str], data_cap: int) -> State
     """The state that the fields say; all data take at most `data_cap` tokens. Raises `BadEdit`."""
     folds = max(1, folds_of(before))
     summary = quote_markers(clean(texts["summary"]))
-    require_within(summary, summary_cap(folds), "The narrative", "summary")
+    require_within(summary, summary_cap(folds), "The story", "summary")
     known = data_of(before)
     pairs = {kind: _pairs(known, kind, texts[kind]) for kind in PAIRS}
     lists = {kind: _items(known, kind, texts[kind]) for kind in KINDS if kind not in PAIRS}
     data = ImportantData(pairs, lists)
-    require_within(rendered(data), data_cap, "Everything but the narrative, as a model reads it,")
+    require_within(rendered(data), data_cap, "Everything but the story, as sent to the model,")
     return state_of(summary, data, folds)
 
 
@@ -93,7 +93,7 @@ def _pairs(known: ImportantData, kind: str, text: str) -> dict[str, Value]:
     for number, line in lines_of(text):
         key, value = shown[line] if line in shown else _pair(kind, line, number)
         if key.casefold() in {one.casefold() for one in result}:
-            raise BadEdit(f"Line {number} has a name that another line has, too.", kind)
+            raise BadEdit(f"Line {number} repeats the name of another line.", kind)
         result[key] = value
     require_few(len(result), MOST_ITEMS, kind)
     return result

@@ -109,7 +109,7 @@ def _screen(process: subprocess.Popen[str]) -> str:
     while time.monotonic() < deadline:
         line = process.stdout.readline()
         lines.append(line)
-        if line.startswith("Ctrl-C"):
+        if line.startswith("Press Ctrl-C"):
             return "".join(lines)
         assert line, f"quickstart ended: {''.join(lines)}"
     raise AssertionError(f"quickstart printed no screen within {START_SECONDS} s: {''.join(lines)}")

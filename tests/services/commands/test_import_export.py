@@ -161,7 +161,7 @@ def test_a_dry_run_tells_and_stores_nothing(write: Any) -> None:
     assert told.splitlines() == [
         "one: 2 messages, 24 characters",
         "b-2: 0 messages, 0 characters",
-        "Total: 2 chats, 2 messages, 24 characters. Importing costs nothing; nothing was imported.",
+        "Total: 2 chats, 2 messages, 24 characters. Importing is free; nothing was imported.",
     ]
     assert not Chat.objects.exists()
 

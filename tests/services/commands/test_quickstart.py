@@ -126,7 +126,7 @@ class Run:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.screen = self._until("Ctrl-C ends")
+        self.screen = self._until("Press Ctrl-C")
 
     def _until(self, last: str) -> str:
         assert self.process.stdout is not None

@@ -36,8 +36,8 @@ def growth(
         (
             growth(0.022, 0.029, 0.04, warm=Meeting("expected", 120), cold=Meeting("since", 35)),
             "At 50 turns, sending everything is cheapest: $0.0220 against $0.0290 for chunked. From about turn 120 on, "
-            "chunked is cheaper; with a cold cache, it is from turn 35 on. That is what to expect if the chat goes on "
-            "as it did.",
+            "chunked is cheaper; with a cold cache, it is from turn 35 on. This assumes that the chat "
+            "continues as before.",
         ),
         (
             growth(0.2, 0.1, 0.05, warm=Meeting("since", 30), cold=ALWAYS),
@@ -52,28 +52,28 @@ def growth(
         (
             growth(0.022, 0.029, warm=Meeting("later", 500), cold=Meeting("later", 500)),
             "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. Up to turn 500, chunked "
-            "is not cheaper. That is what to expect if the chat goes on as it did.",
+            "is not cheaper. This assumes that the chat continues as before.",
         ),
         (
             growth(0.022, 0.029, warm=Meeting("later", 500), cold=Meeting("expected", 90)),
             "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. Up to turn 500, chunked "
-            "is not cheaper; with a cold cache, it is from about turn 90 on. That is what to expect if the chat goes "
-            "on as it did.",
+            "is not cheaper; with a cold cache, it is from about turn 90 on. This assumes that the chat "
+            "continues as before.",
         ),
         (
             growth(0.022, 0.029),
-            "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. These turns do not tell "
-            "yet from when on chunked is cheaper.",
+            "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. It is too early "
+            "to tell from which turn on chunked is cheaper.",
         ),
         (
             growth(0.022, 0.029, cold=Meeting("since", 5), turns=6),
-            "At 6 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. These turns do not tell "
-            "yet from when on chunked is cheaper; with a cold cache, it is from turn 5 on.",
+            "At 6 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. It is too early "
+            "to tell from which turn on chunked is cheaper; with a cold cache, it is from turn 5 on.",
         ),
         (
             growth(0.022, 0.02205, turns=1),
-            "At 1 turn, chunked costs the same as sending everything: $0.0221. These turns do not tell yet from when "
-            "on chunked is cheaper.",
+            "At 1 turn, chunked costs the same as sending everything: $0.0221. It is too early to tell from "
+            "which turn on chunked is cheaper.",
         ),
         (
             growth(20_000, 12_345, warm=Meeting("since", 8), cold=Meeting("since", 8), unit="tokens"),
@@ -84,13 +84,13 @@ def growth(
         (
             growth(20_000, 22_345, 23_000, warm=Meeting("later", 500), unit="tokens"),
             "At 50 turns, sending everything takes the fewest tokens: 20,000 tokens against 22,345 tokens for chunked. "
-            "Up to turn 500, chunked does not take fewer tokens. That is what to expect if the chat goes on as it did. "
+            "Up to turn 500, chunked does not take fewer tokens. This assumes that the chat continues as before. "
             "Prices are not known, so tokens are compared, summary updates included.",
         ),
         (
             growth(0, 0),
-            "At 50 turns, chunked costs the same as sending everything: $0. These turns do not tell yet "
-            "from when on chunked is cheaper.",
+            "At 50 turns, chunked costs the same as sending everything: $0. It is too early to tell from which "
+            "turn on chunked is cheaper.",
         ),
         (growth(0.2), ""),
         (growth(0.2, 0.1, turns=0), ""),

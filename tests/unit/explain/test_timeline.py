@@ -179,7 +179,7 @@ def test_the_budget_is_full_and_in_the_order_of_the_prompt() -> None:
         ("verbatim", 300, 60, 30),
         ("free", 100, 90, 10),
     ]
-    assert budget.beside == (("Instructions", 80), ("The question", 20))
+    assert budget.beside == (("Instructions", 80), ("Question", 20))
     assert budget.tokens == 900
 
 

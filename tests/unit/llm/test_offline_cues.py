@@ -11,6 +11,7 @@ from chatmemory.llm.offline.cues import (
     decided,
     goal,
     is_condition,
+    is_courtesy,
     is_decision,
     is_question,
     is_stressed,
@@ -74,6 +75,20 @@ def test_a_decision_is_about_what_follows_the_words_that_settle_it() -> None:
 )
 def test_links_are_exact(text: str, found: list[str]) -> None:
     assert links(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["Welcome, Noor!", "Kind regards, Marta, Kaleido Strings", "Thanks!", "Sleep well."]
+)
+def test_courtesies(text: str) -> None:
+    assert is_courtesy(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Thanks, my name is Noor Khan.", "Welcome, Noor! We are 18 people.", "Hi, order AB-1234?", ""]
+)
+def test_what_says_more_is_no_courtesy(text: str) -> None:
+    assert not is_courtesy(text)
 
 
 def test_parts_of_a_document() -> None:

@@ -40,6 +40,10 @@ from tests.unit.llm.makers import TEXTS
         # What nothing but its kind would name, or where it stands, tells nobody anything.
         ("We leave then, 18:00 sharp.", []),
         ("I am thinking of Holst, with six in Warlock.", []),
+        # Nor does a word that names nothing, a route where nobody goes, or what somebody is told to do.
+        ("It is time to 13:00.", []),
+        ("Noted: Kordaat.", []),
+        ("The programme text to Petra Zupan.", []),
     ],
 )
 def test_values_are_named(sentence: str, found: list[tuple[str, str, str]]) -> None:

@@ -91,7 +91,7 @@ def test_whatever_is_entered_is_kept_within_what_a_prompt_may_hold_or_refused(po
 @pytest.mark.parametrize("policy", STATES)
 def test_all_of_it_cannot_be_taken_out(policy: str) -> None:
     parts = POLICIES[policy].edit_fields(STATES[policy], LIMITS)
-    with pytest.raises(BadEdit, match="Nothing would be left"):
+    with pytest.raises(BadEdit, match="This would leave the memory empty"):
         change(policy, **{part.name: " \n" for part in parts})
 
 
@@ -141,43 +141,48 @@ def test_facts_keep_their_order_and_pieces_their_spans() -> None:
 @pytest.mark.parametrize(
     ("policy", "part", "text", "why"),
     [
-        ("chunked", "summary", "heron " * 500, "The summary has 1,000 tokens, and may have 500."),
-        ("interval", "summary", "heron " * 500, "The summary has 1,000 tokens, and may have 500."),
-        ("card", "goal", "heron " * 50, "It has 100 tokens, and may have 40."),
-        ("card", "open_q", "a\nb\nc\nd\ne", "There are 5 lines, and may be 4."),
-        ("card", "decisions", "\n".join(["heron " * 40] * 5), "The card has .* tokens, and may have 200."),
-        ("progressive", "summary", "heron " * 500, "The narrative has 1,000 tokens, and may have"),
+        ("chunked", "summary", "heron " * 500, "The summary has 1,000 tokens; the limit is 500."),
+        ("interval", "summary", "heron " * 500, "The summary has 1,000 tokens; the limit is 500."),
+        ("card", "goal", "heron " * 50, "It has 100 tokens; the limit is 40."),
+        ("card", "open_q", "a\nb\nc\nd\ne", "There are 5 lines; the limit is 4."),
+        ("card", "decisions", "\n".join(["heron " * 40] * 5), "The card has .* tokens; the limit is 200."),
+        ("progressive", "summary", "heron " * 500, "The story has 1,000 tokens; the limit is"),
         (
             "progressive",
             "user_preferences",
             "fine: yes\nno value",
             "Line 2 is not a name, a colon and a value.",
         ),
-        ("progressive", "custom_fields", "a: 1\nA: 2", "Line 2 has a name that another line has, too."),
-        ("progressive", "key_decisions", "heron " * 90, "Line 1 has 180 tokens, and may have 60."),
+        ("progressive", "custom_fields", "a: 1\nA: 2", "Line 2 repeats the name of another line."),
+        ("progressive", "key_decisions", "heron " * 90, "Line 1 has 180 tokens; the limit is 60."),
         ("progressive", "source_urls", "no link here", "Line 1 is not one link."),
         ("progressive", "entities", "\n".join(f"heron {n}" for n in range(101)), "There are 101 lines"),
         (
             "progressive",
             "entities",
             "\n".join(f"heron in the reeds {n}" for n in range(99)),
-            "Everything but the narrative, as a model reads it, has",
+            "Everything but the story, as sent to the model, has",
         ),
-        ("hierarchical", "ENTITY", "hall: a\npeople: 3", "Line 2 has a name that another fact|Line 1 has"),
+        (
+            "hierarchical",
+            "ENTITY",
+            "hall: a\npeople: 3",
+            "Line 2 repeats the name of another fact|Line 1 repeats",
+        ),
         (
             "hierarchical",
             "GENERAL",
             f"{'k' * 61}: x",
-            "The name in line 1 has 61 characters, and may have 60.",
+            "The name in line 1 has 61 characters; the limit is 60.",
         ),
         ("hierarchical", "GENERAL", "--: x", "neither letters nor digits"),
         (
             "hierarchical",
             "GENERAL",
             f"k: {'heron ' * 40}",
-            "The value in line 1 has 80 tokens, and may have 60.",
+            "The value in line 1 has 80 tokens; the limit is 60.",
         ),
-        ("hierarchical", "narrative", "heron " * 300, "The narrative has 600 tokens, and may have 500."),
+        ("hierarchical", "narrative", "heron " * 300, "The story has 600 tokens; the limit is 500."),
         (
             "hierarchical",
             "GENERAL",

@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from memory.policies import POLICIES, State
+from memory.policies.protocol import JSON
 from memory.policies.readable import ReadableEntry, ReadablePart, as_text, readable
 
 SUMMARY = "- The order AB-1234 was sent.\n- It comes on 4 May."
-CARD = {"goal": "Return the lamp", "decisions": ["Refund to the card", "No voucher"], "open_q": ["Who pays?"]}
-FACTS = [{"key": "order_number", "value": "AB-1234", "category": "ENTITY"}]
+CARD: dict[str, JSON] = {
+    "goal": "Return the lamp",
+    "decisions": ["Refund to the card", "No voucher"],
+    "open_q": ["Who pays?"],
+}
+FACTS: list[JSON] = [{"key": "order_number", "value": "AB-1234", "category": "ENTITY"}]
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

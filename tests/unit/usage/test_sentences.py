@@ -15,30 +15,28 @@ SOME = replace(NOTHING, compared=9, saved_tokens=12_800, fold_tokens=142_000, sa
 
 def test_net_that_costs_more_says_why() -> None:
     assert net(SOME, cost=False, is_priced=True) == (
-        "Net: memory saved 12.8 k tokens and summary updates took 142 k: 129 k tokens more than sending whole chats. "
-        "Short chats take more to summarize than they save; that turns as they grow."
+        "Net: memory saved 12.8k tokens and summary updates took 142k: 129k tokens more than sending whole chats. "
+        "Short chats take more to summarize than they save; this reverses as they grow."
     )
-    assert " In money: 0.0200 USD saved, 0.0500 USD spent: 0.0300 USD more." in net(
-        SOME, cost=True, is_priced=True
-    )
+    assert " In money: $0.0200 saved, $0.0500 spent: $0.0300 more." in net(SOME, cost=True, is_priced=True)
 
 
 def test_what_is_not_known_is_not_told_as_zero() -> None:
     assert " What the updates cost is not known." in net(SOME, cost=True, is_priced=False)
-    assert "USD more, as far as prices are known." in net(
+    assert "$0.0300 more, as far as prices are known." in net(
         replace(SOME, unpriced=3), cost=True, is_priced=True
     )
     unknown = replace(SOME, compared=0)
     assert net(unknown, cost=True, is_priced=True) == (
-        "Summary updates took 142 k tokens. What memory saved is not known yet."
+        "Summary updates took 142k tokens. What memory saved is not yet known."
     )
     assert net(NOTHING, cost=True, is_priced=True) == ""
 
 
 def test_without_updates_all_that_was_saved_is_net() -> None:
     told = net(replace(SOME, fold_tokens=0, fold_usd=0.0), cost=True, is_priced=False)
-    assert "took 0: 12.8 k tokens less" in told
-    assert told.endswith("0.0200 USD less.")
+    assert "took 0: 12.8k tokens less" in told
+    assert told.endswith("$0.0200 less.")
 
 
 @pytest.mark.parametrize(

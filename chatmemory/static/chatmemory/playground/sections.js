@@ -31,7 +31,7 @@ function showSaid({ tokens, said_tokens: said }) {
   const share = Math.round((1 - tokens / said) * 100);
   id("said-tokens").textContent = number(said);
   id("sent-tokens").textContent = number(tokens);
-  id("saved-share").textContent = share > 0 ? `(−${share}\u00a0%)` : "";
+  id("saved-share").textContent = share > 0 ? `(−${share}%)` : "";
   Object.assign(id("context-whole"), { max: Math.max(said, tokens), value: tokens });
 }
 

@@ -50,7 +50,7 @@ def test_sync_does_it_here_and_now(model: KeepingModel) -> None:
     (line,) = resummarize(str(chat.pk), sync=True)
     assert line == f"{chat.pk}: 2 versions from 2 calls"
     assert_folded(chat, through=5)
-    assert resummarize(str(chat.pk), sync=True) == [f"{chat.pk}: nothing to fold"]
+    assert resummarize(str(chat.pk), sync=True) == [f"{chat.pk}: nothing to summarize"]
 
 
 def test_rebuild(model: KeepingModel) -> None:
@@ -65,7 +65,7 @@ def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     before = brief_of(chat)
     OrmQ.objects.all().delete()
     line, total = resummarize(str(chat.pk), dry_run=True)
-    assert line.startswith(f"{chat.pk}: would fold 5 turns, ")
+    assert line.startswith(f"{chat.pk}: would summarize 5 turns, ")
     tokens = int(line.split(", ")[1].split()[0])
     assert tokens < before.unfolded_tokens
     assert total.startswith(f"Total: 5 turns, {tokens:,} tokens in 1 chats; about ")
@@ -96,7 +96,7 @@ def test_all_and_due(model: KeepingModel) -> None:
     assert [line.split(":")[0] for line in told] == [str(due.pk), "Total"]
     lines = resummarize("--all", sync=True)
     assert [line.split(":")[0] for line in lines] == [str(due.pk), str(short.pk)]
-    assert lines[1].endswith("nothing to fold")
+    assert lines[1].endswith("nothing to summarize")
 
 
 def test_policy_switches_the_chat_and_rebuilds(model: KeepingModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +154,8 @@ def test_a_restored_version_is_kept_by_all_that_does_not_name_it(model: KeepingM
     (line,) = resummarize(str(chat.pk), "--restore", "1", "--pause")
     assert line == f"{chat.pk}: version 1 restored as version 4, 9 turns wait: updates are paused"
     told, nothing = resummarize("--all", "--sync")
-    assert told.startswith("1 chat is left out")
-    assert nothing == f"{other.pk}: nothing to fold"
+    assert told.startswith("1 chat is skipped")
+    assert nothing == f"{other.pk}: nothing to summarize"
     assert brief_of(chat).version == 4
     resummarize(str(chat.pk), "--sync")
     assert_folded(chat, through=9)
@@ -178,16 +178,16 @@ def test_the_policy_of_a_chat_is_its_memorys_again_after_a_restore(model: Keepin
         (["--pause"], "goes with --restore"),
         (["--restore", "9"], "no such version"),
         (["--restore", "9", "--dry-run"], "no such version"),
-        (["--restore", "1", "--rebuild"], "one chat, and nothing besides"),
-        (["--restore", "1", "--sync"], "one chat, and nothing besides"),
-        (["--restore", "1", "--policy", "card"], "one chat, and nothing besides"),
+        (["--restore", "1", "--rebuild"], "takes one chat"),
+        (["--restore", "1", "--sync"], "takes one chat"),
+        (["--restore", "1", "--policy", "card"], "takes one chat"),
     ],
 )
 def test_what_cannot_be_restored(options: list[str], why: str, model: KeepingModel) -> None:
     chat = chat_of(8)
     with pytest.raises(CommandError, match=why):
         resummarize(str(chat.pk), *options)
-    with pytest.raises(CommandError, match="one chat, and nothing besides"):
+    with pytest.raises(CommandError, match="takes one chat"):
         resummarize("--all", "--restore", "1")
     assert brief_of(chat).version == 0
 
@@ -201,5 +201,5 @@ def test_a_worker_that_is_at_a_rebuild_is_told_of(model: KeepingModel) -> None:
     later = timezone.now() + timedelta(minutes=1)
     ConversationBrief.objects.filter(chat=chat).update(lease_owner="somebody", lease_expires_at=later)
     (line,) = resummarize(str(chat.pk), "--rebuild", "--sync")
-    assert line == f"{chat.pk}: a worker is at it already: messages 1–6 of 18"
+    assert line == f"{chat.pk}: a worker is already on it: messages 1–6 of 18"
     ConversationBrief.objects.filter(chat=chat).update(lease_owner="", lease_expires_at=None)

@@ -127,7 +127,7 @@ def test_a_rebuild_under_way_is_dropped_for_it(model: KeepingModel) -> None:
 def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
     chat = folded_chat(model)
     write(chat)
-    with pytest.raises(StaleEdit, match="another version is in use"):
+    with pytest.raises(StaleEdit, match="another version is current"):
         write(chat, "Too late.", on_version=3)
     assert brief_of(chat).global_summary == HERON
 
@@ -183,8 +183,8 @@ def test_what_cannot_be_kept_is_refused_and_nothing_changes(model: KeepingModel)
     chat = folded_chat(model)
     before = brief_of(chat).global_summary
     for text, why in (
-        ("heron " * 501, "The summary has 1,002 tokens, and may have 500"),
-        (" \n\x00 \u200b ", "Nothing would be left"),
+        ("heron " * 501, "The summary has 1,002 tokens; the limit is 500"),
+        (" \n\x00 \u200b ", "This would leave the memory empty"),
     ):
         with pytest.raises(BadEdit, match=why):
             write(chat, text)
@@ -203,7 +203,7 @@ def test_what_storage_cannot_hold_is_left_out(model: KeepingModel) -> None:
 
 def test_without_memory_there_is_nothing_to_edit(model: KeepingModel) -> None:
     for chat in (chat_of(1), lifecycle.create_chat(make_user())):
-        with pytest.raises(Conflict, match="Nothing is remembered yet"):
+        with pytest.raises(Conflict, match="There is no summary to edit"):
             draft(chat)
 
 

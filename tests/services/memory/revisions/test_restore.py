@@ -125,7 +125,7 @@ def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) 
     first = Message.objects.get(chat=chat, seq=6)
     later = Message.objects.get(chat=chat, seq=14)
     Message.objects.filter(pk=first.pk).update(superseded_by=later)
-    with pytest.raises(Conflict, match="Version 1 tells of an answer that was replaced"):
+    with pytest.raises(Conflict, match="Version 1 is based on a reply that was replaced"):
         restore(chat, 1)
     Message.objects.filter(pk=first.pk).update(superseded_by=None)
     assert restore(chat, 1).folded_through_seq == 6
@@ -173,7 +173,7 @@ def test_it_keeps_the_policy_of_the_version_until_the_next_rebuild(model: Keepin
 def test_a_version_of_a_policy_that_is_no_more(model: KeepingModel) -> None:
     chat = folded_chat(model)
     SummaryRevision.objects.filter(chat=chat, version=1).update(policy="gone")
-    with pytest.raises(Conflict, match="policy that is no more"):
+    with pytest.raises(Conflict, match="policy that no longer exists"):
         restore(chat, 1)
 
 

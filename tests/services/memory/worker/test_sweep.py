@@ -179,7 +179,7 @@ def test_the_command_prints_what_it_found(model: KeepingModel) -> None:
     emptied()
     out = io.StringIO()
     call_command("sweep", stdout=out)
-    assert "1 chats enqueued to be folded" in out.getvalue().splitlines()
+    assert "1 chats queued for an update" in out.getvalue().splitlines()
 
 
 def test_a_worker_that_starts_queues_a_sweep() -> None:

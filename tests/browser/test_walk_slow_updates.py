@@ -1,0 +1,79 @@
+"""Updates of the memory that take as long as a real summarizer does, that fail, or that no worker makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.support.first_look import FirstLook, Person, running
+from tests.browser.support.playground import enter, with_model
+from tests.support.fakes.upstream import FakeUpstream
+
+pytestmark = pytest.mark.browser
+LONG_MS = 60_000
+GAVE_UP_ONCE_MS = 13_000
+"""The panel used to say after so long that there was nothing to summarize."""
+
+
+@pytest.fixture(scope="module")
+def fake() -> Iterator[FakeUpstream]:
+    with FakeUpstream() as fake:
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def first_look(fake: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FirstLook]:
+    with running(tmp_path_factory.mktemp("slow"), **with_model(fake)) as look:
+        yield look
+
+
+def test_a_slow_update_is_told_until_it_lands(visitor: Person, fake: FakeUpstream) -> None:
+    page = enter(visitor, _long_chat(visitor))
+    told = page.locator("#fold-told")
+    fake.hold("complete")
+    try:
+        page.get_by_role("button", name="Update memory").click()
+        page.locator("#fold-told", has_text="Working on it (").wait_for()
+        page.wait_for_timeout(GAVE_UP_ONCE_MS)
+        assert told.inner_text().startswith("Working on it (")
+    finally:
+        fake.release("complete")
+    page.locator(".cm-landed").wait_for(timeout=LONG_MS)
+    page.locator("#summary-about", has_text="Version 1").wait_for()
+    assert visitor.troubles() == []
+
+
+def test_an_update_that_fails_says_why_and_that_it_is_tried_again(
+    visitor: Person, fake: FakeUpstream
+) -> None:
+    page = enter(visitor, _long_chat(visitor))
+    fake.behave("status?code=400", lane="complete")
+    try:
+        page.get_by_role("button", name="Update memory").click()
+        page.locator("#fold-told", has_text="It will be tried again.").wait_for(timeout=LONG_MS)
+        page.locator("#summary-told", has_text="The last attempt failed: ").wait_for()
+        assert visitor.axe() == []
+    finally:
+        fake.behave("normal", lane="complete")
+
+
+def test_without_a_worker_the_panel_says_how_to_start_one(visitor: Person) -> None:
+    def without_worker(route: Any) -> None:
+        answer = route.fetch()
+        work = {"state": "no_worker", "since": None, "attempt": 0, "error": None}
+        route.fulfill(response=answer, json={**answer.json(), "work": work})
+
+    visitor.page.route("**/brief", without_worker)
+    page = enter(visitor, _long_chat(visitor))
+    page.locator("#fold-told", has_text="No worker is running: start manage.py worker.").wait_for()
+
+
+def _long_chat(person: Person) -> str:
+    api = person.look.api
+    chat_id = str(api.post("/v1/chats", json={"title": "Slow"}).json()["id"])
+    for number in range(8):
+        body = {"message": f"Note {number}: the lamp of berth {number} is lit.", "stream": False}
+        api.post(f"/v1/chats/{chat_id}/messages", json=body).raise_for_status()
+    return chat_id
