@@ -134,6 +134,15 @@ def test_the_pages_cost_the_same_however_many_revisions_there_are(staff: Client,
 # Any two
 
 
+def test_versions_of_two_policies_are_shown_one_below_the_other(staff: Client, long: Chat) -> None:
+    SummaryRevision.objects.filter(chat=long, version=55).update(policy="interval")
+    page = diff(staff, long, 7, 55)
+    assert "Replaced: made by another policy (Periodic summary instead of Rolling summary)." in page
+    assert page.index(">Version 55</h3>") < page.index(">Version 7</h3>")
+    assert "<ins>" not in page
+    assert "<del>" not in page
+
+
 def test_any_two_are_compared_in_either_order(staff: Client, long: Chat) -> None:
     for older, newer in ((7, 55), (55, 7)):
         page = diff(staff, long, older, newer)

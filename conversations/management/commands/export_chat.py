@@ -21,15 +21,13 @@ class Command(BaseCommand):
     help = "Export a chat with all its messages as JSON, a superset of OpenAI's chat format."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("chat", metavar="CHAT", type=UUID, help="id of the chat")
+        parser.add_argument("chat", metavar="CHAT", help="id of the chat")
         parser.add_argument(
             "--out", metavar="F", type=Path, help="file to write or replace; default: standard output"
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        chat = Chat.objects.filter(pk=options["chat"]).first()
-        if chat is None:
-            raise CommandError(f"There is no chat {options['chat']}.")
+        chat = _known(options["chat"])
         pieces = export_chat_text(chat_values(chat), message_values(chat))
         out: Path | None = options["out"]
         if out is None:
@@ -40,6 +38,18 @@ class Command(BaseCommand):
             _write(out, pieces)
         except OSError as exc:
             raise CommandError(f"{plain(str(out))}: {exc.strerror or exc}") from exc
+        count = f"{chat.last_seq:,} message{'' if chat.last_seq == 1 else 's'}"
+        self.stdout.write(f"{count} written to {plain(str(out))}.")
+
+
+def _known(text: str) -> Chat:
+    try:
+        found = Chat.objects.filter(pk=UUID(text)).first()
+    except ValueError:
+        found = None
+    if found is None:
+        raise CommandError(f"There is no chat {plain(text)}.")
+    return found
 
 
 def _write(path: Path, pieces: Iterator[str]) -> None:

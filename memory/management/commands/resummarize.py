@@ -109,9 +109,9 @@ class Command(BaseCommand):
             would = outlook(chat, mode, policy)
             chat.policy = policy  # for the estimate alone: it is not saved
             totals.add(would, foresee(chat, mode))
-            self.stdout.write(
-                f"{chat.pk}: would summarize {would.turns} turns, {would.tokens} tokens ({mode})"
-            )
+            what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
+            title = f" · {plain(chat.title)}" if chat.title else ""
+            self.stdout.write(f"{chat.pk}: would summarize {what} ({mode}){title}")
         self.stdout.write(totals.told())
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
@@ -142,8 +142,12 @@ class _Totals:
     def told(self) -> str:
         """One line."""
         price = "price not known" if self.cost_usd is None else f"about ${self.cost_usd:.4f}"
-        what = f"{self.turns:,} turns, {self.tokens:,} tokens in {self.chats:,} chats"
-        return f"Total: {what}; about {self.calls:,} summarizer calls, {price}. Nothing was done."
+        what = f"{_count(self.turns, 'turn')}, {_count(self.tokens, 'token')} in {_count(self.chats, 'chat')}"
+        return f"Total: {what}; about {_count(self.calls, 'summarizer call')}, {price}. Nothing was done."
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
@@ -208,4 +212,4 @@ def _told(chat: Chat, report: FoldReport) -> str:
         return f"failed: {report.error or 'the next attempt waits'}"
     if not report.published:
         return "nothing to summarize"
-    return f"{report.published} versions from {report.bites} calls"
+    return f"{_count(report.published, 'version')} from {_count(report.bites, 'call')}"

@@ -305,7 +305,7 @@ def test_it_replaces_the_file_only_when_all_is_written(
         patch.setattr(os, "fsync", fail)
         assert refusal("export_chat", chat.pk, "--out", out).endswith("out.json: No space left on device")
     assert out.read_text() == "the old file"
-    run("export_chat", chat.pk, "--out", out)
+    assert run("export_chat", chat.pk, "--out", out) == f"2 messages written to {out}.\n"
     assert json.loads(out.read_text()) == exported(chat)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chat.json", "out.json"]
 
@@ -313,6 +313,7 @@ def test_it_replaces_the_file_only_when_all_is_written(
 def test_a_chat_that_is_not_there_cannot_be_exported() -> None:
     chat_id = uuid4()
     assert refusal("export_chat", chat_id) == f"There is no chat {chat_id}."
+    assert refusal("export_chat", "nope") == "There is no chat nope."
 
 
 # --- create_token

@@ -68,7 +68,7 @@ def test_dry_run_tells_and_spends_nothing(model: KeepingModel) -> None:
     assert line.startswith(f"{chat.pk}: would summarize 5 turns, ")
     tokens = int(line.split(", ")[1].split()[0])
     assert tokens < before.unfolded_tokens
-    assert total.startswith(f"Total: 5 turns, {tokens:,} tokens in 1 chats; about ")
+    assert total.startswith(f"Total: 5 turns, {tokens:,} tokens in 1 chat; about ")
     again, total_again = resummarize(str(chat.pk), "--dry-run", "--sync", "--rebuild")
     assert (again, total_again) == (line.replace("update", "rebuild"), total)
     assert (brief_of(chat).requested, OrmQ.objects.count(), model.prompts) == ("", 0, [])
