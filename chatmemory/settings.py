@@ -10,13 +10,14 @@ from pathlib import Path
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
-from chatmemory.config.kinds import database, fail, make_folder
+from chatmemory.config.kinds import database, make_folder
 from chatmemory.config.memory import (
     ChunkedSettings,
     MemorySettings,
     RecallSettings,
     SummarizerSettings,
 )
+from chatmemory.config.relations import check_relations
 from chatmemory.config.service import (
     DatabaseSettings,
     LimitSettings,
@@ -224,10 +225,6 @@ Q_CLUSTER = {
 WORKER_CANARY_SECONDS = WorkerSettings.WORKER_CANARY_SECONDS.read()
 WORKER_PATIENCE_SECONDS = WorkerSettings.WORKER_PATIENCE_SECONDS.read()
 WORKER_STOP_SECONDS = WorkerSettings.WORKER_STOP_SECONDS.read()
-if WORKER_PATIENCE_SECONDS < 3 * WORKER_CANARY_SECONDS:
-    raise fail(
-        "WORKER_PATIENCE_SECONDS", WORKER_PATIENCE_SECONDS, "at least three times WORKER_CANARY_SECONDS"
-    )
 
 # --- API -------------------------------------------------------------------------------------------------------------
 
@@ -302,13 +299,7 @@ UPSTREAM_CONTROL_TOKENS = UpstreamSettings.UPSTREAM_CONTROL_TOKENS.read()
 OPENAI_TERMINAL = UpstreamSettings.OPENAI_TERMINAL.read()
 MODEL_VARIANTS = UpstreamSettings.MODEL_VARIANTS.read()
 DEFAULT_MODEL_VARIANT = UpstreamSettings.DEFAULT_MODEL_VARIANT.read()
-if DEFAULT_MODEL_VARIANT not in MODEL_VARIANTS:
-    raise fail("DEFAULT_MODEL_VARIANT", DEFAULT_MODEL_VARIANT, f"one of {', '.join(MODEL_VARIANTS)}")
 OPENAI_MODEL_ALIASES = UpstreamSettings.OPENAI_MODEL_ALIASES.read()
-if unknown := set(OPENAI_MODEL_ALIASES.values()) - set(MODEL_VARIANTS):
-    raise fail(
-        "OPENAI_MODEL_ALIASES", ", ".join(sorted(unknown)), f"names of variants: {', '.join(MODEL_VARIANTS)}"
-    )
 OPENAI_CONVERSATION_HEADERS = UpstreamSettings.OPENAI_CONVERSATION_HEADERS.read()
 
 REPLY_DEADLINES = Deadlines(
@@ -320,8 +311,6 @@ REPLY_DEADLINES = Deadlines(
 REPLY_CHECKPOINT_SECONDS = UpstreamSettings.REPLY_CHECKPOINT_SECONDS.read()
 REPLY_LEASE_SECONDS = UpstreamSettings.REPLY_LEASE_SECONDS.read()
 REPLY_DRAIN_SECONDS = UpstreamSettings.REPLY_DRAIN_SECONDS.read()
-if REPLY_LEASE_SECONDS < 4 * REPLY_CHECKPOINT_SECONDS:
-    raise fail("REPLY_LEASE_SECONDS", REPLY_LEASE_SECONDS, "at least four times REPLY_CHECKPOINT_SECONDS")
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
@@ -343,12 +332,6 @@ MEMORY_LIMITS = MemoryLimits(
     enabled=MemorySettings.MEMORY_ENABLED.read(),
     numbers={name: read_numbers(name, kind) for name, kind in PER_POLICY.items()},
 )
-if MEMORY_LIMITS.summary_cap >= MEMORY_LIMITS.prompt_budget:
-    raise fail(
-        "MEMORY_SUMMARY_TOKEN_CAP",
-        MEMORY_LIMITS.summary_cap,
-        "smaller than MEMORY_PROMPT_TOKEN_BUDGET, which it is part of",
-    )
 _summarizer = SummarizerSettings.MEMORY_SUMMARIZER_MODEL.read()
 SUMMARIZER = Variant(
     name="summarizer",
@@ -371,3 +354,5 @@ MEMORY_EMBEDDINGS_FOLDER = RecallSettings.MEMORY_EMBEDDINGS_FOLDER.read()
 MEMORY_EMBEDDINGS_DIMENSIONS = RecallSettings.MEMORY_EMBEDDINGS_DIMENSIONS.read()
 MEMORY_EMBEDDINGS_SECONDS = RecallSettings.MEMORY_EMBEDDINGS_SECONDS.read()
 SWEEP_SECONDS = WorkerSettings.SWEEP_SECONDS.read()
+
+check_relations(globals())

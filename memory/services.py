@@ -38,12 +38,12 @@ from memory.context.sources import Source
 from memory.counters import Tally as Tally
 from memory.folding import card as carding
 from memory.folding import dispatch
-from memory.folding.request import StaleMemory as StaleMemory
-from memory.folding.request import freshen as freshen
-from memory.folding.request import require_fresh
 from memory.history.costs import line_cost
 from memory.history.rows import each_turn
-from memory.history.steps import Step
+from memory.history.tool_steps import Step
+from memory.lazy_fold import StaleMemory as StaleMemory
+from memory.lazy_fold import freshen as freshen
+from memory.lazy_fold import require_fresh
 from memory.models import (
     CardOutcome,
     ChatEmbeddings,

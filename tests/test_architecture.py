@@ -23,6 +23,7 @@ memory.briefs
 memory.counters memory.context
 memory.explain
 memory.folding
+memory.lazy_fold
 memory.revisions
 memory.services
 memory.signals conversations.interchange conversations.lifecycle conversations.sample
@@ -51,14 +52,14 @@ conversations.interchange.messages conversations.interchange.pins conversations.
 conversations.interchange.values conversations.interchange.write
 conversations.openai_api.request conversations.openai_api.errors conversations.openai_api.history_keys
 conversations.openai_api.listing conversations.openai_api.model_names
-memory.limits memory.policies memory.history.turns memory.history.costs memory.history.steps
+memory.limits memory.policies memory.history.turns memory.history.costs memory.history.tool_steps
 memory.context.fit memory.context.fit_excerpts memory.context.lines memory.context.plan memory.context.planner
 memory.context.prefix memory.context.prompt_budget memory.context.render memory.context.sources memory.context.verbatim
 memory.recall.analysis memory.recall.candidates memory.recall.excerpts memory.recall.query memory.recall.question_forms
 memory.recall.ranking memory.recall.relevance memory.recall.similarity
 memory.pins.contradictions memory.pins.detect memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.grounding memory.folding.provenance
-memory.folding.schedule
+memory.folding.next_step
 memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.trace
 memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals

@@ -1,6 +1,7 @@
 """A turn on its way from the request to its beginning: what it has to wait for, on the event loop.
 
-Generic over what a begun turn is: `BegunTurn | ExistingReply`, or a value around one.
+Whether it has to wait for a fold is `memory.lazy_fold`'s to say. Generic over what a begun turn is:
+`BegunTurn | ExistingReply`, or a value around one.
 """
 
 from __future__ import annotations

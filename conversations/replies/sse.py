@@ -1,8 +1,8 @@
 """Events as `text/event-stream` bytes: values in, wire text out.
 
-Knows the format of server-sent events and nothing of what the events mean. Every `data` is one line of
-compact JSON. Line separators of Unicode are escaped, because some readers split lines at them although the
-standard does not.
+The format alone: which events there are, and when a comment keeps a stream alive, is in `conversations.api.streams`.
+Every `data` is one line of compact JSON. Line separators of Unicode are escaped, because some readers split lines at
+them although the standard does not.
 """
 
 from __future__ import annotations

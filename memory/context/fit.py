@@ -31,7 +31,7 @@ from memory.context.render import (
     render_steps,
 )
 from memory.context.sources import Source, fit_sources, render_sources
-from memory.history.steps import Step
+from memory.history.tool_steps import Step
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.pins.section import NO_PINS, PinSection

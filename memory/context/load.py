@@ -16,7 +16,7 @@ from django.db.models import QuerySet, Subquery
 from chatmemory.database.compiled import Select
 from conversations.models import Message, Role
 from memory.context.plan import Plan
-from memory.history.steps import Step
+from memory.history.tool_steps import Step
 from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 from memory.models import ConversationBrief

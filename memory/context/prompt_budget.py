@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.fit import PromptRequest, tools_text
 from memory.context.sources import fit_sources, render_sources
-from memory.history.steps import as_messages
+from memory.history.tool_steps import as_messages
 from memory.limits import MemoryLimits
 from memory.policies.card.policy import tool_of
 

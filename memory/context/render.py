@@ -17,8 +17,8 @@ from memory.context.lines import merged_text, render_lines
 from memory.context.plan import Plan, Shown
 from memory.context.verbatim import LABELS, as_messages, as_text
 from memory.history.costs import line_text
-from memory.history.steps import Step
-from memory.history.steps import as_messages as as_native
+from memory.history.tool_steps import Step
+from memory.history.tool_steps import as_messages as as_native
 from memory.history.turns import Turn
 from memory.pins.section import render_pins
 from memory.policies.protocol import StateSection

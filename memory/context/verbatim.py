@@ -11,7 +11,7 @@ from chatmemory.llm.protocol import PromptMessage, Role
 from chatmemory.text.markers import RECENT_HEADING, quote_markers
 from chatmemory.text.tokens import clip_middle
 from memory.context.plan import Shown
-from memory.history import steps
+from memory.history import tool_steps
 from memory.history.costs import CUT_OFF_TOKENS, turn_cost
 from memory.history.turns import Turn, assistant_text
 
@@ -69,7 +69,7 @@ def as_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[Pro
     Calls of tools are sent as such unless the reply is clipped: a model that reads them as text writes them as text.
     """
     if turn.steps and shown.assistant_clip is None and not turn.cut_off:
-        replies = steps.as_messages(turn.steps, steps.OUTPUT_TOKENS)
+        replies = tool_steps.as_messages(turn.steps, tool_steps.OUTPUT_TOKENS)
     else:
         reply = _clipped(assistant_text(turn), shown.assistant_clip)
         replies = [PromptMessage("assistant", reply)] if reply else []

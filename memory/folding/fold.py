@@ -22,10 +22,10 @@ from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
 from memory.folding.lease import LeaseLost, attempt, forgive, storing
+from memory.folding.next_step import NextStep, Work, WorkState, next_step
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Done, Result, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
-from memory.folding.schedule import NextStep, Work, WorkState, next_step
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
 from memory.history.rows import newest_turns, pending_seq
 from memory.models import ConversationBrief, Requested, RevisionKind

@@ -1,8 +1,6 @@
-"""Asking for a chat's memory to be brought up to date beyond what is due: later by a worker, here and now, or lazily.
+"""Asking for a chat's memory to be brought up to date beyond what is due: later by a worker, or here and now.
 
-Requests are durable: the queue is only told of them. The lazy fold (seed 003) is the one exception to the rule that no
-reply waits for a summary: only where a chat asks for it, and never an error. Lease, back-off and attempts hold in it as
-in the worker, so nobody waits for an upstream that is down.
+Requests are durable: the queue is only told of them.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -30,7 +27,7 @@ from memory.briefs import limits_of, stored_state, wanted_limits
 from memory.explain.estimate import Estimate, FoldSpan, estimate
 from memory.folding import dispatch
 from memory.folding.bites import beyond_window
-from memory.folding.fold import FoldReport, Outcome, fold
+from memory.folding.fold import FoldReport, fold
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
@@ -144,54 +141,6 @@ def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
     through = beyond_window(by, state, newest, after, limits)
     turns = [turn.tokens for turn in each_turn(chat.pk, after, through + 1, text=False) if turn.tokens]
     return Outlook(turns=len(turns), tokens=sum(turns))
-
-
-POLL_SECONDS = 0.05
-"""How often to look whether a worker that is at the fold has done it."""
-
-
-class StaleMemory(Exception):
-    """A signal, no fault: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
-
-    def __init__(self, chat_id: UUID, seconds: float) -> None:
-        super().__init__("the memory of a chat is to be freshened first")
-        self.chat_id, self.seconds = chat_id, seconds
-
-
-def require_fresh(brief: ConversationBrief) -> None:
-    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait for that. No query for anybody else."""
-    if not brief.due:
-        return
-    limits = limits_of(brief)
-    seconds = get_policy(brief.policy).lazy_seconds(limits)
-    if seconds and limits.enabled:
-        raise StaleMemory(brief.chat_id, seconds)
-
-
-def freshen(chat_id: UUID, seconds: float) -> None:
-    """Fold what is due, or wait while a worker does, for about `seconds`; a call under way may take a little longer.
-
-    Must not be called in a transaction, nor on a thread that others wait for. Never raises.
-    """
-    started = time.monotonic()
-    try:
-        outcome = _fold(chat_id, started + seconds)
-    except Exception:  # a reply with an older memory is better than none, whatever went wrong
-        logger.exception("memory not freshened", extra={"chat": str(chat_id)})
-        return
-    waited = round((time.monotonic() - started) * 1000)
-    logger.info(
-        "reply waited for memory", extra={"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
-    )
-
-
-def _fold(chat_id: UUID, until: float) -> Outcome:
-    while True:
-        outcome = fold(chat_id, until=until).outcome
-        due = ConversationBrief.objects.filter(chat_id=chat_id, due=True)
-        if outcome != "idle" or time.monotonic() >= until or not due.exists():
-            return outcome
-        time.sleep(POLL_SECONDS)
 
 
 CALLS_LOOKED_AT = 50

@@ -18,7 +18,7 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from conversations.interchange.assemble import TOOL_MESSAGES
 from conversations.interchange.messages import CALLS
 from conversations.interchange.read import ImportedChat, ImportedMessage
-from memory.history.steps import Step, is_whole
+from memory.history.tool_steps import Step, is_whole
 
 CUT_OFF = ("incomplete", "cancelled")
 

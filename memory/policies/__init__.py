@@ -1,18 +1,16 @@
-"""The policies by name, and the one rule of the engine that holds for all of them: when a chat is due.
+"""The policies by name, and what all of memory asks of them.
 
 A further policy is one module here and one line in `POLICIES`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
-from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
-from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.answers import prompt_hash
 from memory.policies.card.policy import CardPolicy
 from memory.policies.chunked import Chunked
+from memory.policies.due import is_due
 from memory.policies.hierarchical.policy import Hierarchical
 from memory.policies.interval import Interval
 from memory.policies.progressive.policy import Progressive
@@ -48,55 +46,7 @@ POLICIES: Final[dict[str, Policy]] = {
 PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
 """The kind of each policy's own numbers."""
 
-MANY_TURNS = MAX_TURNS * 3 // 4
-"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
-
 
 def get_policy(name: str) -> Policy:
     """The policy of that name. Raises `KeyError`."""
     return POLICIES[name]
-
-
-def is_due(
-    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, waited: Counts | None = None
-) -> bool:
-    """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
-
-    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due. Without memory, none is.
-    `waited`: updates are paused, and so much waited already then. No threshold ends a pause, but whatever was said
-    since must fit. What waited may have to be recalled; so where nothing is recalled, that must fit, too.
-    """
-    if not limits.enabled:
-        return False
-    if waited is not None:
-        since = counts.without(waited) if limits.recalls else counts
-        return _runs_full(policy, state, since, limits)
-    return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
-
-
-def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-    beyond = counts.turns - counts.window_turns
-    if beyond > 0 and counts.turns > MANY_TURNS:
-        return True
-    if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
-        return False
-    outline = OUTLINE_COST if policy.shows_outline else 0
-    return not _lines_fit(state_tokens(policy, state) + outline, counts, limits)
-
-
-def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
-    """Whether the plan of the next prompt is sure to hold a line of every turn that it does not show
-    verbatim.
-
-    Either all lines fit beside state and window; or the window does not fit into its part, turns of it are clipped or
-    become lines, and all of them fit into the tenth that is reserved for lines.
-    """
-    head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
-    lines = lines_head_cost() + counts.line_tokens
-    usual = replace(limits, prompt_budget=limits.usual_budget)
-    stable = usual.stable_part(state)
-    window = min(counts.window_tokens, usual.window_part)
-    if window + head + lines + state <= stable:
-        return True
-    tenth = usual.prompt_budget // 10
-    return counts.window_tokens > stable - state - tenth and lines <= tenth

@@ -1,7 +1,7 @@
 """Excerpts of earlier turns: how the part of memory that holds them reads, and what one costs.
 
-Knows nothing of budgets, nor why a turn is shown. What is quoted is material: a line in it that looks like a marker of
-ours, the mark of an excerpt included, is quoted as such.
+Which passages are quoted is decided in `memory.recall.ranking`. What is quoted is material: a line in it that looks
+like a marker of ours, the mark of an excerpt included, is quoted as such.
 """
 
 from __future__ import annotations

@@ -44,13 +44,13 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.name = process_id.name()
-        self._patience = ProbeTimes(
+        self._probe_times = ProbeTimes(
             settings.WORKER_CANARY_SECONDS, settings.WORKER_PATIENCE_SECONDS, START_SECONDS
         )
         self._tick = min(1.0, settings.WORKER_CANARY_SECONDS / 4)
         self._rounds = OneAtATime(self._round, "watch")
         self._cluster: Running | None = None
-        self._vigil: LivenessCheck | None = None
+        self._check: LivenessCheck | None = None
         self._number = 0
         self._swept_at = 0.0
         self._is_blind = False
@@ -66,7 +66,7 @@ class Watchdog:
 
     def _run_one(self, stopped: threading.Event) -> bool:
         """Run a cluster until it is over. Returns whether it ever answered."""
-        self._vigil, self._swept_at = None, time.monotonic()
+        self._check, self._swept_at = None, time.monotonic()
         self._cluster = cluster = _started(self.name)
         try:
             self._watch(cluster, stopped)
@@ -76,7 +76,7 @@ class Watchdog:
         return self._has_answered()
 
     def _has_answered(self) -> bool:
-        return self._vigil is not None and self._vigil.is_proven
+        return self._check is not None and self._check.is_proven
 
     def _watch(self, cluster: Running, stopped: threading.Event) -> None:
         """Return when the cluster has ended, has frozen, or is to end."""
@@ -91,7 +91,7 @@ class Watchdog:
 
     def _is_frozen(self) -> bool:
         try:
-            vigil, step = self._rounds.ask().result(timeout=self._tick)
+            check, step = self._rounds.ask().result(timeout=self._tick)
         except TimeoutError:
             return False  # it is still looking
         except AWAY as exc:
@@ -102,33 +102,33 @@ class Watchdog:
             self._is_blind = True
             return False
         self._is_blind = False
-        if step is not LivenessStep.REPLACE or vigil is not self._vigil:  # another cluster's
+        if step is not LivenessStep.REPLACE or check is not self._check:  # another cluster's
             return False
-        symptom = "acknowledges nothing" if vigil.is_unacknowledged else "takes no task"
+        symptom = "acknowledges nothing" if check.is_unacknowledged else "takes no task"
         logger.error("the cluster has frozen and is replaced", extra={"symptom": symptom})
         return True
 
     def _round(self) -> tuple[LivenessCheck, LivenessStep]:
         """Look, decide, and do what only touches the database. Runs in the thread."""
         facts = watches.look(self.name, self._is_running)
-        if (vigil := self._vigil) is None:
-            vigil = self._vigil = LivenessCheck(self._patience, time.monotonic(), facts)
-        step = vigil.look(time.monotonic(), facts)
+        if (check := self._check) is None:
+            check = self._check = LivenessCheck(self._probe_times, time.monotonic(), facts)
+        step = check.look(time.monotonic(), facts)
         if step is LivenessStep.SEND:
-            self._send(vigil)
+            self._send(check)
             self._sweep_if_late()
         elif step is LivenessStep.VOUCH:
             watches.vouch(self.name)
-        return vigil, step
+        return check, step
 
-    def _send(self, vigil: LivenessCheck) -> None:
+    def _send(self, check: LivenessCheck) -> None:
         self._number += 1
         try:
             watches.send(self.name, self._number)
         except AWAY:
-            vigil.not_sent(time.monotonic())
+            check.not_sent(time.monotonic())
             raise
-        vigil.sent(time.monotonic())
+        check.sent(time.monotonic())
 
     def _sweep_if_late(self) -> None:
         if time.monotonic() - self._swept_at > settings.SWEEP_SECONDS + START_SECONDS:

@@ -15,7 +15,8 @@ from uuid import UUID
 import pytest
 
 from chatmemory.llm import retry
-from memory.folding import lease, request
+from memory import lazy_fold
+from memory.folding import lease
 from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import get_policy
 from memory.services import StaleMemory
@@ -205,7 +206,7 @@ def test_a_fault_of_our_own_is_logged_and_no_more(
     def broken(*_: Any, **__: Any) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr(request, "fold", broken)
+    monkeypatch.setattr(lazy_fold, "fold", broken)
     assert alice.ask("And now?", chat)["message"]["status"] == "complete"
     assert [one.message for one in caplog.records if one.levelno >= logging.WARNING] == [
         "memory not freshened"
@@ -232,11 +233,11 @@ def test_asking_whether_to_wait_costs_no_query(settings: Any, django_assert_num_
     chat = make_chat(policy="hierarchical")
     stored = brief_of(chat)
     with django_assert_num_queries(0):
-        request.require_fresh(stored)
+        lazy_fold.require_fresh(stored)
         stored.due = True
-        request.require_fresh(stored)
+        lazy_fold.require_fresh(stored)
         stored.options = {"lazy": True, "lazy_seconds": 7}
         with pytest.raises(StaleMemory) as caught:
-            request.require_fresh(stored)
+            lazy_fold.require_fresh(stored)
     assert (caught.value.chat_id, caught.value.seconds) == (chat.pk, 7)
     assert get_policy("chunked").lazy_seconds(settings.MEMORY_LIMITS) == 0

@@ -59,7 +59,7 @@ class Workload:
     """What waits and who works."""
 
     chats: Mapping[str, Count]
-    """Those with work, by the name of their state (`waiting.STATES`)."""
+    """Those with work, by the name of their state (`states.STATES`)."""
     being_written: Count
     uncounted: Count
     """Replies that are in no figure of a day yet."""

@@ -15,7 +15,6 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies import (
-    MANY_TURNS,
     POLICIES,
     Ask,
     Counts,
@@ -28,6 +27,7 @@ from memory.policies import (
     state_tokens,
     turns_beyond,
 )
+from memory.policies.due import MANY_TURNS
 from memory.policies.protocol import Fault
 from memory.policies.window import before_window
 from tests.unit.context.makers import make_turn, plan_of, turn_of, words

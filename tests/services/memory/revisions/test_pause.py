@@ -14,7 +14,8 @@ from conversations.lifecycle import delete_chat, update_chat
 from conversations.models import Chat, Message
 from memory import services
 from memory.folding.fold import FoldReport
-from memory.folding.request import request_resummarize, require_fresh
+from memory.folding.request import request_resummarize
+from memory.lazy_fold import require_fresh
 from memory.models import ConversationBrief, RevisionKind
 from memory.revisions.edit import clear, edit_by_hand
 from memory.revisions.restore import restore

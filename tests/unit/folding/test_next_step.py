@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.folding.schedule import MAX_BACKOFF_SECONDS, NextStep, Work, WorkState, backoff_seconds, next_step
+from memory.folding.next_step import (
+    MAX_BACKOFF_SECONDS,
+    NextStep,
+    Work,
+    WorkState,
+    backoff_seconds,
+    next_step,
+)
 
 UPSTREAM, BUILTIN = False, True
 standings = st.builds(

@@ -1,0 +1,35 @@
+"""Rules between two settings: each may be right by itself and wrong beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chatmemory.config.kinds import fail
+
+
+def check_relations(settings: Mapping[str, Any]) -> None:
+    """Raise `ImproperlyConfigured` for the first rule that does not hold."""
+    _require_multiple(settings, "WORKER_PATIENCE_SECONDS", 3, "WORKER_CANARY_SECONDS")
+    _require_multiple(settings, "REPLY_LEASE_SECONDS", 4, "REPLY_CHECKPOINT_SECONDS")
+    variants = settings["MODEL_VARIANTS"]
+    if (default := settings["DEFAULT_MODEL_VARIANT"]) not in variants:
+        raise fail("DEFAULT_MODEL_VARIANT", default, f"one of {', '.join(variants)}")
+    if unknown := set(settings["OPENAI_MODEL_ALIASES"].values()) - set(variants):
+        told = ", ".join(sorted(unknown))
+        raise fail("OPENAI_MODEL_ALIASES", told, f"names of variants: {', '.join(variants)}")
+    limits = settings["MEMORY_LIMITS"]
+    if limits.summary_cap >= limits.prompt_budget:
+        raise fail(
+            "MEMORY_SUMMARY_TOKEN_CAP",
+            limits.summary_cap,
+            "smaller than MEMORY_PROMPT_TOKEN_BUDGET, which it is part of",
+        )
+
+
+_TIMES = {3: "three", 4: "four"}
+
+
+def _require_multiple(settings: Mapping[str, Any], name: str, times: int, of: str) -> None:
+    if settings[name] < times * settings[of]:
+        raise fail(name, settings[name], f"at least {_TIMES[times]} times {of}")

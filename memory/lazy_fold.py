@@ -1,0 +1,65 @@
+"""The lazy fold (seed 003): a reply that waits for a summary, for a bounded time.
+
+The one exception to the rule that no reply does: only where a chat asks for it by its option `lazy`, and never an
+error. Lease, back-off and attempts hold in it as in the worker, so nobody waits for an upstream that is down.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from uuid import UUID
+
+from memory.briefs import limits_of
+from memory.folding.fold import Outcome, fold
+from memory.models import ConversationBrief
+from memory.policies import get_policy
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+"""How often to look whether a worker that is at the fold has done it."""
+
+
+class StaleMemory(Exception):
+    """A signal, no fault: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
+
+    def __init__(self, chat_id: UUID, seconds: float) -> None:
+        super().__init__("the memory of a chat is to be freshened first")
+        self.chat_id, self.seconds = chat_id, seconds
+
+
+def require_fresh(brief: ConversationBrief) -> None:
+    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait for that. No query for anybody else."""
+    if not brief.due:
+        return
+    limits = limits_of(brief)
+    seconds = get_policy(brief.policy).lazy_seconds(limits)
+    if seconds and limits.enabled:
+        raise StaleMemory(brief.chat_id, seconds)
+
+
+def freshen(chat_id: UUID, seconds: float) -> None:
+    """Fold what is due, or wait while a worker does, for about `seconds`; a call under way may take a little longer.
+
+    Must not be called in a transaction, nor on a thread that others wait for. Never raises.
+    """
+    started = time.monotonic()
+    try:
+        outcome = _fold(chat_id, started + seconds)
+    except Exception:  # a reply with an older memory is better than none, whatever went wrong
+        logger.exception("memory not freshened", extra={"chat": str(chat_id)})
+        return
+    waited = round((time.monotonic() - started) * 1000)
+    logger.info(
+        "reply waited for memory", extra={"chat": str(chat_id), "outcome": outcome, "waited_ms": waited}
+    )
+
+
+def _fold(chat_id: UUID, until: float) -> Outcome:
+    while True:
+        outcome = fold(chat_id, until=until).outcome
+        due = ConversationBrief.objects.filter(chat_id=chat_id, due=True)
+        if outcome != "idle" or time.monotonic() >= until or not due.exists():
+            return outcome
+        time.sleep(POLL_SECONDS)

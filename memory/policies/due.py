@@ -1,0 +1,57 @@
+"""When a chat is due: the one rule of the engine that holds for every policy. Pure, from counters alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memory.history.costs import CUT_OFF_TOKENS, OUTLINE_COST, lines_head_cost, verbatim_head_cost
+from memory.limits import MAX_TURNS, MemoryLimits
+from memory.policies.protocol import Counts, Policy, State, state_tokens
+
+MANY_TURNS = MAX_TURNS * 3 // 4
+"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
+
+
+def is_due(
+    policy: Policy, state: State, counts: Counts, limits: MemoryLimits, waited: Counts | None = None
+) -> bool:
+    """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
+
+    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due. Without memory, none is.
+    `waited`: updates are paused, and so much waited already then. No threshold ends a pause, but whatever was said
+    since must fit. What waited may have to be recalled; so where nothing is recalled, that must fit, too.
+    """
+    if not limits.enabled:
+        return False
+    if waited is not None:
+        since = counts.without(waited) if limits.recalls else counts
+        return _runs_full(policy, state, since, limits)
+    return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
+
+
+def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+    beyond = counts.turns - counts.window_turns
+    if beyond > 0 and counts.turns > MANY_TURNS:
+        return True
+    if beyond <= 0 or counts.tokens - counts.window_tokens < limits.min_fold_tokens:
+        return False
+    outline = OUTLINE_COST if policy.shows_outline else 0
+    return not _lines_fit(state_tokens(policy, state) + outline, counts, limits)
+
+
+def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
+    """Whether the plan of the next prompt is sure to hold a line of every turn that it does not show
+    verbatim.
+
+    Either all lines fit beside state and window; or the window does not fit into its part, turns of it are clipped or
+    become lines, and all of them fit into the tenth that is reserved for lines.
+    """
+    head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
+    lines = lines_head_cost() + counts.line_tokens
+    usual = replace(limits, prompt_budget=limits.usual_budget)
+    stable = usual.stable_part(state)
+    window = min(counts.window_tokens, usual.window_part)
+    if window + head + lines + state <= stable:
+        return True
+    tenth = usual.prompt_budget // 10
+    return counts.window_tokens > stable - state - tenth and lines <= tenth
