@@ -142,6 +142,7 @@ WORDS: dict[str, str | dict[str, str]] = {
     "far_up": "This message is further up than what is loaded.",
     "later": "Available when the reply is finished.",
     "left_free": "are kept free for earlier messages that match your question, and to keep prompts cheap.",
+    "all_recent": "All of them are recent, and the most recent turns always stay in full.",
     "unfit": "did not fit and can only be recalled.",
     "differs": "This differs from the prompt that was sent:",
     "switching": "Rebuilding memory with the new policy.",

@@ -207,6 +207,7 @@ export class Memory {
     if (next) {
       const { unit, has, threshold } = next;
       words = `${number(has)} of ${counted(threshold, unit === "tokens" ? "token" : "turn")} (${words})`;
+      if (has >= threshold && this.#brief.work.state === "idle") words += `. ${WORDS.all_recent}`;
       Object.assign(meter, { max: threshold, value: Math.min(has, threshold) });
     }
     id("pending-told").textContent = words;

@@ -15,7 +15,7 @@ export function showContext(context, title) {
   const bar = id("bar");
   const left = Math.max(0, context.budget - context.tokens);
   bar.setAttribute("aria-label", `Memory budget: ${used}; ${number(left)} free.`);
-  bar.replaceChildren(...memory.map((one) => piece(one.kind, `${nameOf(one)}: ${counted(one.tokens, "token")}`, one.tokens)), piece("free", "Free", left));
+  bar.replaceChildren(...memory.map((one) => piece(one.kind, `${nameOf(one)}: ${counted(one.tokens, "token")}`, one.tokens)), keptFree(context, left));
   const opened = new Set([...id("sections").querySelectorAll("details[open]")].map((one) => one.dataset.kind));
   id("sections").replaceChildren(
     ...memory.map((one) => section(one, opened)),
@@ -43,6 +43,11 @@ function piece(kind, title, tokens) {
   const made = el("span", { class: `cm-piece cm-kind-${kind}`, title });
   made.style.flexGrow = tokens;
   return made;
+}
+
+/** What is left, hatched where the rest of a longer chat may be recalled into it. */
+function keptFree({ said_tokens: said, tokens }, left) {
+  return said > tokens ? piece("kept-free", `Kept free: ${counted(left, "token")}`, left) : piece("free", "Free", left);
 }
 
 function section(one, opened) {
