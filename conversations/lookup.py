@@ -15,6 +15,9 @@ _LOCKED_CHAT = Select(
     lambda chat, owner: Chat.objects.select_for_update().filter(pk=chat, owner=owner), UUID, int
 )
 ACTIVE_REPLY = Select(lambda chat: ActiveReply.objects.filter(pk=chat), UUID)
+_OWN_ACTIVE_REPLY = Select(
+    lambda chat, owner: ActiveReply.objects.filter(pk=chat, chat__owner=owner), UUID, int
+)
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
@@ -28,7 +31,7 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
 def lock_ahead(user: User, chat_id: UUID) -> None:
     """Have read what a turn asks for first: the chat, locked by `get_chat`, and the reply that is being written."""
     _LOCKED_CHAT.ahead(chat_id, user.pk)
-    ACTIVE_REPLY.ahead(chat_id)
+    _OWN_ACTIVE_REPLY.ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
 
 
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:

@@ -87,6 +87,9 @@ from memory.usage import daily
 from memory.usage.count_ratio import ratio_of as ratio_of
 
 _BRIEF = Select(lambda chat: ConversationBrief.objects.filter(pk=chat), UUID)
+_OWN_BRIEF = Select(
+    lambda chat, owner: ConversationBrief.objects.filter(pk=chat, chat__owner=owner), UUID, int
+)
 _NEW_BRIEF = Insert(ConversationBrief)
 _COUNTED = Update(ConversationBrief, *counters.COUNTERS)
 _ANCHORED = Update(ConversationBrief, "anchor_seq")
@@ -104,10 +107,11 @@ class PreparedPrompt:
     """The reply is to carry a block that its reader must not see (`memory.policies.card.stream`)."""
 
 
-def read_ahead(chat_id: UUID) -> None:
-    """Have read what `context_for` asks for first, of a chat whose next turn begins in this transaction."""
-    _BRIEF.ahead(chat_id)
-    load.read_ahead(chat_id)
+def read_ahead(chat_id: UUID, owner_id: int) -> None:
+    """Have read what `context_for` asks for first, of a chat whose next turn begins in this transaction if the chat is
+    that user's; of anybody else's nothing."""
+    _OWN_BRIEF.ahead_for(_BRIEF, (chat_id,), chat_id, owner_id)
+    load.read_ahead(chat_id, owner_id)
 
 
 def count_ahead(chat_id: UUID) -> None:

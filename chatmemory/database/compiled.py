@@ -72,10 +72,17 @@ class Select(Generic[M]):
 
         They get the rows as they are then, unless what changes them forgets it.
         """
+        self.ahead_for(self, values, *values)
+
+    def ahead_for(self, other: Select[M], asked: Sequence[Value], *values: Value) -> None:
+        """The same for who will ask `other` by `asked`, once it is known that they may: this select checks it, too.
+
+        Without that, how long a refusal takes would tell of rows that are not the caller's.
+        """
         connection = connections[DEFAULT_DB_ALIAS]
         if (trip := next_trip(connection)) is not None:
             compiled = self._compiled(connection)
-            trip.read_ahead((self, values), self._model, compiled.sql, compiled.params(values))
+            trip.read_ahead((other, tuple(asked)), self._model, compiled.sql, compiled.params(values))
 
     def taken(self, *values: Value) -> list[list[Any]] | None:
         """All rows, if they were read ahead."""

@@ -15,7 +15,7 @@ from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX
 
 def fetch(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> list[Any]:
     """The rows of a select."""
-    cursor = _executed(connection, sql, params)
+    cursor = executed(connection, sql, params)
     with connection.wrap_database_errors:
         rows: list[Any] = cursor.fetchall()
     return rows
@@ -23,11 +23,11 @@ def fetch(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> l
 
 def execute(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> int:
     """Execute what has no rows; how many it wrote."""
-    return int(_executed(connection, sql, params).rowcount)
+    return int(executed(connection, sql, params).rowcount)
 
 
-def _executed(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
-    """A cursor that has executed the statement."""
+def executed(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
+    """A cursor, Django's or the driver's, that has executed a statement."""
     if connection.queries_logged or connection.execute_wrappers:
         cursor = connection.cursor()
         cursor.execute(sql, params)

@@ -133,7 +133,7 @@ def begin_turn(
         chat = None
         if chat_id is not None:
             lock_ahead(user, chat_id)
-            memory.read_ahead(chat_id)
+            memory.read_ahead(chat_id, user.pk)
             chat = get_chat(user, chat_id, lock=True)
         if known := known_turn(user, key, fingerprint):
             return known

@@ -39,7 +39,7 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     """The newest `turns` unfolded turns (about: two rows each), those before message `before_seq` if it is given."""
     limit = turns * ROWS_PER_TURN
     before = _MAX_SEQ if before_seq is None else before_seq
-    found = _unfolded_rows(limit).taken(brief.chat_id)
+    found = _unfolded_rows(limit).taken(brief.chat_id, brief.chat.owner_id)
     if found is None:
         found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
     rows = [row for row in map(_stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
@@ -52,9 +52,9 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     return Newest(whole, turns_of_them, max(0, brief.unfolded_turns - counted))
 
 
-def read_ahead(chat_id: UUID) -> None:
-    """Have read what `newest` asks for in this transaction, by what is folded as it begins."""
-    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).ahead(chat_id)
+def read_ahead(chat_id: UUID, owner_id: int) -> None:
+    """Have read what `newest` asks for in this transaction, by what is folded as it begins. Nothing of a stranger's."""
+    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).ahead(chat_id, owner_id)
 
 
 def last_reply(span: Newest) -> UUID | None:
@@ -103,11 +103,13 @@ def _newest_rows(limit: int) -> Select[Message]:
 
 @cache
 def _unfolded_rows(limit: int) -> Select[Message]:
-    def unfolded(chat_id: UUID) -> QuerySet[Message, Any]:
-        folded = ConversationBrief.objects.filter(pk=chat_id).values("folded_through_seq")
+    def unfolded(chat_id: UUID, owner_id: int) -> QuerySet[Message, Any]:
+        folded = ConversationBrief.objects.filter(pk=chat_id, chat__owner=owner_id).values(
+            "folded_through_seq"
+        )
         return _rows_between(chat_id, 0, _MAX_SEQ).filter(seq__gt=Subquery(folded))[:limit]
 
-    return Select(unfolded, UUID)
+    return Select(unfolded, UUID, int)
 
 
 def _rows_between(chat_id: UUID, after: int, before: int) -> QuerySet[Message, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +13,11 @@ from django.apps import apps
 from django.core import serializers
 from django.db.backends.utils import CursorWrapper
 
+from chatmemory.database import statements as statements_of
 from chatmemory.runtime.logging_config import request_id
 
+_VALUE = re.compile(r"'[^']*'")
+"""Where statements go together, their values stand in them."""
 UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType")
 """Tables of no interest: a login writes a session, and the other two are the code's."""
 
@@ -32,13 +36,19 @@ def everything(*left_out: str) -> str:
 def statements(of: str) -> Iterator[list[str]]:
     """The SQL sent meanwhile, without its values, by the requests with this `X-Request-ID`: others never rest."""
     sent: list[str] = []
-    execute = CursorWrapper.execute
+    execute, past_cursors = CursorWrapper.execute, statements_of.executed
 
     def heard(self: Any, sql: str, params: Any = None) -> Any:
         if request_id.get() == of:
-            sent.append(str(sql))
+            sent.append(_VALUE.sub("?", str(sql)))
         return execute(self, sql, params)
+
+    def heard_too(connection: Any, sql: str, params: Any) -> Any:
+        if request_id.get() == of:
+            sent.append(_VALUE.sub("?", str(sql)))
+        return past_cursors(connection, sql, params)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CursorWrapper, "execute", heard)
+        patch.setattr(statements_of, "executed", heard_too)
         yield sent
