@@ -10,6 +10,7 @@ import openai
 import pytest
 from openai import OpenAI
 
+from conversations import editing
 from conversations.models import Chat, ChatCompletion, Message
 from tests.api.talking import sdk
 from tests.support.fakes.upstream import FakeUpstream
@@ -332,6 +333,9 @@ def test_log_probabilities_come_with_the_answer(
     if store:
         [listed] = ask.chat.completions.list().data
         assert listed.choices[0].logprobs == told
+        reply = Message.objects.get(role="assistant")
+        editing.forget_message(reply.chat_id, reply.pk)
+        assert ChatCompletion.objects.get().logprobs is None
     chunks = list(ask.chat.completions.create(messages=said, stream=True, **wanted))
     streamed = [
         one for chunk in chunks if (found := chunk.choices[0].logprobs) for one in found.content or ()
