@@ -44,6 +44,7 @@ from memory.explain.verify import why_not_exact
 from memory.folding.request import demand_resummarize, foresee
 from memory.models import ConversationBrief, SummaryRevision
 from memory.models.briefs import new_brief
+from memory.policies import POLICIES
 from memory.revisions import diff
 from memory.revisions.edit import clear
 from memory.revisions.restore import restore
@@ -226,7 +227,12 @@ class ContextView(APIView):
         parameters=[
             OpenApiParameter("message", str),
             OpenApiParameter("budget", int, description="Tokens that memory may have in this prompt."),
-            OpenApiParameter("policy", str, description="The policy to preview, instead of the chat's own."),
+            OpenApiParameter(
+                "policy",
+                str,
+                enum=sorted(POLICIES),
+                description="The policy to preview, instead of the chat's own.",
+            ),
         ],
         responses=ContextOut,
         operation_id="context_read",
