@@ -12,7 +12,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
@@ -31,7 +31,8 @@ def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> 
         return
     now = timezone.now()
     mine = StoredAttachment.objects.filter(user=user_id)
-    known = set(mine.filter(sha256__in=by_hash).values_list("sha256", flat=True))
+    # Locked, so that the sweep cannot remove them meanwhile.
+    known = set(mine.select_for_update().filter(sha256__in=by_hash).values_list("sha256", flat=True))
     mine.filter(sha256__in=known).update(sent_at=now)
     for sha256, one in by_hash.items():
         if sha256 not in known:
@@ -65,9 +66,7 @@ def find(chat: Chat, sha256: str) -> StoredAttachment | None:
 
 def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
     """`prompt` with the bytes of its images and files. What is not kept any more is left out; its mark stays."""
-    hashes = {one.sha256 for one in prompt.attachments if one.sha256}
-    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
-    found = {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
+    found = _bytes_of(user_id, prompt.attachments)
     messages = (
         replace(message, attachments=tuple(_loaded(message.attachments, found)))
         if message.attachments
@@ -79,8 +78,7 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
 
 def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
     """`attachments` with their bytes where they are kept, for an export."""
-    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=[one.sha256 for one in attachments])
-    found = {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
+    found = _bytes_of(user_id, attachments)
     return [replace(one, data=found.get(one.sha256)) for one in attachments]
 
 
@@ -114,10 +112,22 @@ def remove_old() -> int:
     if not days:
         return 0
     old = StoredAttachment.objects.filter(sent_at__lt=timezone.now() - timedelta(days=days))
-    while ids := list(old.values_list("pk", flat=True)[:REMOVED_AT_ONCE]):
-        _remove(ids)
+    while True:
+        with transaction.atomic():
+            # One that is being sent again is locked, and not old any more when that is done.
+            unlocked = old.select_for_update(skip_locked=True)
+            ids = list(unlocked.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
+            _remove(ids)
         removed += len(ids)
-    return removed
+        if len(ids) < REMOVED_AT_ONCE:
+            return removed
+
+
+def _bytes_of(user_id: int, attachments: Iterable[Attachment]) -> dict[str, bytes]:
+    """What is kept of these, by hash."""
+    hashes = {one.sha256 for one in attachments if one.sha256}
+    rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
+    return {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
 
 
 def _loaded(attachments: Iterable[Attachment], found: Mapping[str, bytes]) -> Iterable[Attachment]:

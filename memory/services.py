@@ -64,12 +64,7 @@ from memory.pins.detected import message_changed as message_changed
 from memory.pins.detected import pin_imported as pin_imported
 from memory.pins.detected import restore_pins as restore_pins
 from memory.pins.detected import stated_in as stated_in
-from memory.policies import (
-    get_policy,
-    is_due,
-    state_tokens,
-    with_window,
-)
+from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
 from memory.recall import embedding_job
 from memory.recall.embeddings import knows_meanings as knows_meanings
