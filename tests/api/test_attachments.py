@@ -234,6 +234,14 @@ def test_an_unknown_history_is_imported_with_its_images(ask: OpenAI, upstream: F
     assert sent_with(upstream) == [("image/png", PHOTO)]
 
 
+def test_large_ones_arrive_whole(ask: OpenAI, upstream: FakeUpstream) -> None:
+    large = PHOTO + b"x" * 15_000_000
+    talk = PictureTalk(ask)
+    talk.turn(text("What is this?"), image(large))
+    talk.turn(text("And who took it?"))
+    assert sent_with(upstream, 0) == sent_with(upstream) == [("image/png", large)]
+
+
 def test_links_are_passed_on_and_never_fetched(ask: OpenAI, upstream: FakeUpstream) -> None:
     url = "https://example.com/cat.png"
     PictureTalk(ask).turn(text("What is this?"), {"type": "image_url", "image_url": {"url": url}})

@@ -7,6 +7,7 @@ same.
 
 from __future__ import annotations
 
+import io
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +25,8 @@ CONNECTIONS = 1000
 """At most, as the SDK has it."""
 KEPT_SECONDS = 5.0
 """For which a connection that nobody uses stays open. Servers close theirs after a while, too: better before them."""
+IN_ONE_PIECE = 512 * 1024
+"""Bytes of a request that are written at once: only images and files make one longer."""
 
 
 class StreamTransport:
@@ -50,8 +53,10 @@ class StreamTransport:
         Raises `NoAnswerError` for what is no success. A connection that breaks later raises aiohttp's error.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        # In one piece, what is long would hold up the loop; aiohttp warns of it.
+        sent = data if len(data) <= IN_ONE_PIECE else io.BytesIO(data)
         try:
-            response = await self._session.post(self._url, data=data, allow_redirects=False)
+            response = await self._session.post(self._url, data=sent, allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise NoAnswerError(failures.UNREACHABLE, retry=True) from exc
         async with response:
