@@ -17,6 +17,9 @@ WHERE ?=
 # What comes out the same on any database, or brings one of its own.
 NO_DATABASE := $(addprefix --ignore tests/,unit upstream services/lab/test_replay.py services/lab/test_playing.py services/commands/test_quickstart.py processes/test_sixth_policy.py)
 
+# Python keeps what it compiled, and pytest what it made of asserts: 10 s a process of tests that would else be spent again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-clients test-clients-python test-all test-exhaustive test-slow test-postgres test-slow-postgres test-services test-browser test-embeddings schemathesis faults faults-redis lint types audit screenshots recording docs bench lab recall evidence lock clean
 
 run: .venv/runtime

@@ -25,6 +25,7 @@ NAMES = (
     "memory",
     "footprint",
     "slow-streams",
+    "two-servers",
     "gap",
     "talks",
     "calls",

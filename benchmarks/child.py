@@ -45,6 +45,7 @@ def _benchmarks() -> dict[str, Callable[[User], Group]]:
         "memory": streams.memory,
         "footprint": footprint.run,
         "slow-streams": slow.run,
+        "two-servers": slow.two_servers,
         "gap": gap.run,
         "talks": talks.run,
         "calls": calls.run,

@@ -49,7 +49,7 @@ from chatmemory.runtime.request_threads import RequestThread
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
 from conversations.openai_api.errors import openai_body
-from conversations.replies import generation, reaper
+from conversations.replies import generation, lease
 
 logger = logging.getLogger(__name__)
 
@@ -220,12 +220,12 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             if threading.current_thread() is threading.main_thread():  # else it is somebody else's process
                 _chain_sigterm(asyncio.get_running_loop())
                 tell_of_crashes()
-            reaper.watch()
+            lease.watch()
             garbage.begin()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
-            await reaper.leave()
+            await lease.leave()
             await stateless_calls.all_ended()
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})

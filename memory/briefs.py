@@ -1,7 +1,8 @@
-"""The numbers that hold for one chat: the settings', with what the chat's options change.
+"""A chat's brief as values: the numbers that hold for the chat, and what is remembered of it.
 
-Options were checked when they came (`conversations.api.serializers`). What no longer fits, because bounds or policies
-changed since, has no effect rather than stopping a chat.
+The numbers are the settings', with what the chat's options change. Options were checked when they came
+(`conversations.api.serializers`). What no longer fits, because bounds or policies changed since, has no effect rather
+than stopping a chat.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from django.conf import settings
 from chatmemory.text.tokens import count_tokens
 from conversations.models import Chat
 from memory.limits import MemoryLimits
-from memory.models import ConversationBrief
+from memory.models import ConversationBrief, SummaryRevision
 from memory.pins.section import room_for_pins
-from memory.policies import get_policy
+from memory.policies import POLICIES, get_policy
 from memory.policies.options import with_options
 from memory.policies.protocol import Policy, State
+from memory.policies.readable import ReadableEntry, ReadablePart, readable
 
 
 def limits_of(brief: ConversationBrief) -> MemoryLimits:
@@ -60,3 +62,23 @@ def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], st
 def stored_state(brief: ConversationBrief) -> State:
     """What the brief's policy remembers."""
     return State.from_json(brief.global_summary, brief.state)
+
+
+def text_of(row: ConversationBrief | SummaryRevision) -> str:
+    """What the model reads: the sections of the state; the summary alone where the policy is no more."""
+    state = State.from_json(row.global_summary, row.state)
+    if state.data and row.policy in POLICIES:
+        return "\n\n".join(section.text for section in POLICIES[row.policy].render(state))
+    return row.global_summary
+
+
+def remembered(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
+    """What people read: the state's parts; for a plain summary, and for a policy that is no more, the summary."""
+    state = State.from_json(row.global_summary, row.state)
+    if state.data and row.policy in POLICIES:
+        return readable(POLICIES[row.policy], state)
+    return (
+        [ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))]
+        if row.global_summary
+        else []
+    )

@@ -2,7 +2,7 @@
 wrote by hand holds.
 
 It ends when somebody resumes, or has memory updated or rebuilt; or, by itself, when what was said since does not fit
-into a prompt any more (`memory.policies.is_due`): nothing that is said while updates are paused is ever left out.
+into a prompt any more (`memory.policies.due.is_due`): nothing that is said while updates are paused is ever left out.
 """
 
 from __future__ import annotations

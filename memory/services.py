@@ -24,7 +24,7 @@ from conversations.models import Chat, Message, Status
 from memory import briefs, counters
 from memory.briefs import limits_beside_pins, limits_of
 from memory.context import load
-from memory.context.fit import Context
+from memory.context.assemble import Context
 from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
 from memory.context.prompt_budget import beside
 from memory.context.record import RECORDED, record_of
@@ -36,6 +36,7 @@ from memory.context.record import said_before as said_before
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
 from memory.counters import Tally as Tally
+from memory.explain.chat_trace import Trace, trace
 from memory.folding import card as carding
 from memory.folding import dispatch
 from memory.history.costs import line_cost
@@ -58,12 +59,12 @@ from memory.models import (
 )
 from memory.models.briefs import new_brief
 from memory.pause import waited
-from memory.pins import detected
-from memory.pins.detected import exported_pins as exported_pins
-from memory.pins.detected import message_changed as message_changed
-from memory.pins.detected import pin_imported as pin_imported
-from memory.pins.detected import restore_pins as restore_pins
-from memory.pins.detected import stated_in as stated_in
+from memory.pins import by_rule
+from memory.pins.by_rule import exported_pins as exported_pins
+from memory.pins.by_rule import message_changed as message_changed
+from memory.pins.by_rule import pin_imported as pin_imported
+from memory.pins.by_rule import restore_pins as restore_pins
+from memory.pins.by_rule import stated_in as stated_in
 from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
 from memory.recall import embedding_job
@@ -77,7 +78,6 @@ from memory.revisions import step_back
 from memory.revisions.policy_change import is_by_another_policy as is_by_another_policy
 from memory.revisions.policy_change import options_changed as options_changed
 from memory.revisions.policy_change import policy_changed as policy_changed
-from memory.revisions.trace import Trace, trace
 from memory.usage import daily
 from memory.usage.count_ratio import ratio_of as ratio_of
 
@@ -231,7 +231,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     recorded = {name: record[name] for name in RECORDED if name in record}
     _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
     if reply.reply_to is not None and not reply.leaves_open:
-        detected.find(reply.reply_to)
+        by_rule.find(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:

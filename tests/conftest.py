@@ -18,7 +18,8 @@ from hypothesis import settings as hypothesis_settings
 from knox.models import AuthToken
 
 from chatmemory.llm import registry
-from conversations.replies import reaper
+from conversations.replies import lease
+from tests.support import costs
 from tests.support import database as emptying
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client, LiveServer
@@ -39,6 +40,14 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("thorough" if os.environ.get("THOROUGH") else "quick")
 emptying.instead_of_flush()
 emptying.in_shared_memory()
+costs.read_one_certificate()
+costs.list_static_files_once()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    with costs.without_garbage_collection():
+        return (yield)
 
 
 @connection_created.connect
@@ -76,7 +85,7 @@ def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterat
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
         # Tests leave replies behind on purpose, and say themselves who finishes them.
-        server.run(reaper.leave())
+        server.run(lease.leave())
         yield server
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ROW = re.compile(r"^\| `([A-Z][A-Z0-9_]+)` \| (.*?) \|", re.MULTILINE)
 FIGURE = re.compile(r"\d[\d,.]*\d|\d")
 MODULE = re.compile(r"(?<![\w/.])((?:benchmarks|chatmemory|conversations|memory|templates|tests)/[\w/.]+)")
+DOTTED = re.compile(r"`((?:chatmemory|conversations|memory)(?:\.\w+)+)[`(]")
 OPERATION = re.compile(r"(?:`([A-Z]+)` · )?`([A-Z]+) (/[^\s`?]*)")
 NAMED_SETTING = re.compile(
     r"\b(?:DATABASE|DJANGO|LIMIT|MEMORY|OPENAI|REPLY|REQUEST|SOURCES|SUMMARIZER|WORKER)_[A-Z_]*[A-Z]\b(?!_)"
@@ -149,7 +151,7 @@ def test_every_call_that_is_shown_exists(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_module_that_is_shown_exists(document: str) -> None:
-    """`memory/recall/index.py`, `memory/recall/index`, `memory/recall/` or `memory/recall/index.look_up`."""
+    """`memory/recall/index.py`, `memory/recall/index`, `memory/recall/` or `memory/recall/index.quoted`."""
     shown = set(MODULE.findall("\n".join(re.findall(r"`[^`\n]+`", text_of(document)))))
     made_in_the_example = {"memory/policies/minutes.py"}
     assert [name for name in shown - made_in_the_example if not is_in_the_tree(name)] == []
@@ -162,6 +164,20 @@ def is_in_the_tree(name: str) -> bool:
     home, _, definition = path.name.rpartition(".")
     homes = (path.with_name(f"{home}.py"), path.with_name(home) / "__init__.py")
     return any(one.exists() and re.search(rf"\b{definition}\b", one.read_text()) for one in homes)
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "chatmemory", "conversations", "memory", "tests"])
+def test_every_module_that_docstrings_and_comments_name_exists(folder: str) -> None:
+    """`memory.recall.index` or `memory.recall.index.quoted`."""
+    named = {name for path in (ROOT / folder).rglob("*.py") for name in DOTTED.findall(path.read_text())}
+    assert sorted(name for name in named if not is_importable(name)) == []
+
+
+def is_importable(name: str) -> bool:
+    try:
+        return bool(pkgutil.resolve_name(name))
+    except (AttributeError, ImportError):
+        return False
 
 
 # Links and figures

@@ -16,7 +16,7 @@ from benchmarks.evidence.stored import stored
 
 if TYPE_CHECKING:
     from chatmemory.llm.protocol import Prompt
-    from memory.context.fit import Context
+    from memory.context.assemble import Context
 
 RECALL = "recall"
 AROUND = ("instructions", "sources", "question")

@@ -1,6 +1,6 @@
-"""Many slow streams at once through one server process: how late is a delta, what does an open stream hold?
+"""Many slow streams at once through one server process, or two: how late is a delta, what does an open stream hold?
 
-Server, upstream and client are a process each. How late a delta is counts from the moment at which the upstream wrote
+Servers, upstream and client are a process each. How late a delta is counts from the moment at which the upstream wrote
 it to the moment at which the client read it. Streams that only begin or end are not in the figures.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -28,6 +29,7 @@ from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
 STREAMS = 1000
+"""Of each server process."""
 SECONDS = 60
 """How long all of them are open."""
 LATE_BAR = 250.0
@@ -35,7 +37,9 @@ MEMORY_BAR = 100.0
 """KiB a stream."""
 AT_ONCE = 10
 """Streams that begin at the same time."""
-WARM_UP = 50
+BEFORE = 50
+"""Streams that come and go together before, until there were as many as will be open: what grows with the database,
+like SQLite's cache of pages, is no stream's."""
 SAMPLES = 40
 SETTLE_SECONDS = 3
 
@@ -56,15 +60,24 @@ class Seen:
     """Seconds, at most: how long a transaction was open on PostgreSQL, how long another writer waited on SQLite."""
 
 
-def run(owner: User, *, streams: int = STREAMS, seconds: int = SECONDS) -> Group:
+def run(owner: User, *, servers: int = 1, seconds: int = SECONDS) -> Group:
+    """`STREAMS` through each of so many server processes, for so many seconds."""
     token = AuthToken.objects.create(owner)[1]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        processes.pacemaker() as upstream,
-        processes.server(upstream, Path(folder) / "log") as server,
-    ):
-        seen = uvloop.run(_measure(server, upstream, token, streams, seconds))
-    return Group(f"{streams} slow streams at once, one server process", _figures(seen, streams, seconds))
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        upstream = stack.enter_context(processes.pacemaker())
+        started = [
+            stack.enter_context(processes.server(upstream, Path(folder) / f"log{number}"))
+            for number in range(servers)
+        ]
+        seen = uvloop.run(_measure(started, upstream, token, seconds))
+    where = "one server process" if servers == 1 else f"{servers} server processes"
+    streams = STREAMS * servers
+    return Group(f"{streams} slow streams at once, {where}", _figures(seen, streams, seconds))
+
+
+def two_servers(owner: User) -> Group:
+    """The same through two server processes, each with as many streams."""
+    return run(owner, servers=2)
 
 
 def _figures(seen: Seen, streams: int, seconds: int) -> tuple[Figure, ...]:
@@ -95,26 +108,36 @@ def _held(seen: Seen) -> tuple[Figure, ...]:
     )
 
 
-async def _measure(server: Running, upstream: Running, token: str, streams: int, seconds: int) -> Seen:
+async def _measure(servers: Sequence[Running], upstream: Running, token: str, seconds: int) -> Seen:
     seen = Seen()
-    await _end(upstream, await _begin(server, token, WARM_UP, Heard()))
+    for server in servers:
+        for _ in range(0, STREAMS, BEFORE):
+            await _end(upstream, await _begin(server, token, BEFORE, Heard()))
     seen.idle_connections, _ = await asyncio.to_thread(_look)
-    seen.idle_mib = processes.resident_mib(server.pid)
+    seen.idle_mib = _resident_mib(servers)
     heard = Heard()
-    opened = await _begin(server, token, streams, heard)
+    opened = [one for server in servers for one in await _begin(server, token, STREAMS, heard)]
     await asyncio.sleep(SETTLE_SECONDS)
-    start, computed = time.monotonic_ns() // 1000, processes.cpu_seconds(server.pid)
+    start, computed = time.monotonic_ns() // 1000, _cpu_seconds(servers)
     for _ in range(SAMPLES):
         await asyncio.sleep(seconds / SAMPLES)
         connections, waited = await asyncio.to_thread(_look)
         seen.open_connections = max(seen.open_connections, connections)
         seen.waited = max(seen.waited, waited)
     elapsed = time.monotonic_ns() // 1000 - start
-    seen.cpu = (processes.cpu_seconds(server.pid) - computed) / elapsed * 1e6
-    seen.open_mib = processes.resident_mib(server.pid)
+    seen.cpu = (_cpu_seconds(servers) - computed) / elapsed * 1e6
+    seen.open_mib = _resident_mib(servers)
     await _end(upstream, opened)
     seen.late = heard.between(start, start + seconds * 1_000_000)
     return seen
+
+
+def _resident_mib(servers: Sequence[Running]) -> float:
+    return sum(processes.resident_mib(one.pid) for one in servers)
+
+
+def _cpu_seconds(servers: Sequence[Running]) -> float:
+    return sum(processes.cpu_seconds(one.pid) for one in servers)
 
 
 async def _begin(server: Running, token: str, streams: int, heard: Heard) -> list[Listener]:

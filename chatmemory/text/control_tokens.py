@@ -4,7 +4,8 @@ A self-hosted server renders the messages by the model's template into one text,
 wrote `<|im_start|>` in a message has begun another one, of any role. llama.cpp, Ollama and vLLM all do so unless a
 template knows better, and no field of their API says otherwise. So one space goes in before the sign that closes such a
 token: `<|im_start| >`, `</s >`, `[INST ]`. It stays readable, `<s >` is still the same tag in HTML, and it is a token
-no more. Data and pure functions; a change of what is broken changes prompts, so it raises `planned.RENDERER`.
+no more. Data and pure functions; a change of what is broken changes prompts, so it raises
+`memory.context.plan.RENDERER`.
 """
 
 from __future__ import annotations

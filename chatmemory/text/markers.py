@@ -35,7 +35,7 @@ _MARKER = re.compile(
     r"|earlier\s+turns,\s+one\s+line\s+each"
     r"|excerpts\s+from\s+earlier\s+in\s+this"
     r"|\[\s*messages?\s+[\do]"
-    r"|\[\s*[\do]+\s*\]\s*(?:user|ass[il1|]stant|tool)\s*(?:\(\s*updated\s+in\b[^)]{0,40}\)\s*)?:"
+    r"|(?:\[\s*[\do]+\s*\]\s*)?(?:user|ass[il1|]stant|tool)\s*(?:\(\s*updated\b[^)]{0,40}\)\s*)?:"
     r"|\[\s*[\do]{4}\s*-\s*[\do]{2}\s*-\s*[\do]{2}\s*\]"
     r"|sources\s*\(retrieved\s+material"
     r"|\[\s*(?:important\s+data\s+from\s+previous\s+conversations|conversation\s+summary|recent\s+messages)\s*\]"

@@ -149,6 +149,19 @@ class Taken:
         )
 
 
+def rebuild_refusal(
+    limits: Limits, rebuilds: Window, spent: Spent, tokens: int, now: datetime
+) -> LimitRefusal | None:
+    """Why one more rebuild of memory does not fit in, if it does not: by the hour's limit, or because not even a call
+    of so many tokens fits into the day.
+
+    `rebuilds` (a window of an hour) and `spent` are `at(now)`.
+    """
+    return spent.refusal(limits.tokens_per_day, tokens, now) or rebuilds.refusal(
+        "resummarize_per_hour", limits.resummarize_per_hour, now
+    )
+
+
 def _seconds(wait: timedelta) -> int:
     """Whole seconds until then, for `Retry-After`: at least one."""
     return max(1, math.ceil(wait.total_seconds()))

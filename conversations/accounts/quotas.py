@@ -23,7 +23,7 @@ from chatmemory.database import trips
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
-from conversations.accounts.limits import HOUR, LimitRefusal, Limits, Spent, Taken, Window
+from conversations.accounts.limits import HOUR, LimitRefusal, Limits, Spent, Taken, Window, rebuild_refusal
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
 
 logger = logging.getLogger(__name__)
@@ -250,15 +250,14 @@ def left_of(user_id: int) -> dict[str, Left]:
 
 
 def _count_rebuild(user_id: int) -> LimitRefusal | None:
-    """Count it, unless that goes beyond the hour's limit, or not even an answer to nothing would fit into the day."""
+    """Count it, unless it does not fit in."""
     if not are_on():
         return None
     Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
     row = Allowance.objects.select_for_update().annotate(now=Now()).get(pk=user_id)
-    limits, now, answer = _limits(row), row.now, settings.LIMIT_OUTPUT_TOKENS_RESERVED
+    now, answer = row.now, settings.LIMIT_OUTPUT_TOKENS_RESERVED
     hour = Window(row.hour, row.hour_rebuilds, HOUR).at(now)
-    refusal = _spent(row).at(now).refusal(limits.tokens_per_day, answer, now)
-    refusal = refusal or hour.refusal("resummarize_per_hour", limits.resummarize_per_hour, now)
+    refusal = rebuild_refusal(_limits(row), hour, _spent(row).at(now), answer, now)
     if refusal is None:
         Allowance.objects.filter(pk=user_id).update(hour=hour.since, hour_rebuilds=hour.count + 1)
     return refusal

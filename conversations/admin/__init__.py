@@ -1,5 +1,5 @@
 """What was said, for staff. Importing it registers every page."""
 
-from conversations.admin import active_replies, allowances, chats, content_views, messages, tokens, users
+from conversations.admin import active_replies, allowances, audit_log, chats, messages, tokens, users
 
-__all__ = ["active_replies", "allowances", "chats", "content_views", "messages", "tokens", "users"]
+__all__ = ["active_replies", "allowances", "audit_log", "chats", "messages", "tokens", "users"]

@@ -1,4 +1,4 @@
-"""Who among the staff sees what people said, and the record of each look.
+"""Who among the staff sees what people said, and what stands there for the others.
 
 Content is whatever people typed or a model made of it: messages, titles, instructions, metadata, options, keys, memory,
 errors that may quote. Ids, usernames, counts, models, costs and times are not. Who may see a page without its content
@@ -9,13 +9,12 @@ chat, so that nobody can find out a short text by guessing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.utils import lookup_field, unquote
-from django.contrib.auth.models import User
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -24,15 +23,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import copied_id, short_id
+from conversations.admin.audit_log import LIST, SEARCH, record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link
 from conversations.admin.readonly import CHATS_SEARCHED, FactAdmin
-from conversations.models import Chat, ContentView
+from conversations.models import Chat
 
 PERMISSION = "conversations.view_content"
 COST_PERMISSION = "memory.view_cost"
-
-LIST, SEARCH = "list", "search"
-"""Where the page of no one object was looked at: its list, with titles; a search that found titles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +58,6 @@ def may_see(request: HttpRequest) -> bool:
 def sees_cost(request: HttpRequest) -> bool:
     """Whether whoever asks may see what chats and their memory cost in money."""
     return bool(request.user.has_perm(COST_PERMISSION))
-
-
-def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
-    """Record that content of each chat was seen on `page`: of the object of that id, in a `LIST` or by a `SEARCH`."""
-    viewer = request.user
-    assert isinstance(viewer, User)  # the admin lets nobody else in
-    ContentView.objects.bulk_create(
-        ContentView(
-            viewer=viewer,
-            viewer_name=viewer.username,
-            owner_id=chat.owner_id,
-            chat_id=chat.pk,
-            page=page,
-            object_id=object_id,
-        )
-        for chat, object_id in looks
-    )
 
 
 def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:

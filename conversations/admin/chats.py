@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
 from conversations import lifecycle
-from conversations.admin.access import LIST, ContentAdmin, Page, may_see, record, sees_cost, without
+from conversations.admin.access import ContentAdmin, Page, may_see, sees_cost, without
 from conversations.admin.active_replies import ActiveReplyAdmin, IdempotencyKeyAdmin
 from conversations.admin.allowances import AllowanceAdmin
-from conversations.admin.content_views import ContentViewAdmin
+from conversations.admin.audit_log import LIST, ContentViewAdmin, record
 from conversations.admin.html import as_json, as_text, chat_rows, heading, link, moment, since, usd_of
 from conversations.admin.messages import MessageAdmin
 from conversations.models import Chat, Message
@@ -111,7 +111,7 @@ class ChatAdmin(ContentAdmin):
 
     @admin.display(description="who viewed it")
     def looks(self, chat: Chat) -> SafeString:
-        return link("content views", "conversations_contentview", "changelist", chat_id__exact=chat.pk)
+        return link("audit log", "conversations_contentview", "changelist", chat_id__exact=chat.pk)
 
     @admin.display(description="options")
     def options_json(self, chat: Chat) -> SafeString:

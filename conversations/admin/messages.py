@@ -12,7 +12,8 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from conversations import editing
-from conversations.admin.access import LIST, OfChatAdmin, Page, may_see, record, sees_cost, without
+from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost, without
+from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import (
     Step,
     admin_url,

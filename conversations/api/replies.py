@@ -40,7 +40,8 @@ from conversations.api.stateless_serializers import AskIn, AskOut
 from conversations.api.turn_start import Begun, Looking, Opened, begun, begun_or_waiting
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
-from conversations.replies.begin import BegunTurn, ExistingReply
+from conversations.replies.begin import BegunTurn
+from conversations.replies.idempotency import ExistingReply
 from conversations.replies.message_json import message_json
 from memory.services import Near, knows_meanings, last_question
 

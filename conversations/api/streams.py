@@ -19,7 +19,7 @@ from conversations.replies.pollers import PolledReply, Poller, polling
 KEEP_ALIVE_SECONDS = 15.0
 
 Created: TypeAlias = tuple[UUID, UUID | None, UUID, str, dict[str, Any]]
-"""What `reply_events.created` is made of."""
+"""What `conversations.replies.events.created` is made of."""
 
 
 async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterator[bytes]:

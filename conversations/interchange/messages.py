@@ -1,6 +1,6 @@
 """One message of a file, in whichever dialect, → what was said, by whom, and what came with it.
 
-Knows how each dialect names things. Refuses to know about the messages around it: that is `assembly`.
+Knows nothing of the messages around it: that is `conversations.interchange.assemble`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import ToolCall
 from conversations.interchange.attachments import attachment_of_part, read_attachments
+from conversations.interchange.dialects import OPENAI, Dialect
 from conversations.interchange.fields import (
     cost_field,
     count_field,
@@ -45,21 +46,6 @@ STATUSES: Mapping[str, Status] = {
 }
 
 CALLS = ("tool_calls", "function_call")
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Where an entry keeps its messages, and how a message names its role and its text."""
-
-    name: str
-    messages: str
-    role: str
-    text: tuple[str, ...]
-
-
-OPENAI = Dialect("openai", "messages", "role", ("content", "text"))
-SHAREGPT = Dialect("sharegpt", "conversations", "from", ("value",))
-CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 
 @dataclass(frozen=True, slots=True)

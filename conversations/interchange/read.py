@@ -1,4 +1,4 @@
-"""Conversations as files: text → chats as values, and back. Each step is a module of `conversations.formats`.
+"""Conversations as files: text → chats as values, and back. Each step is a module of `conversations.interchange`.
 
 Pure: no ORM, no clock, no files.
 """
@@ -6,12 +6,12 @@ Pure: no ORM, no clock, no files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from conversations.interchange.assemble import assemble
+from conversations.interchange.dialects import CHATS, Dialect, FormatName, dialect_of
 from conversations.interchange.documents import Entry, entries
 from conversations.interchange.fields import flag_field, object_field, text_field, time_field
-from conversations.interchange.messages import CHATS, OPENAI, SHAREGPT, Dialect, FileMessage, read_message
+from conversations.interchange.messages import FileMessage, read_message
 from conversations.interchange.pins import read_pins
 from conversations.interchange.values import (
     OWN_FORMAT,
@@ -24,9 +24,7 @@ from conversations.interchange.write import export_chat_json, export_chat_text
 from conversations.titles import automatic_title
 
 __all__ = [
-    "FORMATS",
     "FormatError",
-    "FormatName",
     "ImportedChat",
     "ImportedMessage",
     "ImportedUsage",
@@ -34,9 +32,6 @@ __all__ = [
     "export_chat_text",
     "read_chats",
 ]
-
-FormatName = Literal["auto", "openai", "sharegpt", "chats"]
-FORMATS: tuple[FormatName, ...] = ("auto", "openai", "sharegpt", "chats")
 
 TITLE_LENGTH = 200
 """Characters a title can have in storage; a longer one is cut."""
@@ -64,14 +59,7 @@ def _conversations(entry: Entry, name: FormatName) -> Iterator[tuple[object, Dia
     elif name == "chats":
         yield value, None
     else:
-        yield value, _dialect(value, name)
-
-
-def _dialect(value: object, name: FormatName) -> Dialect | None:
-    for dialect in (OPENAI, SHAREGPT):
-        if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:
-            return dialect
-    return None
+        yield value, dialect_of(value, name)
 
 
 def _chat_at(place: str, value: object, dialect: Dialect | None) -> ImportedChat:

@@ -26,8 +26,8 @@ from conversations.interchange.read import ImportedChat, ImportedMessage
 from conversations.models import Chat, Message, Role
 from memory import services as memory
 from memory.history.turns import StoredMessage, Turn, to_turns
-from memory.pins.detect import Statement
 from memory.pins.section import ImportedPin
+from memory.pins.statements import Statement
 from memory.policies import POLICIES
 from memory.recall.analysis.terms import stored_terms
 

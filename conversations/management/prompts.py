@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from chatmemory.runtime.escape import plain
-from conversations.interchange.read import FormatError, FormatName, ImportedChat, read_chats
+from conversations.interchange.dialects import FormatName
+from conversations.interchange.read import FormatError, ImportedChat, read_chats
 
 
 def user_named(name: str) -> User:

@@ -40,19 +40,20 @@ from conversations.openai_api.chat_answer import (
     usage_json,
 )
 from conversations.openai_api.conversation import TurnPlace
-from conversations.openai_api.errors import RequestError, openai_body
+from conversations.openai_api.errors import RequestError, openai_body, unsupported
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
-from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone, unsupported
+from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone
 from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import Asked, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
-from conversations.replies.begin import ExistingReply, TurnRequest
+from conversations.replies.begin import TurnRequest
+from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import StatelessReply, StatelessRequest
-from memory.context.fit import tools_text
+from memory.context.assemble import tools_text
 from memory.services import knows_meanings, near_in_meaning, outline_of
 
 NAME_CHARS = 200

@@ -56,6 +56,11 @@ def require_storable(value: object, what: str, *, param: str | None, max_bytes: 
         )
 
 
+def unsupported(name: str, why: str = "is not supported here") -> RequestError:
+    """The error for a parameter that would have no effect."""
+    return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
+
+
 class ModelNotFound(RequestError):
     status, code = 404, "not_found"
 

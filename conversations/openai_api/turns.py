@@ -28,7 +28,9 @@ from conversations.openai_api.history_keys import HistoryKeys
 from conversations.openai_api.request.chat_request import ChatRequest
 from conversations.openai_api.request.history import Said
 from conversations.replies import begin as replies
-from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
+from conversations.replies import idempotency
+from conversations.replies.begin import BegunTurn, TurnRequest
+from conversations.replies.idempotency import ExistingReply
 from conversations.titles import automatic_title
 from memory import services as memory
 
@@ -67,7 +69,7 @@ def existing(asked: Asked) -> CompletionTurn | None:
 
     Raises `IdempotencyMismatch`. A retry of one that ended without a whole answer is no repetition.
     """
-    known = replies.known_turn(asked.user, asked.idempotency_key, _fingerprint(asked))
+    known = idempotency.known_turn(asked.user, asked.idempotency_key, _fingerprint(asked))
     if known is not None:
         return CompletionTurn(known, "repeated", "idempotency key")
     if not asked.is_retry:
@@ -112,7 +114,7 @@ def begin(
 ) -> CompletionTurn | None:
     """Store what was prepared, and begin the turn. All of it in one transaction, or nothing.
 
-    None: the chat went on, or the name was taken, since `place` was found. Raises what `replies.begin_turn` does, and
+    None: the chat went on, or the name was taken, since `place` was found. Raises what `begin_turn` does, and
     memory's `StaleMemory` with `may_wait`.
     """
     asked = replace(asked, turn=replace(asked.turn, near=near))

@@ -1,9 +1,9 @@
 """The beginning of a turn: a message is stored, and what the model is to be sent is decided.
 
-Every write to a chat goes through here or through `finishing`, under the chat's row lock. A turn begins in one short
-transaction: the owner, then the idempotency key, then that no reply is being written, then the owner's allowance; the
-user message and the `ActiveReply` are stored, together with what the model is about to be sent and what is reserved for
-it. From its commit on the message is safe.
+Every write to a chat goes through here or through `conversations.replies.finish`, under the chat's row lock. A turn
+begins in one short transaction: the owner, then the idempotency key, then that no reply is being written, then the
+owner's allowance; the user message and the `ActiveReply` are stored, together with what the model is about to be sent
+and what is reserved for it. From its commit on the message is safe.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError
-from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
 from chatmemory.database.trips import in_few_trips
-from chatmemory.errors import ChatBusy, Conflict, IdempotencyMismatch
+from chatmemory.errors import ChatBusy, Conflict
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
 from chatmemory.runtime import fault_points, process_id
@@ -35,21 +34,15 @@ from chatmemory.text.tokens import count_tokens
 from conversations import attachments, lifecycle
 from conversations.accounts import quotas
 from conversations.lookup import ACTIVE_REPLY, get_chat, get_message, lock_ahead
-from conversations.models import ActiveReply, Chat, IdempotencyKey, Message, Role, Status
-from conversations.replies import finish, open_turn
+from conversations.models import ActiveReply, Chat, Message, Role, Status
+from conversations.replies import finish, idempotency, lease, open_turn
 from conversations.replies.finish import Pending
+from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import OpenTurn, ToolOutput
 from conversations.titles import automatic_title
 from memory import services as memory
 from memory.context.sources import Source
 from memory.recall.analysis.terms import stored_terms
-
-IDEMPOTENCY_HOURS = 24
-
-_OLD_KEY = ExpressionWrapper(
-    Q(created_at__lt=Now() - timedelta(hours=IDEMPOTENCY_HOURS)), output_field=BooleanField()
-)
-"""By the database's clock, as servers may disagree about the day."""
 
 _MOVED = Update(Chat, "last_seq", "open_seq", "updated_at")
 _NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
@@ -101,15 +94,6 @@ class BegunTurn:
     """The reply is to carry a memory card, which its reader must not see."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingReply:
-    """A reply that is there already, final or being written: follow it."""
-
-    chat_id: UUID
-    user_message_id: UUID
-    message_id: UUID
-
-
 def begin_turn(
     user: User,
     request: TurnRequest,
@@ -135,7 +119,7 @@ def begin_turn(
             lock_ahead(user, chat_id)
             memory.read_ahead(chat_id, user.pk)
             chat = get_chat(user, chat_id, lock=True)
-        if known := known_turn(user, key, fingerprint):
+        if known := idempotency.known_turn(user, key, fingerprint):
             return known
         if chat is None:
             chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
@@ -148,7 +132,7 @@ def begin_turn(
         else:
             _MOVED.save(chat)
         begun = _begin_reply(chat, turn, request.variant, request, may_wait=may_wait)
-        _remember(user, key, fingerprint, begun.pending)
+        idempotency.remember(user, key, fingerprint, begun.pending)
         fault_points.point("begin.stored")
         return begun
 
@@ -176,7 +160,7 @@ def begin_regeneration(
 
     def begin() -> BegunTurn | ExistingReply:
         chat = get_chat(user, chat_id, lock=True)
-        if known := known_turn(user, key, fingerprint):
+        if known := idempotency.known_turn(user, key, fingerprint):
             return known
         require_idle(chat)
         question, answers = _last_turn(chat, message_id)
@@ -204,7 +188,7 @@ def begin_regeneration(
             None,
         )
         begun = _begin_reply(chat, turn, chosen, request, again=True, supersedes=standing, may_wait=may_wait)
-        _remember(user, key, fingerprint, begun.pending)
+        idempotency.remember(user, key, fingerprint, begun.pending)
         fault_points.point("begin.stored")
         return begun
 
@@ -227,42 +211,14 @@ def _once(begin: Any) -> BegunTurn | ExistingReply:
             return begin()  # type: ignore[no-any-return]  # as above
 
 
-def known_turn(user: User, key: str, fingerprint: str) -> ExistingReply | None:
-    """The turn that was made by this idempotency key. Raises `IdempotencyMismatch` for another request's."""
-    if not key:
-        return None
-    row = IdempotencyKey.objects.annotate(is_old=_OLD_KEY).filter(user=user, key=key).first()
-    if row is None:
-        return None
-    if row.is_old:
-        row.delete()
-        return None
-    if row.request_hash != fingerprint:
-        raise IdempotencyMismatch("This idempotency key was used with another request.")
-    return ExistingReply(row.chat_id, row.user_message_id, row.message_id)
-
-
-def _remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
-    if key:
-        IdempotencyKey.objects.create(
-            user=user,
-            key=key,
-            request_hash=fingerprint,
-            chat_id=pending.chat_id,
-            user_message_id=pending.user_message.pk,
-            message_id=pending.message_id,
-            created_at=Now(),
-        )
-
-
 def require_idle(chat: Chat) -> None:
     """No reply is being written, or `ChatBusy`; one whose process is gone is finished here and now. Holds the lock."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return
-    if not ActiveReply.objects.filter(finish.expired(), pk=active.pk).exists():
+    if not ActiveReply.objects.filter(lease.expired(), pk=active.pk).exists():
         raise ChatBusy("A reply is being written in this chat.", retry_after=1)
-    finish.finish_abandoned(active)
+    lease.finish_abandoned(active)
     chat.refresh_from_db(fields=["last_seq"])
 
 

@@ -1,8 +1,8 @@
 """The end of a reply: one transaction in which the `ActiveReply` goes and the final message comes.
 
 Whoever deletes the `ActiveReply` finishes the reply, and settles what it had reserved; everybody else finds it done.
-That is the generation itself, or, where it cannot any more, a canceller, the next begin or the sweep, from the last
-checkpoint.
+That is the generation itself, or, where it cannot any more, a canceller or whoever finds its lease over
+(`conversations.replies.lease`), from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.db.models.signals import post_save
 from django.utils import timezone
@@ -38,9 +38,6 @@ from memory import services as memory
 from memory.recall.analysis.terms import stored_terms
 
 logger = logging.getLogger(__name__)
-
-TOO_FAR = timedelta(hours=1)
-"""A lease that ends later than this beyond its length was taken before the clock was set back: nobody holds it."""
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 
@@ -118,14 +115,6 @@ class Ending:
         return Ending(Status.FAILED, replace(reply, error=reply.error or NOTHING_SAID))
 
 
-def expired() -> ExpressionWrapper[Any]:
-    """Replies whose process is gone: their lease has ended."""
-    latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR
-    return ExpressionWrapper(
-        Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
-    )
-
-
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
     """Write the reply as it ended. None if it was finished by somebody else, or its chat is gone.
 
@@ -176,32 +165,6 @@ def stored(pending: Pending) -> Message | None:
     return Message.objects.filter(chat_id=pending.chat_id, pk=pending.message_id).first()
 
 
-def finish_abandoned(active: ActiveReply) -> Message | None:
-    """Finish a reply whose process is gone, with what the last checkpoint holds."""
-    ending = Ending.cancelled() if active.cancel_requested else Ending.interrupted(active.text)
-    return finish(Pending.of(active), active.text, ending)
-
-
-def finish_expired() -> int:
-    """Finish every reply whose lease ran out; how many there were. Called by the sweep.
-
-    One that cannot be finished is logged and does not keep the others from it.
-    """
-    finished = 0
-    for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
-        try:
-            finished += _finish_expired_in(chat_id)
-        except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply is that reply's alone
-            logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
-    return finished
-
-
-def _finish_expired_in(chat_id: UUID) -> bool:
-    with transaction.atomic():
-        active = _locked_active(chat_id, ActiveReply.objects.filter(expired()))
-        return active is not None and finish_abandoned(active) is not None
-
-
 def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
     """Ask the process that writes this reply to stop. False if it is not being written (any more)."""
     return bool(
@@ -212,12 +175,12 @@ def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
 def finish_cancelled(chat_id: UUID, message_id: UUID) -> None:
     """End a reply whose owner did not react to the cancel, from its last checkpoint."""
     with transaction.atomic():
-        active = _locked_active(chat_id, ActiveReply.objects.filter(message_id=message_id))
+        active = locked_active(chat_id, ActiveReply.objects.filter(message_id=message_id))
         if active is not None:
             finish(Pending.of(active), active.text, Ending.cancelled())
 
 
-def _locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
+def locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
     """The reply that is being written in a chat, if it is one of `which`; its chat locked, so that both stay."""
     Chat.objects.select_for_update().filter(pk=chat_id).first()
     return which.filter(pk=chat_id).select_related("user_message").first()

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django.conf import settings
 
+from chatmemory.errors import Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Delta, Prompt, Reply, ReplyError, ReplyStatus, ToolCall, Variant
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import stateless_calls
-from conversations.replies.draining import drained
+from conversations.replies import generation
 from conversations.replies.finish import INTERRUPTED, cost_of
 from conversations.replies.generation import Log
 from conversations.replies.message_json import usage_json
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 NO_ANSWER = ReplyError("upstream_error", "The model ended without an answer.")
 BROKEN = ReplyError("upstream_error", "Something went wrong on our side while the model answered.")
@@ -40,7 +43,7 @@ class StatelessRequest:
     tokens: int = 0
     """Of the prompt, by our own count."""
     call: int | None = None
-    """What it holds of the user's allowance, as `passing.begin` gave it."""
+    """What it holds of the user's allowance, as `quotas.begin_passing` gave it."""
 
 
 class StatelessReply:
@@ -57,7 +60,7 @@ class StatelessReply:
     def __enter__(self) -> StatelessReply:
         self._task = asyncio.create_task(self._read())
         self._task.add_done_callback(lambda _: self._news.set())
-        self._going = asyncio.create_task(drained())
+        self._going = asyncio.create_task(_drained())
         self._going.add_done_callback(lambda going: None if going.cancelled() else self._task.cancel())
         return self
 
@@ -148,3 +151,27 @@ class StatelessReply:
                 self._log.append(item.text)
                 self._news.set()
         return Reply("failed", error=NO_ANSWER)
+
+
+async def unless_drained(work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled when this is. Raises `Unavailable` if the process goes away first."""
+    task = asyncio.create_task(work)
+    going = asyncio.create_task(_drained())
+    try:
+        await asyncio.wait({task, going}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
+        return task.result()
+    finally:
+        going.cancel()
+        task.cancel()
+
+
+async def _drained() -> None:
+    """Return when this process is going away, and the time of what is open is over. Notices within a tick.
+
+    Answers that are stored nowhere get `REPLY_DRAIN_SECONDS`, as replies do; no other process could go on with them.
+    """
+    while not generation.is_draining():
+        await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
+    await asyncio.sleep(settings.REPLY_DRAIN_SECONDS)

@@ -18,7 +18,8 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import ngettext
 
-from conversations.admin.access import LIST, may_see, record, sees_cost
+from conversations.admin.access import may_see, sees_cost
+from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
 from memory.folding.request import Mode, foresee, request_resummarize

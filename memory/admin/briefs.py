@@ -26,11 +26,11 @@ from memory.admin.edit import EditPage
 from memory.admin.hold import HoldPages
 from memory.admin.progress import ProgressPage
 from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps, policy_name
+from memory.briefs import remembered, text_of
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
 from memory.folding.rebuild import told
 from memory.models import ConversationBrief, SummaryRevision
-from memory.revisions.diff import remembered, text_of
 
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""

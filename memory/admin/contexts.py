@@ -21,7 +21,7 @@ from conversations.models import Chat, ChatCompletion, Message
 from memory import services
 from memory.admin.chat.prompts import ShownSection, at, placed, sentences, shown_sections
 from memory.admin.states import policy_name
-from memory.context.fit import prompt_messages
+from memory.context.assemble import prompt_messages
 from memory.context.plan import Plan
 from memory.context.render import Section
 from memory.explain.coverage import budget_of

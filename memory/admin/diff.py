@@ -13,12 +13,14 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from conversations.admin.access import may_see, record, withheld
+from conversations.admin.access import may_see, withheld
+from conversations.admin.audit_log import record
 from conversations.admin.html import chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps
+from memory.briefs import text_of
 from memory.models import ConversationBrief, SummaryRevision
-from memory.revisions.diff import difference, text_of
+from memory.revisions.diff import difference
 
 
 class DiffPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time

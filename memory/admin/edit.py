@@ -21,13 +21,15 @@ from django.urls import URLPattern, path
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.text.tokens import count_tokens
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps
+from memory.briefs import remembered
 from memory.folding.request import foresee
 from memory.policies.edit_form import BadEdit, clean
-from memory.revisions.diff import difference, remembered
+from memory.revisions.diff import difference
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
 
 FIELD = "part-"

@@ -14,7 +14,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
 from chatmemory.errors import ChatMemoryError
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps

@@ -22,14 +22,16 @@ from django.utils.safestring import SafeString
 
 from chatmemory.errors import ChatMemoryError
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import OfChatAdmin, Page, may_see, record, sees_cost
+from conversations.admin.access import OfChatAdmin, Page, may_see, sees_cost
+from conversations.admin.audit_log import record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since, usd_of
 from conversations.models import Message
 from memory.admin.states import chip, memory_steps, policy_name
+from memory.briefs import remembered, text_of
 from memory.folding.answer_checks import SOFT_FAULTS
 from memory.folding.request import foresee
 from memory.models import ConversationBrief, SummaryRevision
-from memory.revisions.diff import Difference, difference, parent_of, remembered, text_of
+from memory.revisions.diff import Difference, difference, parent_of
 from memory.revisions.restore import restore
 
 EXPLAINED = (

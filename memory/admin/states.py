@@ -14,7 +14,6 @@ from django.contrib import admin
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import models
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -22,8 +21,9 @@ from django.utils.safestring import SafeString
 from conversations.admin.html import Step, admin_url
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Chat
+from memory.brief_states import CONDITIONS, main_state
 from memory.folding import lease
-from memory.models import ConversationBrief, Requested
+from memory.models import ConversationBrief
 from memory.policies import POLICIES
 
 PARAMETER = "memory"
@@ -67,15 +67,14 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 
 def health_of(brief: ConversationBrief | None) -> SafeString:
     """What matters most of it."""
-    if brief is not None and brief.attempts:
-        return chip("bad", f"failing, attempt {brief.attempts}")
-    if brief is not None and brief.degraded:
-        return chip("bad", "degraded")
-    if brief is not None and (brief.due or brief.requested):
-        return chip("busy", "due" if brief.due else brief.get_requested_display().lower())
-    if brief is not None and brief.paused_at:
+    state = main_state(brief)
+    if brief is None or state == "current":
+        return chip("good", "up to date")
+    if state in ("failing", "degraded"):
+        return chip("bad", f"failing, attempt {brief.attempts}" if state == "failing" else "degraded")
+    if state == "paused":
         return chip("paused", "updates paused")
-    return chip("good", "up to date")
+    return chip("busy", brief.get_requested_display().lower() if state == "requested" else "due")
 
 
 def chip(kind: str, text: str) -> SafeString:
@@ -93,12 +92,12 @@ class BriefState:
 
 
 STATES = {
-    "due": BriefState("Update due", Q(due=True)),
-    "parked": BriefState("Retry scheduled", Q(next_attempt_at__gt=Now())),
-    "failing": BriefState("Failing", Q(attempts__gt=0), is_trouble=True),
-    "degraded": BriefState("Made by the built-in summarizer", Q(degraded=True), is_trouble=True),
-    "update": BriefState("Update requested", Q(requested=Requested.UPDATE)),
-    "rebuild": BriefState("Rebuilding or queued", Q(requested=Requested.REBUILD)),
+    "due": BriefState("Update due", CONDITIONS["due"]),
+    "parked": BriefState("Retry scheduled", CONDITIONS["parked"]),
+    "failing": BriefState("Failing", CONDITIONS["failing"], is_trouble=True),
+    "degraded": BriefState("Made by the built-in summarizer", CONDITIONS["degraded"], is_trouble=True),
+    "update": BriefState("Update requested", CONDITIONS["update"]),
+    "rebuild": BriefState("Rebuilding or queued", CONDITIONS["rebuild"]),
 }
 """By the name that links use."""
 

@@ -24,7 +24,8 @@ from conversations.api.serializers import (
 from conversations.api.stateless_serializers import HistoryField
 from conversations.replies.message_json import iso, usage_json
 from memory import counters
-from memory.context.fit import Context, prompt_messages
+from memory.briefs import remembered
+from memory.context.assemble import Context, prompt_messages
 from memory.explain.estimate import Estimate
 from memory.explain.work import BriefWork, WorkPhase, work_of
 from memory.folding.rebuild import told as rebuild_told
@@ -34,8 +35,7 @@ from memory.pause import paused_by
 from memory.policies import POLICIES
 from memory.policies.interval import Interval
 from memory.policies.readable import Shape
-from memory.recall.relevance import REASONS, Recall, Sought
-from memory.revisions.diff import remembered
+from memory.recall.decision import REASONS, Recall, Sought
 from memory.worker import watches
 
 

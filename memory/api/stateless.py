@@ -26,8 +26,8 @@ from chatmemory.runtime import threads
 from chatmemory.text.tokens import count_tokens
 from conversations.accounts import quotas, stateless_calls
 from conversations.api.stateless_serializers import spoken
-from conversations.replies.draining import unless_drained
 from conversations.replies.generation import is_draining, refuse_when_draining
+from conversations.replies.stateless import unless_drained
 from memory.api import account_export
 from memory.api.serializers import SummarizeIn, SummarizeOut, summarized_json
 from memory.folding.stateless import SummaryRequest, TimeLeft, summarize

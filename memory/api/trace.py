@@ -20,9 +20,9 @@ from conversations.replies.message_json import iso
 from memory import services
 from memory.api.search import SnippetOut
 from memory.api.serializers import RecallOut, recall_json
+from memory.explain.chat_trace import Trace
 from memory.explain.trace import WAYS, HeldSpan
 from memory.models import RevisionKind, SummaryRevision
-from memory.revisions.trace import Trace
 
 MOST_CHARS = 500
 """Of what is traced: a fact is short."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from memory.history.turns import Turn
-from memory.recall.excerpts import DAY, Excerpt, Quote, alone_cost, excerpts_head_cost
+from memory.recall.excerpts import DAY, MARK, Excerpt, Quote, excerpts_head_cost
 
 
 class Picking:
@@ -57,7 +57,7 @@ class Picking:
     def _more(self, excerpt: Excerpt) -> int:
         """What it adds: its day is that of what stands before or after it; between two of another day, these part."""
         if excerpt.seq in self._days:
-            return excerpt.tokens - alone_cost(excerpt.seq)
+            return excerpt.tokens - DAY - MARK
         head = 0 if self._seqs else excerpts_head_cost()
         at = bisect_left(self._seqs, excerpt.seq)
         around = [self._days[seq] for seq in self._seqs[max(0, at - 1) : at + 1]]

@@ -11,7 +11,14 @@ from typing import Final
 
 from chatmemory.text.markers import LINES_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end
-from memory.history.costs import MERGED_TOKENS, OUTLINE_TOKENS, line_cost, line_text, lines_head_cost
+from memory.history.costs import (
+    AROUND_LINE,
+    MERGED_TOKENS,
+    OUTLINE_TOKENS,
+    line_cost,
+    line_text,
+    lines_head_cost,
+)
 from memory.history.turns import Turn
 from memory.policies.protocol import StateSection
 
@@ -40,6 +47,10 @@ class LineCosts:
         if index not in self._known:
             self._known[index] = line_cost(line_text(self._turns[index]))
         return self._known[index]
+
+    def cut(self, at_most: int) -> None:
+        """From now on, each has at most so many tokens."""
+        self._known = {index: min(self.of(index), at_most + AROUND_LINE) for index in range(len(self._turns))}
 
     def all_of(self, indexes: Sequence[int], *, at_most: int) -> int:
         """Cost of the whole message when each of `indexes` has a line; any number over `at_most` if it is

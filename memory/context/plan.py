@@ -5,16 +5,17 @@ It holds everything that settings decided, so that the prompt follows from the p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from chatmemory.text.tokens import MESSAGE_OVERHEAD
 from memory.limits import TurnsAs
 from memory.pins.section import ShownPin
+from memory.recall.decision import Recall
 from memory.recall.excerpts import Quote
-from memory.recall.relevance import Recall
 
-RENDERER = 8
+RENDERER = 9
 """Version of the rendering. Raise it with any change that gives another text for the same plan."""
 
 
@@ -51,6 +52,27 @@ Clips = tuple[int | None, ...]
 """One a section or source: the tokens it is cut to at its end; None: whole; 0: left out."""
 
 
+MIN_SECTION = 32
+"""Tokens below which a clipped section of state would be little more than its heading."""
+
+
+def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
+    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
+    the rest. Also how much of `room` was spent."""
+    clips: list[int | None] = []
+    left = max(0, room)
+    for tokens in sections:
+        if tokens <= left:
+            clips.append(None)
+            left -= tokens
+        elif left >= MIN_SECTION:
+            clips.append(left - MESSAGE_OVERHEAD)
+            left = 0
+        else:
+            clips.append(0)
+    return tuple(clips), max(0, room) - left
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a prompt shows of memory. Spans are in order of seq; no turn is in two places."""
@@ -60,6 +82,8 @@ class Plan:
     state: Clips = ()
     merged: Merged | None = None
     lines: tuple[TurnSpan, ...] = ()
+    line_tokens: int = 0
+    """What each line is cut to, in favour of excerpts; 0: none is."""
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
     """Excerpts of earlier messages, in order, those of one day together. Their turns' lines may be shown, too."""
@@ -99,6 +123,7 @@ class Plan:
             "state": list(self.state),
             "merged": list(self.merged) if self.merged else None,
             "lines": [list(span) for span in self.lines],
+            **({"line_tokens": self.line_tokens} if self.line_tokens else {}),
             "verbatim": [list(shown) for shown in self.verbatim],
             **(
                 {"recalled": [[_stored(quote) for quote in quotes] for quotes in self.recalled]}
@@ -129,6 +154,7 @@ class Plan:
             state=tuple(data["state"]),
             merged=Merged(*data["merged"]) if data["merged"] else None,
             lines=tuple(TurnSpan(*span) for span in data["lines"]),
+            line_tokens=data.get("line_tokens", 0),
             verbatim=tuple(Shown(*shown) for shown in data["verbatim"]),
             recalled=tuple(tuple(Quote(*quote) for quote in quotes) for quotes in data.get("recalled", ())),
             recall=Recall(*data["recall"]) if data.get("recall") else None,

@@ -15,35 +15,15 @@ from dataclasses import dataclass, replace
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
 from memory.context.fit_excerpts import Picking
 from memory.context.lines import LineCosts
-from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan
+from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
 from memory.context.prefix import Room, first_verbatim
 from memory.context.verbatim import equal_shares, show_clipped, show_whole
 from memory.history.costs import MERGED_TOKENS, lines_head_cost, turn_cost, verbatim_head_cost
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies.protocol import StateSection
+from memory.recall.decision import some_room
 from memory.recall.excerpts import Excerpt
-from memory.recall.relevance import some_room
-
-MIN_SECTION = 32
-"""Tokens below which a clipped section of state would be little more than its heading."""
-
-
-def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
-    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
-    the rest. Also how much of `room` was spent."""
-    clips: list[int | None] = []
-    left = max(0, room)
-    for tokens in sections:
-        if tokens <= left:
-            clips.append(None)
-            left -= tokens
-        elif left >= MIN_SECTION:
-            clips.append(left - MESSAGE_OVERHEAD)
-            left = 0
-        else:
-            clips.append(0)
-    return tuple(clips), max(0, room) - left
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +43,7 @@ class Material:
     recall_tokens: int | None = None
     """What excerpts may have; None: whatever is left."""
     lean: bool = False
-    """Turns before the window are lines, for the sake of excerpts."""
+    """Turns before the window are lines, and short ones, for the sake of excerpts."""
     may_show: frozenset[int] | None = None
     """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
 
@@ -106,6 +86,8 @@ MIN_NEWEST = 60
 SHORT_SHARE = 0.2
 """Of the budget: a turn before the window that costs more is never verbatim. For one long reply, many lines and
 excerpts would go."""
+LEAN_LINE = 0.5
+"""Of their tokens, what lines have in a lean prompt, if other prompts have turns in their place."""
 BORROWED = 0.5
 """Of what is kept for excerpts, what lines may have while a fold is late."""
 
@@ -169,12 +151,18 @@ class _PlanChoice:
         state = self._newest_and_state()
         self._rest_of_window()
         start = self._start()
+        line_tokens = 0
         if not self.m.lean:
             self._show(range(start, self.window_at))
+        elif start < self.window_at:
+            # Else all lines stand in other prompts, too, and a provider may have them and the window cached.
+            line_tokens = int(self.m.limits.line_tokens * LEAN_LINE)
+            self.lines.cut(line_tokens)
         plan = Plan(
             budget=self.m.limits.prompt_budget,
             turns_as=self.m.limits.turns_as,
             state=state,
+            line_tokens=line_tokens,
             verbatim=tuple(self.verbatim[index] for index in sorted(self.verbatim)),
             dropped=sum(index not in self.verbatim for index in range(self.window_at, len(self.turns))),
             anchor_seq=self.turns[start].from_seq if self.turns else 0,

@@ -14,7 +14,7 @@ from conversations import attachments
 from conversations.models import Chat
 from memory import briefs
 from memory.context import load, recalled
-from memory.context.fit import Context, PromptRequest, assemble
+from memory.context.assemble import Context, PromptRequest, assemble
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.context.planner import choose
@@ -22,7 +22,7 @@ from memory.context.sources import Source
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
-from memory.pins import detected
+from memory.pins import by_rule
 from memory.pins.section import NO_PINS, PinSection, fit_pins, room_for_pins
 from memory.policies import StateSection, get_policy, window_of
 from memory.policies.card.policy import CardRequest, request_of
@@ -97,7 +97,7 @@ def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool)
     if not (brief.pin_tokens and limits.enabled):
         return NO_PINS
     room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
-    return fit_pins(detected.holding(brief.chat_id), room, disarms=disarms)
+    return fit_pins(by_rule.holding(brief.chat_id), room, disarms=disarms)
 
 
 def card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:

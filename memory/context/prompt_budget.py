@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import PromptRequest, tools_text
+from memory.context.assemble import PromptRequest, tools_text
 from memory.context.sources import fit_sources, render_sources
 from memory.history.tool_steps import as_messages
 from memory.limits import MemoryLimits

@@ -17,9 +17,9 @@ from memory.models import ConversationBrief
 from memory.policies import StateSection
 from memory.recall import index
 from memory.recall.analysis.terms import terms
+from memory.recall.decision import Recall, is_lean, room_for
 from memory.recall.excerpts import RecalledMessage
 from memory.recall.ranking import Near
-from memory.recall.relevance import Recall, is_lean, room_for
 from memory.recall.retrieve import Recalled, Search
 
 

@@ -14,12 +14,12 @@ from uuid import UUID
 from chatmemory.llm.attachments import attachments_in
 from conversations.models import ActiveReply, Chat, Message
 from memory.context import load, recalled
-from memory.context.fit import Context, PromptRequest, rebuild, tools_text
+from memory.context.assemble import Context, PromptRequest, rebuild, tools_text
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.models import ContextRecord, ContextText, ConversationBrief, SummaryRevision
-from memory.pins import detected
+from memory.pins import by_rule
 from memory.policies import State, get_policy
 
 RECORDED = (
@@ -93,7 +93,7 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
     outline = load.outline(reply.chat_id, plan.outline_of)
     sections = [*get_policy(record["policy"]).render(state), *outline_sections(outline)]
     turns, said = load.planned_turns(reply.chat_id, plan), recalled.quoted(reply.chat_id, plan)
-    pinned = detected.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
+    pinned = by_rule.texts_of(reply.chat_id, (pin.id for pin in plan.pins))
     return rebuild(plan, sections, turns, asked, said, pinned), record["prompt_hash"]
 
 

@@ -134,7 +134,7 @@ def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[
 
 def _lines(plan: Plan, by_seq: dict[int, Turn], count: Count) -> Rendered | None:
     turns = [by_seq[span.from_seq] for span in plan.lines if span.from_seq in by_seq]
-    lines = [line_text(turn) for turn in turns]
+    lines = [line_text(turn, plan.line_tokens) for turn in turns]
     if plan.merged:
         lines.insert(0, merged_text(*plan.merged))
     if not lines:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from conversations.models import ActiveReply, Message, Status
-from memory.context.fit import Context
+from memory.context.assemble import Context
 from memory.context.plan import RENDERER, Plan
 from memory.models import ContextRecord, Pin, SummaryRevision
 

@@ -1,7 +1,7 @@
 """What the card of a finished reply does to a chat's memory: one more revision, in the transaction that finishes it.
 
 No model is asked. The reply knew the card before it and the turns that its prompt showed; so those are folded by it,
-and its own turn is known to the state while it still stays verbatim. How a card reads is `policies.cards`'.
+and its own turn is known to the state while it still stays verbatim. How a card reads is `memory.policies.card`'s.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from memory.context.load import planned_turns
 from memory.context.load import steps as planned_steps
 from memory.context.plan import Plan
 from memory.folding import answer_checks, dispatch
-from memory.folding.grounding import unsaid_in
 from memory.folding.provenance import retained_in, source_hash
 from memory.folding.publish import Result, locked_brief, write
 from memory.history.rows import each_turn
 from memory.history.turns import Turn
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies import get_policy
+from memory.policies.card.copied_material import unsaid_in
 from memory.policies.card.policy import CardRequest, told_by_reply
 from memory.policies.protocol import Refusal, State
 from memory.policies.window import before_window, totals_of

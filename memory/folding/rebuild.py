@@ -23,8 +23,9 @@ from memory.briefs import stored_state, wanted_limits
 from memory.counters import COUNTERS, recount
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
+from memory.folding.drift import Survey
 from memory.folding.lease import attempt, forgive, storing
-from memory.folding.provenance import Survey, source_hash
+from memory.folding.provenance import source_hash
 from memory.folding.publish import Done, Result, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from django.conf import settings
@@ -28,7 +27,7 @@ from memory.explain.estimate import Estimate, FoldSpan, estimate
 from memory.folding import dispatch
 from memory.folding.bites import beyond_window
 from memory.folding.fold import FoldReport, fold
-from memory.history.rows import each_turn, newest_turns, pending_seq
+from memory.history.rows import newest_turns, pending_seq
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief, Requested, RevisionKind, SummaryRevision
 from memory.models.briefs import new_brief
@@ -103,14 +102,6 @@ def note_request(chat: Chat, mode: Mode) -> None:
         brief.save(update_fields=[*fields, *PAUSE])
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """What resummarizing a chat would fold: all turns outside the window, or, rebuilding, from the first on."""
-
-    turns: int
-    tokens: int
-
-
 def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
     """Update or rebuild the memory of `chat` here, however long it takes; `tell` is told of each bite.
 
@@ -126,21 +117,6 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
     if total.published and report.outcome in ("idle", "nothing"):
         total.outcome = "done"
     return total
-
-
-def outlook(chat: Chat, mode: Mode, policy: str | None = None) -> Outlook:
-    """What `mode` would fold now, by `policy` or the chat's own. Spends and changes nothing."""
-    brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
-        chat=chat, **new_brief(chat)
-    )
-    by = get_policy(policy or brief.policy)
-    limits = limits_of(brief) if by.name == brief.policy else wanted_limits(chat, by)
-    after = 0 if mode == "rebuild" else brief.folded_through_seq
-    newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
-    state = State() if mode == "rebuild" else stored_state(brief)
-    through = beyond_window(by, state, newest, after, limits)
-    turns = [turn.tokens for turn in each_turn(chat.pk, after, through + 1, text=False) if turn.tokens]
-    return Outlook(turns=len(turns), tokens=sum(turns))
 
 
 CALLS_LOOKED_AT = 50

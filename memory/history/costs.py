@@ -6,18 +6,23 @@ from functools import cache
 from typing import Final
 
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING
-from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
+from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import TurnsAs
 
 MERGED_TOKENS = 24
 """At least what the merged line costs, for seqs up to nine digits."""
+AROUND_LINE = 2
+"""What stands around a line: its bullet and its newline."""
 
 
-def line_text(turn: Turn) -> str:
-    """The turn's line, on one line. A turn without a stored one gets a stand-in that names its messages."""
+def line_text(turn: Turn, at_most: int = 0) -> str:
+    """The turn's line, on one line, or its first `at_most` tokens. A turn without a stored one gets a stand-in that
+    names its messages."""
     stored = " ".join(turn.line.split())
-    return stored or f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
+    if not stored:
+        return f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
+    return clip_end(stored, at_most) if at_most else stored
 
 
 def line_cost(line: str) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.pins.detect import StatementKind
+from memory.pins.statements import StatementKind
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 0.5

@@ -14,8 +14,8 @@ from conversations.lookup import get_chat, get_message
 from conversations.models import Chat, Message, Status
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinnedBy
 from memory.models.briefs import new_brief
-from memory.pins.detected import recount
-from memory.pins.screen import clipped
+from memory.pins.by_rule import recount
+from memory.pins.section import clipped
 
 logger = logging.getLogger(__name__)
 

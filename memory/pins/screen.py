@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import links_in
-from memory.pins.detect import Statement, statements
+from memory.pins.statements import Statement, statements
 
 HARMLESS = frozenset({"recasts", "restricts"})
 """Kinds of orders that a wish about replies may be, too ("from now on you …", "answer only with …")."""
@@ -25,12 +25,3 @@ def to_pin(text: str) -> Sequence[Statement]:
 
 def _is_order(text: str) -> bool:
     return bool(_NOTHING_KNOWN.new_in(text) - HARMLESS)
-
-
-def clipped(text: str, limit: int) -> str:
-    """`text` without white space around it, cut to `limit` characters after a word."""
-    text = text.strip()
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    return (cut.rpartition(" ")[0].rstrip() or cut) + "…"

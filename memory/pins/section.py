@@ -154,3 +154,12 @@ class ImportedPin:
     ended_at: datetime | None = None
     ended_by: int | None = None
     """Index of the message that replaced it or took it back."""
+
+
+def clipped(text: str, limit: int) -> str:
+    """`text` without white space around it, cut to `limit` characters after a word."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    return (cut.rpartition(" ")[0].rstrip() or cut) + "…"

@@ -20,12 +20,13 @@ LEFT_OUT = "[…]"
 """Stands where a message goes on."""
 DAY = 8
 """What the line with the day costs, which excerpts of one day share."""
-MARK = 5
-"""What the number of a message costs, if it has up to three digits, and who says it."""
+MARK = 2
+"""What it costs to tell who says it."""
 MORE = 2
 """What the signs around a piece of a message cost."""
-UPDATED = 8
-"""At least what the mark of what a later message updates costs."""
+UPDATED_LATER = " (updated later)"
+UPDATED = 5
+"""What the mark of what a later message updates costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +68,12 @@ def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> 
     """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
-    around = alone_cost(quotes[0].seq) + (UPDATED if any(quote.updated_in for quote in quotes) else 0)
+    around = DAY + MARK + (UPDATED if _is_updated(quotes) else 0)
     return Excerpt(tuple(quotes), tokens + around if tokens else 0, there.on if there else "")
 
 
-def mark_cost(seq: int) -> int:
-    """Tokens of the number of a message and of who says it."""
-    return MARK + (len(str(seq)) - 1) // 3
-
-
-def alone_cost(seq: int) -> int:
-    """What stands around an excerpt that has a day of its own."""
-    return DAY + mark_cost(seq)
+def _is_updated(quotes: Sequence[Quote]) -> bool:
+    return any(quote.updated_in for quote in quotes)
 
 
 def _cost(quote: Quote, said: RecalledMessage) -> int:
@@ -94,7 +89,7 @@ def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, Reca
 
 
 def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> str:
-    """Messages of one day as they are shown: when they were said, then each with its number and speaker.
+    """Messages of one day as they are shown: when they were said, then each with its speaker.
 
     "" where nothing of them is left.
     """
@@ -104,15 +99,10 @@ def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -
     shown = [(said[seq], group, text) for seq, group in groups if (text := _quoted(said[seq].text, group))]
     if not shown:
         return ""
-    sides = (f"{_head(one, group)}: {text}" for one, group, text in shown)
+    sides = (
+        f"{one.speaker}{UPDATED_LATER if _is_updated(group) else ''}: {text}" for one, group, text in shown
+    )
     return "\n".join([f"[{shown[0][0].on}]", *sides])
-
-
-def _head(one: RecalledMessage, quotes: Sequence[Quote]) -> str:
-    """The number of a message and who said it, and which later one updates it."""
-    updates = max((quote.updated_in or 0 for quote in quotes), default=0)
-    mark = f" (updated in [{updates}])" if updates else ""
-    return f"[{one.seq}] {one.speaker}{mark}"
 
 
 def _quoted(text: str, quotes: Sequence[Quote]) -> str:

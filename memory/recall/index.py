@@ -90,8 +90,8 @@ class Looked:
         """All of them as the index holds them, in order."""
         user = Role.USER.value
         return {
-            seq: Indexed(seq, role == user, tokens, tuple(terms.split("\n")) if terms else ("",))
-            for seq, role, tokens, terms, *_ in self.rows.values()
+            seq: Indexed(seq, role == user, tokens, tuple(terms.split("\n")) if terms else ("",), day)
+            for seq, role, tokens, terms, _, _, day in self.rows.values()
         }
 
     def said(self, seqs: Collection[int]) -> dict[int, RecalledMessage]:

@@ -1,5 +1,5 @@
-"""A question → what to look for: its terms with their weights, which of them stand side by side, its form, and whether
-it asks for the first or the last time.
+"""A question → what to look for: its terms with their weights, which of them stand side by side, its form, and of what
+time it asks.
 
 Pure. Words that lean a question one way or the other are known in a few languages; where none is, nothing leans.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from memory.recall.analysis.dates import Time, times
 from memory.recall.analysis.terms import fold, hashed, terms
 from memory.recall.question_forms import NO_FORM, Form, form_of
 
@@ -54,6 +55,8 @@ class Question:
     words: tuple[Word, ...]
     pairs: tuple[tuple[int, int], ...] = ()
     lean: int = 0
+    times: tuple[Time, ...] = ()
+    """Days or months that it names."""
     form: Form = NO_FORM
 
 
@@ -71,7 +74,8 @@ def read_question(text: str, owner_id: int) -> Question:
     )
     beside = {(a, b) for a, b in pairwise(said) if a != b and a in places and b in places}
     pairs = tuple(sorted((places[a], places[b]) for a, b in beside))
-    return Question(words, pairs, _lean(text), form_of(text))
+    folded = fold(text[:HEAD_CHARS])
+    return Question(words, pairs, _lean(folded), times(folded), form_of(text))
 
 
 def _most_specific(found: Sequence[str]) -> list[str]:
@@ -101,7 +105,6 @@ def _has_letters_and_digits(term: str) -> bool:
     return len(term) >= CODE_CHARS and any(map(str.isalpha, term)) and any(map(str.isdigit, term))
 
 
-def _lean(text: str) -> int:
-    folded = fold(text[:HEAD_CHARS])
+def _lean(folded: str) -> int:
     first, last = _FIRST.search(folded) is not None, _LAST.search(folded) is not None
     return last - first

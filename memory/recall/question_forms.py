@@ -1,7 +1,7 @@
 """What kind of thing a message is by its form: a question, a request, a reference to the past. Pure, by wordings.
 
 In the languages that are known here; in other scripts than Latin, a question mark makes a question, too. What follows
-from it is decided in `memory.recall.relevance`.
+from it is decided in `memory.recall.decision`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _SENTENCE = re.compile(
-    r"(?:[^.!?。！؟\n]|\.(?=\w)|(?<=\b\w)\.|(?<=\bdr)\.|(?<=\bmr)\.|(?<=\bms)\.|(?<=\bmrs)\.|(?<=\bst)\.)+[.!?。！؟]?"
+    r"(?:[^.!?。！؟\n]|\.(?=\w)|(?<=\b[^\W\d_])\.|(?<=\bdr)\.|(?<=\bmr)\.|(?<=\bms)\.|(?<=\bmrs)\.|(?<=\bst)\.)+[.!?。！؟]?"
 )
 _OTHER_SCRIPT = re.compile(r"[\u0370-\u1fff\u2e80-\uffef]")
 """Letters of other scripts than Latin."""

@@ -23,9 +23,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from memory.recall.analysis import updates
+from memory.recall.analysis.dates import closeness
 from memory.recall.analysis.terms import passages
 from memory.recall.candidates import AGAIN, NEAR, Finds
-from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, mark_cost
+from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25
@@ -47,6 +48,9 @@ NOT_ASKED_FOR = 0.6
 """How much what the user said counts where the question asks for what the assistant said."""
 LEAN = 0.3
 """How much the place in the chat counts where a question asks for the first or the last time."""
+TIMELY, WITHIN = 1.0, 10.0
+"""How much more counts what was said when a question asks about: on that day or in that month, and about a third as
+much so many days before or after."""
 WHOLE_TOKENS = 100
 """A message of up to so many tokens is one passage, whatever the index says, and shown whole."""
 
@@ -59,6 +63,8 @@ class Indexed:
     is_user: bool
     tokens: int
     passages: tuple[str, ...]
+    on: str = ""
+    """The day it was said."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,9 +166,7 @@ def rank(
     found = [
         one
         for message in messages
-        for one in _further(
-            _passages(words, finds, message, _leaning(question.lean, message.seq, last_seq), lengths)
-        )
+        for one in _further(_passages(words, finds, message, _in_time(question, message, last_seq), lengths))
     ]
     return best_first(_beside_good_ones(found, finds))
 
@@ -220,10 +224,10 @@ def _is_whole(message: Indexed) -> bool:
 
 
 def _passages(
-    words: _Words, finds: Finds, message: Indexed, lean: float, lengths: Lengths
+    words: _Words, finds: Finds, message: Indexed, in_time: float, lengths: Lengths
 ) -> Iterator[Ranked]:
     whole = _is_whole(message)
-    weight = lean * lengths.weight(Size(message.is_user, message.tokens))
+    weight = in_time * lengths.weight(Size(message.is_user, message.tokens))
     pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
     added, having = finds.around(message.seq, pieces[0].own | pieces[0].others)
     for number, piece in enumerate(pieces):
@@ -256,11 +260,15 @@ def _in(words: _Words, passage: str) -> int:
     return sum([bit for bit, token in words.tokens if token in passage])
 
 
-def _leaning(lean: int, seq: int, last_seq: int) -> float:
-    if not lean:
-        return 1.0
-    place = seq / max(1, last_seq)
-    return 1.0 + LEAN * (place if lean > 0 else 1 - place)
+def _in_time(question: Question, message: Indexed, last_seq: int) -> float:
+    """What a message counts by when it was said, where the question tells something about that."""
+    weight = 1.0
+    if question.lean:
+        place = message.seq / max(1, last_seq)
+        weight += LEAN * (place if question.lean > 0 else 1 - place)
+    if question.times and message.on:
+        weight *= 1 + TIMELY * closeness(message.on, question.times, WITHIN)
+    return weight
 
 
 WEIGHT = 0.8
@@ -322,7 +330,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
         if room <= 0 or one.score < WORTH * ranked[0].score:
             break
         if shown.setdefault(one.says, one) is one:
-            room -= one.tokens + mark_cost(one.message.seq)
+            room -= one.tokens + MARK
     return list(shown.values())
 
 

@@ -3,8 +3,8 @@
 A few selects by key or index, whatever the chat's length: finds of the question's terms; who said the most promising
 messages, and how long they are; the terms of the best of them; the texts of what is shown where they are long. Those
 near in meaning are handed in (`memory.recall.embeddings`). What is asked is read in `memory.recall.query`, whether it
-calls for earlier turns is decided in `memory.recall.relevance`, what is good in `memory.recall.ranking`, what is
-shown in `memory.recall.ranking`.
+calls for earlier turns is decided in `memory.recall.decision`, which passages are good, and what of them
+is shown, in `memory.recall.ranking`, how an excerpt reads in `memory.recall.excerpts`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from uuid import UUID
 from conversations.models import Chat
 from memory.limits import RecallMode
 from memory.recall.candidates import Finds, places, said_together, weigh, with_places
+from memory.recall.decision import Recall, decide, known_words
 from memory.recall.excerpts import Excerpt, RecalledMessage
 from memory.recall.index import MOST_TOGETHER, Looked, look, most_of, postings, sizes
 from memory.recall.query import Question, read_question
@@ -35,7 +36,6 @@ from memory.recall.ranking import (
     with_updates,
     worth_showing,
 )
-from memory.recall.relevance import Recall, decide, known_words
 
 BY_MEANING = 60
 """Messages that are looked at because they are near in meaning."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from chatmemory.text.salience import retained
 from chatmemory.text.word_diff import DiffPiece, replaced, word_diff
-from memory.models import ConversationBrief, SummaryRevision
-from memory.policies import POLICIES, State
-from memory.policies.readable import ReadableEntry, ReadablePart, as_text, readable
+from memory.briefs import remembered
+from memory.models import SummaryRevision
+from memory.policies.readable import ReadablePart, as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +33,6 @@ class Difference:
     def is_replaced(self) -> bool:
         """Another policy made the newer one."""
         return self.against_policy not in (None, self.policy)
-
-
-def text_of(row: ConversationBrief | SummaryRevision) -> str:
-    """What the model reads: the sections of the state; the summary alone where the policy is no more."""
-    state = State.from_json(row.global_summary, row.state)
-    if state.data and row.policy in POLICIES:
-        return "\n\n".join(section.text for section in POLICIES[row.policy].render(state))
-    return row.global_summary
-
-
-def remembered(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
-    """What people read: the state's parts; for a plain summary, and for a policy that is no more, the summary."""
-    state = State.from_json(row.global_summary, row.state)
-    if state.data and row.policy in POLICIES:
-        return readable(POLICIES[row.policy], state)
-    return (
-        [ReadablePart("Summary", "text", (ReadableEntry("", row.global_summary),))]
-        if row.global_summary
-        else []
-    )
 
 
 def parent_of(revision: SummaryRevision) -> SummaryRevision | None:

@@ -18,7 +18,7 @@ from chatmemory.errors import Conflict, NotFound
 from chatmemory.text.salience import retained
 from conversations.accounts import quotas
 from conversations.models import Chat
-from memory.briefs import limits_for, limits_of, wanted_limits
+from memory.briefs import limits_for, limits_of, text_of, wanted_limits
 from memory.counters import Tally, tally
 from memory.folding import dispatch
 from memory.folding.publish import locked_brief
@@ -27,7 +27,6 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES, State
 from memory.policies.edit_form import EditField
 from memory.policies.protocol import Policy
-from memory.revisions.diff import text_of
 from memory.revisions.restore import choose, keep, restorable
 
 logger = logging.getLogger(__name__)

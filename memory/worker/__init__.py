@@ -1,1 +1,1 @@
-"""Worker processes: the queue's brokers, supervision and the sweep."""
+"""Worker processes: the queue's brokers, the watchdog and the sweep."""

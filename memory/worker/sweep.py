@@ -21,7 +21,8 @@ from chatmemory.runtime import fault_points
 from conversations import attachments, erasure
 from conversations.accounts import quotas
 from conversations.models import IdempotencyKey, SignInAttempts
-from conversations.replies.finish import finish_expired
+from conversations.replies import idempotency
+from conversations.replies.lease import finish_expired
 from memory import queue
 from memory.folding import dispatch, lease
 from memory.lab import comparison
@@ -37,7 +38,6 @@ MAX_QUEUED = 200
 MAX_RECOVERIES = 10
 """Chats a sweep lets try the upstream again that have nothing else to do: a dead one is not to fill all workers."""
 BATCH = 500
-KEEP_IDEMPOTENCY_KEYS = timedelta(hours=24)
 KEEP_FAILURES = timedelta(days=7)
 KEEP_ATTEMPTS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
@@ -77,7 +77,7 @@ def sweep() -> SweepReport:
     report = SweepReport(
         chats_enqueued=_enqueue_waiting(),
         replies_finished=finish_expired(),
-        keys_removed=_remove(IdempotencyKey.objects.filter(created_at__lt=Now() - KEEP_IDEMPOTENCY_KEYS)),
+        keys_removed=_remove(IdempotencyKey.objects.filter(idempotency.IS_OLD)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
         comparisons_given_up=comparison.heal(),

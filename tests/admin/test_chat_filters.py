@@ -76,11 +76,9 @@ def test_it_narrows(query: dict[str, str], found: list[str], staff: Client, chat
 
 
 @pytest.mark.parametrize("name", ["policy", "trouble", "updated", "owner", "kept"])
-@pytest.mark.parametrize("value", ["", "nonsense", "-1", "9" * 30, "²", "card' OR 1=1"])
-def test_what_is_no_choice_narrows_nothing(
-    name: str, value: str, staff: Client, chats: dict[str, Chat]
-) -> None:
-    assert titles(staff, **{name: value}) == list(chats)
+def test_what_is_no_choice_narrows_nothing(name: str, staff: Client, chats: dict[str, Chat]) -> None:
+    for value in ("", "nonsense", "-1", "9" * 30, "²", "card' OR 1=1"):
+        assert titles(staff, **{name: value}) == list(chats), value
 
 
 def test_an_owner_leads_to_their_chats(staff: Client, chats: dict[str, Chat]) -> None:
@@ -146,11 +144,11 @@ def test_a_date_keeps_the_other_filters(staff: Client, dated: None) -> None:
     assert titles(staff, policy="card", updated_at__year="2026") == []
 
 
-@pytest.mark.parametrize("value", ["nonsense", "-1", "0", "13", "9999", "9" * 30, "²"])
-def test_what_is_no_date_is_no_error(value: str, staff: Client, dated: None) -> None:
+def test_what_is_no_date_is_no_error(staff: Client, dated: None) -> None:
     url = reverse("admin:conversations_chat_changelist")
-    for query in ({"updated_at__year": value}, {"updated_at__year": "2026", "updated_at__month": value}):
-        assert staff.get(url, query).status_code in (200, 302, 400)
+    for value in ("nonsense", "-1", "0", "13", "9999", "9" * 30, "²"):
+        for query in ({"updated_at__year": value}, {"updated_at__year": "2026", "updated_at__month": value}):
+            assert staff.get(url, query).status_code in (200, 302, 400), value
 
 
 def test_the_audit_log_has_dates_too(staff: Client, dated: None) -> None:

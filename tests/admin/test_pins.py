@@ -8,7 +8,7 @@ from django.test import Client
 
 from conversations.models import Chat
 from memory.models import Pin
-from memory.pins import detected, manual
+from memory.pins import by_rule, manual
 from tests.admin.rows import say
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +20,7 @@ METRIC = "Always answer in metric units."
 def pinned(owner: User, remembered: Chat) -> Chat:
     """A chat with a pin that was found, and one by its owner."""
     say(remembered, METRIC, "I will.")
-    detected.find(remembered.messages.get(content=METRIC))
+    by_rule.find(remembered.messages.get(content=METRIC))
     manual.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
     return remembered
 

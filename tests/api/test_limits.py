@@ -28,7 +28,7 @@ from conversations.models import (
     SignInAttempts,
 )
 from conversations.replies import begin as services
-from conversations.replies.finish import finish_expired
+from conversations.replies.lease import finish_expired
 from memory.worker.sweep import sweep
 from tests.api.talking import begun, error, final, held, opened
 from tests.support.fakes.upstream import FakeUpstream, Lane

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.api.talking import heard, held
+from tests.support import costs
 from tests.support.fakes.upstream import FakeUpstream
 from tests.support.image import ROOT, Image
 from tests.support.live_server import Client
@@ -135,7 +136,8 @@ def test_the_images_own_commands_make_a_server(tmp_path_factory: pytest.TempPath
         folder.chmod(0o755)
     run(PYTHON, "-m", "venv", "--without-pip", root / "venv")
     pip = [sys.executable, "-m", "pip", "--python", root / "venv", "install", "--quiet"]
-    run(*pip, "--disable-pip-version-check", "--require-hashes", "-r", ROOT / "requirements.lock")
+    lock = ["--disable-pip-version-check", "--require-hashes", "-r", ROOT / "requirements.lock"]
+    run(*pip, *lock, env=costs.environment_for_tls())
     for source, target in image.copies:
         here = root / target.removeprefix("/")
         if (ROOT / source).is_dir():

@@ -7,6 +7,7 @@ makes permissions and content types anew. Those stay here: they follow from the 
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import shutil
 import subprocess
@@ -27,17 +28,24 @@ KEPT = {"auth_permission", "django_content_type", "django_migrations"}
 
 def empty() -> None:
     """Delete all rows that a test may have left. Waits for transactions that still write."""
-    tables = [
-        connection.ops.quote_name(name)
-        for name in connection.introspection.django_table_names(only_existing=True, include_views=False)
-        if name not in KEPT
-    ]
+    tables = _tables()
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
-        for table in tables:
+        # Most tables are empty after most tests, and one question costs less than forty deletions.
+        cursor.execute(
+            " UNION ALL ".join(f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM {one})" for one in tables)
+        )
+        for (table,) in cursor.fetchall():
             cursor.execute(f"DELETE FROM {table}")
         signals.schedule_sweep(sender=None)  # as after `migrate`
+
+
+@functools.cache
+def _tables() -> list[str]:
+    """All that the migrations made, quoted."""
+    found = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    return [connection.ops.quote_name(name) for name in found if name not in KEPT]
 
 
 def instead_of_flush() -> None:

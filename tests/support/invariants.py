@@ -12,7 +12,6 @@ from decimal import Decimal
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Min
 from django.db.models.functions import Now
 
 from chatmemory.text.tokens import count_tokens
@@ -27,12 +26,12 @@ from conversations.models import (
     Status,
 )
 from memory import briefs, counters, services
-from memory.context.fit import Context
+from memory.context.assemble import Context
 from memory.folding.provenance import source_hash
 from memory.history import rows as loading
 from memory.history.turns import Turn
 from memory.models import MOST_PINS, ConversationBrief, Pin, RevisionKind, SummaryRevision
-from memory.pins import detected
+from memory.pins import by_rule
 from memory.pins.section import head_cost, pin_cost
 from memory.policies import get_policy
 from memory.usage import report
@@ -53,17 +52,20 @@ def violations(chat: Chat) -> list[str]:
     turns = list(loading.each_turn(chat.pk, 0, loading.pending_seq(chat.pk), text=True))
     found = [*_messages(chat), *_contexts(chat)]
     if brief is not None:
-        found += [*_revisions(brief), *_sources(brief, turns), *_brief(brief), *_coverage(chat, brief, turns)]
+        revisions = list(SummaryRevision.objects.filter(chat=chat))
+        found += [*_revisions(brief, revisions), *_sources(revisions, turns), *_brief(brief)]
+        found += _coverage(chat, brief, turns)
         found += _pins(brief)
     return found
 
 
 def _messages(chat: Chat) -> Iterator[str]:
-    rows = list(Message.objects.filter(chat=chat).order_by("seq").values("pk", "seq", "role", "reply_to_id"))
+    names = ("pk", "seq", "role", "reply_to_id", "reply_to__seq", "context_record__pk")
+    rows = list(Message.objects.filter(chat=chat).order_by("seq").values(*names))
     if [row["seq"] for row in rows] != list(range(1, chat.last_seq + 1)):
         yield "seq has holes, or last_seq is not the last"
-    own = Message.objects.filter(chat=chat, context_record__isnull=False)
-    first = own.aggregate(first=Min("reply_to__seq"))["first"] or chat.last_seq + 1
+    own = [row["reply_to__seq"] for row in rows if row["context_record__pk"] is not None]
+    first = min((seq for seq in own if seq is not None), default=chat.last_seq + 1)
     answered = {row["reply_to_id"] for row in rows}
     pending = ActiveReply.objects.filter(chat=chat).values_list("user_message_id", flat=True).first()
     for row in rows:
@@ -81,16 +83,20 @@ def _contexts(chat: Chat) -> Iterator[str]:
             yield f"the context of message {reply.seq} cannot be rebuilt"
             continue
         context, recorded = past
-        if _changed_since(reply) or _unpinned_since(context):
-            continue
-        if context.prompt_hash != recorded:
-            yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
-        tokens = {_recount(context), context.tokens, reply.context_record.tokens}
-        if len(tokens) > 1 or context.tokens > context.budget:
-            yield f"memory of message {reply.seq}: {context.tokens} tokens of {context.budget}"
-        kinds = [section.kind for section in context.sections]
-        if len(set(kinds)) != len(kinds):
-            yield f"the context of message {reply.seq} has a section twice"
+        found = list(_context(reply, context, recorded))
+        if found and not (_changed_since(reply) or _unpinned_since(context)):
+            yield from found
+
+
+def _context(reply: Message, context: Context, recorded: str) -> Iterator[str]:
+    if context.prompt_hash != recorded:
+        yield f"the prompt of message {reply.seq} cannot be rebuilt to the letter"
+    tokens = {_recount(context), context.tokens, reply.context_record.tokens}
+    if len(tokens) > 1 or context.tokens > context.budget:
+        yield f"memory of message {reply.seq}: {context.tokens} tokens of {context.budget}"
+    kinds = [section.kind for section in context.sections]
+    if len(set(kinds)) != len(kinds):
+        yield f"the context of message {reply.seq} has a section twice"
 
 
 def _changed_since(reply: Message) -> bool:
@@ -107,21 +113,21 @@ def _unpinned_since(context: Context) -> bool:
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """What the pins that hold cost is known; no two that were found contradict each other or say the same."""
-    held = detected.holding(brief.chat_id)
+    held = by_rule.holding(brief.chat_id)
     tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"
-    rows = Pin.objects.filter(chat=brief.chat_id, ended_at__isnull=True)
-    for pin in rows.exclude(message=None).select_related("message"):
+    rows = list(Pin.objects.filter(chat=brief.chat_id, ended_at__isnull=True).select_related("message"))
+    for pin in rows:
         if pin.message is not None and pin.message.status == Status.DELETED:
             yield f"pin {pin.pk} is of message {pin.message.seq}, which was forgotten"
-    if rows.count() > 2 * MOST_PINS:
-        yield f"{rows.count()} pins hold"
+    if len(rows) > 2 * MOST_PINS:
+        yield f"{len(rows)} pins hold"
 
 
-def _revisions(brief: ConversationBrief) -> Iterator[str]:
+def _revisions(brief: ConversationBrief, revisions: list[SummaryRevision]) -> Iterator[str]:
     """Versions without holes; the brief is what the one in use says."""
-    by_version = {one.version: one for one in SummaryRevision.objects.filter(chat=brief.chat_id)}
+    by_version = {one.version: one for one in revisions}
     if sorted(by_version) != list(range(1, brief.version + 1)):
         yield f"versions {sorted(by_version)} of {brief.version}"
     head = by_version.get(brief.head)
@@ -182,9 +188,9 @@ def _says_the_same(restored: SummaryRevision, parent: SummaryRevision | None) ->
     return parent is not None and all(getattr(restored, name) == getattr(parent, name) for name in same)
 
 
-def _sources(brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
+def _sources(revisions: list[SummaryRevision], turns: list[Turn]) -> Iterator[str]:
     """Each revision was made from exactly the messages of its span, as they stand."""
-    for revision in SummaryRevision.objects.filter(chat=brief.chat_id):
+    for revision in revisions:
         if revision.forgotten_at is not None:
             if revision.global_summary or revision.state or revision.retained.get("kept"):
                 yield f"revision {revision.version} was forgotten, but says something"
@@ -207,7 +213,8 @@ def _brief(brief: ConversationBrief) -> Iterator[str]:
     folded = Message.objects.filter(
         chat=brief.chat_id, seq__lte=brief.folded_through_seq, role=Role.ASSISTANT, superseded_by=None
     ).exclude(status__in=[Status.FAILED, Status.DELETED])
-    highest = folded.order_by("-seq").values_list("pk", flat=True).first()
+    by_seq = folded.order_by("-seq").values_list("pk", flat=True)
+    highest = by_seq.first() if brief.folded_through_seq else None
     if brief.last_summarized_message_id != highest:
         yield "last_summarized_message is not the highest reply that was folded"
 

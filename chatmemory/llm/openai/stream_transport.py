@@ -21,8 +21,6 @@ import aiohttp
 from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, refuse_status
 
-CONNECTIONS = 1000
-"""At most, as the SDK has it."""
 KEPT_SECONDS = 5.0
 """For which a connection that nobody uses stays open. Servers close theirs after a while, too: better before them."""
 IN_ONE_PIECE = 512 * 1024
@@ -34,7 +32,8 @@ class StreamTransport:
 
     def __init__(self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext) -> None:
         self._url = url
-        connector = aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=KEPT_SECONDS, ssl=tls)
+        # Without a limit: a stream too many would wait for a connection until its deadline.
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_SECONDS, ssl=tls)
         self._session = aiohttp.ClientSession(
             connector=connector,
             # A few bytes on the wire must not become many in memory.

@@ -12,7 +12,8 @@ from django.db import DatabaseError
 
 from chatmemory.errors import InvalidRequest
 from chatmemory.runtime.escape import plain
-from conversations.interchange.read import FORMATS, FormatName, ImportedChat
+from conversations.interchange.dialects import FORMATS, FormatName
+from conversations.interchange.read import ImportedChat
 from conversations.interchange.to_rows import check_chat, import_chat
 from conversations.management.prompts import chats_in, progress_bar, user_named
 from conversations.models import Chat

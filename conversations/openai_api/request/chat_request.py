@@ -12,8 +12,8 @@ from typing import Any
 
 from chatmemory.llm.attachments import Attachment
 from chatmemory.text.cleaning import clean
-from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable
-from conversations.openai_api.request.history import RequestLimits, Said, read_history, unsupported
+from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable, unsupported
+from conversations.openai_api.request.history import RequestLimits, Said, read_history
 from conversations.openai_api.request.parts import required_text
 from conversations.openai_api.request.tools import check_choice, read_tools
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from chatmemory.llm.attachments import Attachment
 from chatmemory.llm.protocol import PromptMessage, ToolCall
 from chatmemory.text.cleaning import clean
-from conversations.openai_api.errors import RequestError
+from conversations.openai_api.errors import RequestError, unsupported
 from conversations.openai_api.request.parts import read_content, required_text, unsupported_type
 
 Role = Literal["user", "assistant", "tool"]
@@ -77,11 +77,6 @@ def read_history(value: object, limits: RequestLimits) -> History:
     _check_calls(said[begins_with_outputs:])
     _check_end(said, len(value), limits.message_chars)
     return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
-
-
-def unsupported(name: str, why: str = "is not supported here") -> RequestError:
-    """The error for a parameter that would have no effect."""
-    return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
 
 
 def refuse_outputs_alone(said: Sequence[Said]) -> None:

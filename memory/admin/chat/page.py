@@ -33,7 +33,8 @@ from memory.admin.chat.timeline import TimelineRequest, timeline
 from memory.admin.chat.trace import pieces_of, trace_urls
 from memory.admin.filters import CHAT_FILTERS, OWNER
 from memory.admin.states import PARAMETER, MemoryFilter, brief_of, health_of, policy_name
-from memory.context.fit import Context
+from memory.briefs import remembered, text_of
+from memory.context.assemble import Context
 from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
@@ -46,7 +47,6 @@ from memory.policies import POLICIES
 from memory.policies.options import chosen, usual
 from memory.recall.query import read_question
 from memory.recall.search import search_chat
-from memory.revisions.diff import remembered, text_of
 
 admin.site.unregister(Chat)
 admin.site.unregister(Message)

@@ -23,13 +23,14 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat, Message
 from memory import services
 from memory.admin.states import policy_name
 from memory.api.serializers import ContextIn
-from memory.context.fit import prompt_messages
+from memory.context.assemble import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
 from memory.explain.matches import RecallMatch, matches_of

@@ -18,14 +18,15 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import get_object_or_404, render
 from django.urls import URLPattern, path
 
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import UNTITLED
 from conversations.models import Chat, Message
 from memory import services
+from memory.briefs import remembered
 from memory.explain.coverage import BESIDE
 from memory.explain.reasons import name_of
 from memory.models import ConversationBrief
-from memory.revisions.diff import remembered
 
 MESSAGES = 60
 """Messages of a page."""

@@ -18,7 +18,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import heading, trail
 from conversations.admin.readonly import LIST_LIMIT
 from conversations.models import Chat

@@ -16,14 +16,15 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from conversations.admin.access import may_see, record
+from conversations.admin.access import may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat
 from memory import services
+from memory.explain.chat_trace import Trace, TracedVersions
 from memory.explain.trace import WAYS, HeldSpan, PromptRun, prompt_runs
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.search import Hit
-from memory.revisions.trace import Trace, TracedVersions
 
 MOST_CHARS = 500
 """Of what is traced: a fact is short."""

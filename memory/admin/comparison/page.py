@@ -23,7 +23,8 @@ from django.urls import URLPattern, path
 from django.utils.formats import date_format
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.access import OfChatAdmin, Page, may_see, record
+from conversations.admin.access import OfChatAdmin, Page, may_see
+from conversations.admin.audit_log import record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link, since
 from conversations.models import Chat
 from memory.admin.comparison.chart import HEIGHT, WIDTH, plot_of

@@ -16,7 +16,8 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
-from conversations.admin.access import LIST, may_see, record, sees_cost
+from conversations.admin.access import may_see, sees_cost
+from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import admin_url, heading
 from conversations.models import Chat
 from memory.admin.overview import workload

@@ -6,14 +6,15 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from chatmemory.runtime.escape import plain
 from conversations.management.prompts import user_named
 from conversations.models import Chat
+from memory.brief_states import CONDITIONS, main_state
 from memory.counters import said_tokens
-from memory.models import ConversationBrief, Requested
+from memory.models import ConversationBrief
 from memory.policies import POLICIES
 
 USUAL = 50
@@ -21,13 +22,7 @@ TITLE_CHARS = 40
 MOST_DAYS = 36_500
 """A hundred years; dates end before much more."""
 HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
-STATES = {
-    "due": Q(brief__due=True),
-    "failing": Q(brief__attempts__gt=0),
-    "degraded": Q(brief__degraded=True),
-    "paused": Q(brief__paused_at__isnull=False),
-    "requested": ~Q(brief__requested=Requested.NOTHING),
-}
+STATES = ("due", "failing", "degraded", "paused", "requested")
 
 
 class Command(BaseCommand):
@@ -70,7 +65,7 @@ def _chosen(options: dict[str, Any]) -> QuerySet[Chat]:
     if options["policy"]:
         chats = chats.filter(policy=options["policy"])
     if options["state"]:
-        chats = chats.filter(STATES[options["state"]])
+        chats = chats.filter(brief__in=ConversationBrief.objects.filter(CONDITIONS[options["state"]]))
     if options["search"]:
         chats = chats.filter(title__icontains=options["search"])
     if options["days"] is not None:
@@ -95,12 +90,9 @@ def _row(chat: Chat) -> tuple[str, ...]:
 
 def status_of(brief: ConversationBrief | None) -> str:
     """What matters most of a chat's memory, in a word or two."""
-    if brief is None:
+    state = main_state(brief)
+    if brief is None or state == "current":
         return "up to date"
-    if brief.attempts:
+    if state == "failing":
         return f"failing, {brief.attempts}"
-    if brief.degraded:
-        return "degraded"
-    if brief.requested or brief.due:
-        return brief.requested or "due"
-    return "paused" if brief.paused_at else "up to date"
+    return brief.requested if state == "requested" else state

@@ -10,13 +10,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from chatmemory.runtime.escape import plain, plain_lines
 from conversations.models import Chat
 from memory import services
+from memory.briefs import remembered
 from memory.counters import said_tokens
 from memory.explain.reasons import name_of
 from memory.management.commands.chats import status_of
 from memory.models import ConversationBrief, Pin, SummaryRevision
 from memory.pause import paused_by
 from memory.policies.readable import as_text
-from memory.revisions.diff import remembered
 from memory.revisions.updates import pause_updates, resume_updates
 
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from chatmemory.llm import registry
 from chatmemory.runtime.escape import plain
-from conversations.interchange.read import FORMATS, FormatName
+from conversations.interchange.dialects import FORMATS, FormatName
 from conversations.management.prompts import chats_in
 from memory.lab import plots, runner
 from memory.lab.conversation import Conversation, name_of, talk_of

@@ -21,7 +21,7 @@ from conversations.models import Chat
 from memory.explain.estimate import Estimate
 from memory.folding.fold import FoldReport
 from memory.folding.rebuild import told
-from memory.folding.request import Mode, Outlook, foresee, outlook, request_resummarize, resummarize_now
+from memory.folding.request import Mode, foresee, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.revisions.policy_change import is_by_another_policy
@@ -106,16 +106,16 @@ class Command(BaseCommand):
         totals = _Totals()
         for chat in _each(chats):
             policy, mode = _asked(chat, options)
-            would = outlook(chat, mode, policy)
             chat.policy = policy  # for the estimate alone: it is not saved
-            totals.add(would, foresee(chat, mode))
+            would = foresee(chat, mode)
+            totals.add(would)
             what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
             title = f" · {plain(chat.title)}" if chat.title else ""
             self.stdout.write(f"{chat.pk}: would summarize {what} ({mode}){title}")
         self.stdout.write(totals.told())
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
-        bites = math.ceil(outlook(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
+        bites = math.ceil(foresee(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
         with progress_bar(title, bites, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
 
@@ -131,12 +131,12 @@ class _Totals:
     cost_usd: Decimal | None = Decimal(0)
     """None once the price of one is not known."""
 
-    def add(self, would: Outlook, estimate: Estimate) -> None:
+    def add(self, would: Estimate) -> None:
         self.chats += 1
         self.turns += would.turns
         self.tokens += would.tokens
-        self.calls += estimate.calls
-        cost = estimate.cost_usd
+        self.calls += would.calls
+        cost = would.cost_usd
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
     def told(self) -> str:

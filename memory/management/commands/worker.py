@@ -18,7 +18,7 @@ from chatmemory.llm import local_embeddings
 from chatmemory.runtime.logging_config import tell_of_crashes
 from memory.models import Watch
 from memory.queue import AWAY
-from memory.worker.supervisor import Watchdog
+from memory.worker.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
 

@@ -1,10 +1,8 @@
-"""How people say in English what holds until it is taken back, and all languages that are known."""
+"""How people say in English what holds until it is taken back."""
 
 from __future__ import annotations
 
-from memory.pins.wordings.germanic_slavic import OTHERS
-from memory.pins.wordings.patterns import NAME, Language, any_of, language
-from memory.pins.wordings.romance import ROMANCE
+from memory.pins.wordings.patterns import NAME, any_of, language
 
 _EN_ANSWERS = (
     r"(?:answers?|repl(?:y|ies)|responses?|explanations?|messages?|summar(?:y|ies)|"
@@ -163,5 +161,3 @@ ENGLISH = language(
     r"will|has|have|had|may|might)\b",
     says=r"said|says|saying|replied|told|tells|wrote|thinks?|asked|asks|claims|if|whether|she|he|they",
 )
-
-LANGUAGES: tuple[Language, ...] = (ENGLISH, *ROMANCE, *OTHERS)

@@ -261,4 +261,4 @@ _RUSSIAN = language(
     says=r"сказал\w*|говорит|написал\w*|считает|думает|спросил\w*|он|она",
 )
 
-OTHERS = (_GERMAN, _DUTCH, _POLISH, _RUSSIAN)
+GERMANIC_SLAVIC = (_GERMAN, _DUTCH, _POLISH, _RUSSIAN)

@@ -1,7 +1,8 @@
 """The policy `card` (seed 002): each reply brings a small card of what the chat is about, at no extra call.
 
 The summarizer is asked only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
-How the card gets out of a reply is `card_stream`'s, what it does to a chat's memory `memory.folding.card`'s.
+How the card gets out of a reply is `memory.policies.card.stream`'s, what it does to a chat's memory
+`memory.folding.card`'s.
 """
 
 from __future__ import annotations

@@ -1,12 +1,17 @@
 """Dates in a folded text, however they are spelled, as terms that meet: `2024-05-03`, `May 3rd, 2024` and `3.5.2024`.
 
-Months have English names or numbers. Where a date can be read in two ways (5/3/2024), both readings are terms.
+Months have English names or numbers. Where a date can be read in two ways (5/3/2024), both readings are terms. What is
+asked about a day or a month is found by when it was said, too.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from calendar import monthrange
+from collections.abc import Iterable, Iterator
+from datetime import date
+from math import exp, inf
+from typing import NamedTuple
 
 _MONTHS = {
     name: number
@@ -40,6 +45,55 @@ _SHORT = re.compile(r"(\d(?<![\d./-]\d)\d?)[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?![\
 _CHINESE = re.compile(r"(?:(\d{4})\s?[年년]\s?)?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号일]")
 _NAMED = re.compile(rf"({_NAME})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}})\b)?")
 _NAMED_AFTER = re.compile(rf"(\d\d?)(?:st|nd|rd|th)?(?: of)? ({_NAME})\b\.?(?:,? (\d{{4}})\b)?")
+_MONTH = re.compile(
+    rf"\b(?:in|of|during|since|until|by|last|this|early|mid|late) ({_NAME})\b(?:,? (?:of )?(\d{{4}})\b)?(?! \d)"
+    rf"|\b({_NAME}),? (\d{{4}})\b"
+)
+"""Months without a day. May and march are months only where a word before them or a year after them says so."""
+
+
+class Time(NamedTuple):
+    """A day or a month that is named. `year` 0: of any year; `day` 0: all of the month."""
+
+    year: int
+    month: int
+    day: int = 0
+
+    def span(self, year: int) -> tuple[date, date] | None:
+        """Its first and its last day in that year; None if there is no such day."""
+        try:
+            first = date(year, self.month, self.day or 1)
+        except ValueError:
+            return None
+        return first, first if self.day else first.replace(day=monthrange(year, self.month)[1])
+
+
+def times(folded: str) -> tuple[Time, ...]:
+    """The days named in `folded`; where there is none, the months."""
+    if days := tuple(one for day in _days(folded) if (one := Time(*day)).span(one.year or _LEAP)):
+        return days
+    if not any(beginning in folded for beginning in _BEGINNINGS):
+        return ()
+    found = _MONTH.findall(folded)
+    return tuple(Time(int(one or other or 0), _MONTHS[name or again]) for name, one, again, other in found)
+
+
+_LEAP = 2024
+"""A year that has every day."""
+
+
+def closeness(said: str, asked: Iterable[Time], within: float) -> float:
+    """How near the day `said` (2024-05-03) is to the nearest of `asked`: 1 on that day or in that month, about a third
+    so many days before or after."""
+    day = date.fromisoformat(said)
+    return exp(-min([_days_between(day, one) for one in asked]) / within)
+
+
+def _days_between(day: date, asked: Time) -> float:
+    """Days from `day` to the day or month of `asked`, 0 in it; of any year, to the nearest."""
+    years = (asked.year,) if asked.year else (day.year - 1, day.year, day.year + 1)
+    spans = [span for year in years if (span := asked.span(year))]
+    return min([max((first - day).days, (day - last).days, 0) for first, last in spans], default=inf)
 
 
 def date_terms(folded: str) -> list[str]:

@@ -29,8 +29,9 @@ from conversations.editing import edit_message, forget_message
 from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish, pollers
-from conversations.replies.begin import BegunTurn, ExistingReply, TurnRequest
+from conversations.replies.begin import BegunTurn, TurnRequest
 from conversations.replies.finish import Ending
+from conversations.replies.idempotency import ExistingReply
 from memory import services as memory
 from memory.api.views import BriefView, ContextView, PastContextView, RevisionsView, RevisionView
 from memory.folding import fold as folding

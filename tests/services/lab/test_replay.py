@@ -205,8 +205,8 @@ def children_of(pid: int) -> list[int]:
         (b'{"name": "bob"}', "in none of the formats"),
         (b"[1, 2]", "it is not an object"),
         (b'{"messages": 7}', "is not a list"),
-        (b'{"messages": []}', "nothing to play"),
-        (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to play"),
+        (b'{"messages": []}', "nothing to replay"),
+        (b'{"messages": [{"role": "user", "content": "Anyone?"}]}', "nothing to replay"),
         (b"[" * 100_000, "nested too deeply"),
     ],
 )

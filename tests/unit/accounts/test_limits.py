@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conversations.accounts.limits import DAY, HOUR, MINUTE, SOON, LimitRefusal, Limits, Spent, Taken, Window
+from conversations.accounts.limits import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SOON,
+    LimitRefusal,
+    Limits,
+    Spent,
+    Taken,
+    Window,
+    rebuild_refusal,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MIDNIGHT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -74,6 +85,30 @@ def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
     refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
     left = round((HOUR - later).total_seconds())
     assert refusal == (LimitRefusal("resummarize_per_hour", 3, left) if count else None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rebuilds", "tokens", "refusal"),
+    [
+        (NONE, 10**6, 10**9, None),
+        (Limits(resummarize_per_hour=2), 1, 0, None),
+        (Limits(resummarize_per_hour=2), 2, 0, LimitRefusal("resummarize_per_hour", 2, 3600)),
+        (Limits(tokens_per_day=100), 10**6, 90, None),
+        (Limits(tokens_per_day=100), 0, 91, LimitRefusal("tokens_per_day", 100, 12 * 3600)),
+        # The longest wait is told.
+        (
+            Limits(tokens_per_day=100, resummarize_per_hour=2),
+            2,
+            91,
+            LimitRefusal("tokens_per_day", 100, 12 * 3600),
+        ),
+    ],
+)
+def test_a_rebuild_at_noon_where_a_call_takes_10_tokens(
+    limits: Limits, rebuilds: int, tokens: int, refusal: LimitRefusal | None
+) -> None:
+    spent = Spent(NOON.date(), tokens)
+    assert rebuild_refusal(limits, Window(NOON, rebuilds, HOUR), spent, 10, NOON) == refusal
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Context, PromptRequest, assemble
+from memory.context.assemble import Context, PromptRequest, assemble
 from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.context.sources import Source

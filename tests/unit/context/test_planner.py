@@ -157,6 +157,21 @@ def test_a_lean_plan_has_lines_instead_and_keeps_the_anchor() -> None:
     assert lean.unrepresented == 0
 
 
+def test_lines_are_short_in_a_lean_plan_if_they_stand_for_turns_that_would_be_verbatim() -> None:
+    turns = chat(*[200] * 30)
+    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
+    assert (plain.line_tokens, lean.line_tokens, len(lean.lines)) == (0, 20, 27)
+    whole = plan_of(turns, MemoryLimits(line_tokens=1000), [SUMMARY], lean=True)
+    assert 15 * 27 <= lean.free - whole.free <= 20 * 27
+
+
+def test_lines_stay_as_they_are_in_a_lean_plan_that_begins_as_others_do() -> None:
+    turns = [make_turn(number, words(40), words(760), line_of(number, 40)) for number in range(7)]
+    plain, lean = (plan_of(turns, MemoryLimits(), [SUMMARY], lean=lean) for lean in (False, True))
+    assert lean == plain
+    assert lean.line_tokens == 0
+
+
 @pytest.mark.parametrize("lean", [False, True])
 def test_older_turns_verbatim_have_all_but_a_tenth_of_what_is_kept_for_excerpts(lean: bool) -> None:
     turns = chat(*[200] * 20)

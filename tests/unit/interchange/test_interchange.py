@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chatmemory.llm.attachments import Attachment
+from conversations.interchange.dialects import FormatName
 from conversations.interchange.read import (
     FormatError,
-    FormatName,
     ImportedChat,
     ImportedMessage,
     ImportedUsage,

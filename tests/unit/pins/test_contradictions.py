@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.pins.contradictions import Stated, replaces, taken_back
-from memory.pins.detect import StatementKind, statements
+from memory.pins.statements import StatementKind, statements
 
 
 def stated(text: str) -> Stated:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from memory.pins.wordings import LANGUAGES
 from memory.pins.wordings.cues import Words, openings
-from memory.pins.wordings.english import LANGUAGES
 from tests.unit.pins import sayings
 
 SAMPLES = Path(__file__).resolve().parents[3] / "conversations" / "samples"

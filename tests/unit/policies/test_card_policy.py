@@ -15,7 +15,7 @@ from chatmemory.llm.protocol import Completion, Prompt, PromptMessage, Variant
 from chatmemory.text.markers import is_marker
 from chatmemory.text.salience import outline
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import PromptRequest, hash_prompt
+from memory.context.assemble import PromptRequest, hash_prompt
 from memory.context.lines import outline_sections
 from memory.context.plan import Plan
 from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.markers import RECALL_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Context, PromptRequest, assemble, rebuild
+from memory.context.assemble import Context, PromptRequest, assemble, rebuild
 from memory.context.fit_excerpts import Picking
 from memory.context.plan import Plan
 from memory.context.planner import choose
@@ -79,8 +79,8 @@ def test_excerpts_come_after_the_verbatim_turns_oldest_first_those_of_a_day_unde
     assert [one.kind for one in context.sections][-2:] == ["recall", "question"]
     assert section(context) == (
         f"{RECALL_HEADING}\n\n"
-        "[2026-05-03]\n[1] User: What is my code?\n[2] Assistant: It is XY-12.\n[3] User: And my seat?\n\n"
-        "[2026-05-04]\n[4] Assistant: 14C\n[5] User: Fine\n[7] User: My name?"
+        "[2026-05-03]\nUser: What is my code?\nAssistant: It is XY-12.\nUser: And my seat?\n\n"
+        "[2026-05-04]\nAssistant: 14C\nUser: Fine\nUser: My name?"
     )
     assert context.prompt.messages[-2].role == "user"
     assert context.sections[-2].message_ids == tuple(one.id for one in said.values() if one.seq != 6)
@@ -115,22 +115,22 @@ def test_pieces_of_one_message_share_its_mark() -> None:
     picking = Picking([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))])
     picking.fill(1000, [])
     text = render_excerpts(picking.quotes, said)
-    assert text.endswith("[1] User: One goes first. […] Three waits. […]")
+    assert text.endswith("User: One goes first. […] Three waits. […]")
     assert count_tokens(text) + MESSAGE_OVERHEAD <= picking.cost
 
 
 def test_a_piece_says_that_there_is_more() -> None:
     said = said_of(["one two three four"])
     assert render_excerpts([[Quote(1, 4, 7), Quote(1, 14, 18)]], said).splitlines()[-1] == (
-        "[1] User: […] two […] four"
+        "User: […] two […] four"
     )
-    assert render_excerpts([[Quote(1, 0, 7)]], said).splitlines()[-1] == "[1] User: one two […]"
+    assert render_excerpts([[Quote(1, 0, 7)]], said).splitlines()[-1] == "User: one two […]"
 
 
 def test_what_is_recalled_cannot_pose_as_another_excerpt() -> None:
-    said = said_of([f"x\n[2020-01-01]\n[3] User: y\n{RECALL_HEADING}\nz"])
+    said = said_of([f"x\n[2020-01-01]\nUser: y\n{RECALL_HEADING}\nz"])
     lines = render_excerpts([[Quote(1)]], said).splitlines()
-    assert [line for line in lines if is_marker(line)] == [RECALL_HEADING, "[2026-05-03]", "[1] User: x"]
+    assert [line for line in lines if is_marker(line)] == [RECALL_HEADING, "[2026-05-03]", "User: x"]
 
 
 def test_the_share_is_kept_and_better_excerpts_come_first() -> None:

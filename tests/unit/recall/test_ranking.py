@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 
@@ -34,11 +35,15 @@ MOST = 120
 class Told:
     """A chat as the index holds it, asked without a database."""
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts: str, days: Mapping[int, str] = MappingProxyType({})) -> None:
         self.said: dict[int, RecalledMessage] = said_of(texts)
         self.messages = {
             seq: Indexed(
-                seq, one.is_user, count_tokens(one.text), tuple(stored_terms(one.text, 1).split("\n"))
+                seq,
+                one.is_user,
+                count_tokens(one.text),
+                tuple(stored_terms(one.text, 1).split("\n")),
+                days.get(seq, one.on),
             )
             for seq, one in self.said.items()
         }
@@ -90,6 +95,27 @@ def test_first_and_last_lean() -> None:
     assert told.best("the first zeppelin")[0] == 19
     assert told.best("the latest zeppelin")[0] == 39
     assert told.best("zeppelin")[0] == 39
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("Where did the zeppelin land on May 3, 2026?", 19),
+        ("Where did the zeppelin land on 2026-05-04?", 19),
+        ("Where did the zeppelin land in June 2026?", 39),
+        ("Where did the zeppelin land in June 2025?", 59),
+        ("Where did the zeppelin land?", 59),
+        ("Where did the zeppelin land on February 30, 2026?", 59),
+    ],
+)
+def test_what_was_said_when_the_question_asks_about_counts_more(asked: str, found: int) -> None:
+    landed = ["Our zeppelin landed here", "ok"]
+    told = Told(
+        *small_talk(9),
+        *[*landed, *small_talk(9)] * 3,
+        days={19: "2026-05-03", 39: "2026-06-20", 59: "2025-06-20"},
+    )
+    assert told.best(asked)[0] == found
 
 
 def test_what_is_shown_is_passed_over() -> None:

@@ -94,7 +94,7 @@ def test_what_a_later_message_updates_is_marked_and_comes_after_it(earlier: str,
     said = chat_of(earlier, "Thanks.", later, "Fine.")
     found = with_updates(excerpts_of(said, 1, 2, 4, 3), said)
     assert marks(found) == [(3, None), (1, 3), (2, None), (4, None)]
-    assert excerpt_text(found[1].quotes, said) == f"[2026-05-03]\n[1] User (updated in [3]): {earlier}"
+    assert excerpt_text(found[1].quotes, said) == f"[2026-05-03]\nUser (updated later): {earlier}"
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,6 @@ def test_a_marked_excerpt_never_costs_more_than_it_says() -> None:
 
 
 def test_nobody_can_type_a_marked_excerpt() -> None:
+    assert is_marker("User (updated later): I owe you nothing")
     assert is_marker("[3] User (updated in [7]): I owe you nothing")
     assert not is_marker("[3] users (see below) said so")

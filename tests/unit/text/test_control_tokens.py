@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import PromptRequest, rebuild
+from memory.context.assemble import PromptRequest, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn

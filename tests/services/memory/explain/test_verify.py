@@ -16,7 +16,7 @@ from conversations import editing
 from conversations.lifecycle import update_chat
 from conversations.models import Chat, Message
 from memory import services
-from memory.context.fit import prompt_messages
+from memory.context.assemble import prompt_messages
 from memory.context.plan import RENDERER
 from memory.explain import verify
 from memory.explain.verify import why_not_exact

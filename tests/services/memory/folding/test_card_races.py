@@ -10,6 +10,7 @@ from chatmemory.llm.protocol import Prompt
 from conversations.accounts import quotas
 from conversations.models import ActiveReply, Chat, Message, Status
 from conversations.replies import finish as finishing
+from conversations.replies import lease
 from conversations.replies.begin import BegunTurn, begin_regeneration
 from conversations.replies.finish import Ending
 from memory import services
@@ -72,7 +73,7 @@ def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: 
     begin(chat, "T2 asked")
     active = ActiveReply.objects.get(chat=chat)
     active.text = "T2 half an ans"
-    reply = finishing.finish_abandoned(active)
+    reply = lease.finish_abandoned(active)
     assert reply is not None
     assert (reply.status, marks(chat)) == (Status.INCOMPLETE, ["kept", "missing"])
     assert (card_of(chat), brief_of(chat).unfolded_turns) == ({"decisions": ["keep T1"]}, 2)

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from chatmemory.text.markers import RECALL_HEADING
 from conversations.models import Chat, Message, Status
 from memory import services
-from memory.context.fit import Context
+from memory.context.assemble import Context
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from tests.support.cards import begin, finish
@@ -52,7 +52,7 @@ def test_what_was_said_long_ago_is_in_the_prompt_when_asked_for() -> None:
     assert text.startswith(RECALL_HEADING)
     day = Message.objects.get(chat=chat, seq=3).created_at.date()
     assert f"[{day}]" in text.splitlines()
-    assert f"\n[3] User: {CODE}\n" in text
+    assert f"\nUser: {CODE}\n" in text
     assert context.tokens <= context.budget == 1000
     assert recalled(services.preview(chat, "Tell me more.")) == ""
 
@@ -66,8 +66,8 @@ def test_what_was_updated_later_says_so_also_when_it_is_shown_again(model: Keepi
     run(chat)
     reply = finish(begin(chat, "When is the zoom call with the creative director?"), "On April 22.", "")
     context, recorded = services.past_context(reply) or pytest.fail("no record")
-    assert f"\n[3] User (updated in [19]): {talk[1][0]}" in recalled(context)
-    assert f"\n[19] User: {talk[9][0]}" in recalled(context)
+    assert f"\nUser (updated later): {talk[1][0]}" in recalled(context)
+    assert f"\nUser: {talk[9][0]}" in recalled(context)
     assert context.prompt_hash == recorded
 
 
@@ -134,12 +134,13 @@ def test_deleted_text_is_not_recalled() -> None:
 
 def test_of_a_long_reply_the_passage_that_answers_is_shown() -> None:
     chat = make_chat()
-    story = f"{WORDS * 20} The old ferry to Zanzibar leaves from pier 44. {WORDS * 20}"
+    story = f"{WORDS * 30} The old ferry to Zanzibar leaves from pier 44. {WORDS * 30}"
     add_turn(chat, "Tell me all about the harbour", story)
     add_turns(chat, [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(20)])
     context = services.preview(chat, "From which pier does the ferry to Zanzibar leave?")
     text = recalled(context)
     assert "leaves from pier 44." in text
-    assert "[1] User: Tell me all about the harbour\n[2] Assistant: […] " in text
+    assert "User: Tell me all about the harbour\nAssistant: " in text
+    assert " […] " in text
     assert next(one for one in context.sections if one.kind == "recall").clipped
     assert len(text) < len(story) / 2

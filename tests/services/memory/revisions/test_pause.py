@@ -327,7 +327,7 @@ def test_there_has_to_be_a_summary_to_clear(model: KeepingModel) -> None:
 def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> None:
     chat = chat_of(0)
     update_chat(chat, {"policy": policy})
-    add_turns(chat, [turn(number, words=40) for number in range(1, 60)])
+    add_turns(chat, [turn(number, words=40) for number in range(1, 30)])
     request_resummarize(chat, "update")
     fail_until_given_up(chat, model)  # the built-in summarizer writes as each policy wants it
     model.lines = [DOWN] * 100
@@ -337,7 +337,7 @@ def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> 
     assert (brief.policy, brief.token_count) == (policy, 0)
     kinds = {section.kind for section in services.preview(chat).sections}
     assert kinds <= {"window", "lines", "outline", "instructions"}
-    add_turns(chat, [turn(number, words=40) for number in range(60, 90)])
+    add_turns(chat, [turn(number, words=40) for number in range(30, 45)])
     for _ in range(3):
         wait_over(chat)
         request_resummarize(chat, "update")

@@ -102,7 +102,7 @@ Sought = Literal["all", "some", "none"]
 
 
 class Recall(NamedTuple):
-    """Whether earlier turns were searched for a question, and why (`memory.recall.relevance.REASONS`)."""
+    """Whether earlier turns were searched for a question, and why (`memory.recall.decision.REASONS`)."""
 
     sought: Sought
     reason: str

@@ -17,9 +17,9 @@ from chatmemory.database.compiled import Select
 from conversations.models import Message, Role, Status
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
 from memory.pins.contradictions import Stated, replaces, taken_back
-from memory.pins.detect import Statement, StatementKind
-from memory.pins.screen import clipped, to_pin
-from memory.pins.section import ImportedPin, PinText, head_cost, pin_cost
+from memory.pins.screen import to_pin
+from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
+from memory.pins.statements import Statement, StatementKind
 
 logger = logging.getLogger(__name__)
 

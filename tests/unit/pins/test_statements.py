@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.pins.detect import LOOKED_AT, MOST, WHOLE, Statement, StatementKind, statements
+from memory.pins.statements import LOOKED_AT, MOST, WHOLE, Statement, StatementKind, statements
 from tests.unit.pins.sayings import IDENTITIES, INSTRUCTIONS, NOTHING, PREFERENCES, REMEMBERED, TAKEN_BACK
 
 

@@ -1,7 +1,8 @@
-"""Who looked at what people said: the record, to be read by those who may, and changed by nobody."""
+"""The audit log: who of the staff looked at what people said. Each look is recorded; nobody changes the record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -12,10 +13,12 @@ from django.urls import NoReverseMatch
 from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import short_id
-from conversations.admin.access import LIST, SEARCH
 from conversations.admin.html import link, moment, since
 from conversations.admin.readonly import FactAdmin, uuid_in
-from conversations.models import ContentView
+from conversations.models import Chat, ContentView
+
+LIST, SEARCH = "list", "search"
+"""Where the page of no one object was looked at: its list, with titles; a search that found titles."""
 
 PAGES = {
     "conversations_chat": "a chat",
@@ -29,6 +32,23 @@ PAGES = {
 }
 """What was read, by the page that showed it."""
 WHERE = {LIST: "its title, in a list", SEARCH: "its title, found by a search"}
+
+
+def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
+    """Record that content of each chat was seen on `page`: of the object of that id, in a `LIST` or by a `SEARCH`."""
+    viewer = request.user
+    assert isinstance(viewer, User)  # the admin lets nobody else in
+    ContentView.objects.bulk_create(
+        ContentView(
+            viewer=viewer,
+            viewer_name=viewer.username,
+            owner_id=chat.owner_id,
+            chat_id=chat.pk,
+            page=page,
+            object_id=object_id,
+        )
+        for chat, object_id in looks
+    )
 
 
 @admin.register(ContentView)

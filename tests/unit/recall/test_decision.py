@@ -6,9 +6,9 @@ import pytest
 
 from memory.limits import MemoryLimits
 from memory.recall.candidates import Finds, weigh
+from memory.recall.decision import Recall, decide, is_lean, known_words, room_for
 from memory.recall.query import read_question
 from memory.recall.question_forms import form_of
-from memory.recall.relevance import Recall, decide, is_lean, known_words, room_for
 
 RARE, COMMON = (7,), tuple(range(1, 200, 2))
 
@@ -27,6 +27,7 @@ def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -
         "By the way, where did I leave the keys?",
         "Did Caroline ever go to Zanzibar?",
         "How many cards are in my gallery with Bootstrap 5.3.0?",
+        "My gallery uses Bootstrap 5.3.0. How would you set it up?",
         "Wie heißt meine Schwester?",
         "Quand est mon rendez-vous ?",
         "¿Dónde vive mi tía?",

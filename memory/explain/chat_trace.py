@@ -10,7 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from conversations.models import Chat, Message
-from memory.context.fit import Context
+from memory.briefs import text_of
+from memory.context.assemble import Context
 from memory.context.plan import Plan
 from memory.explain.trace import (
     FactPlaces,
@@ -24,10 +25,9 @@ from memory.explain.trace import (
 )
 from memory.models import ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.recall import index
+from memory.recall.decision import Recall
 from memory.recall.query import read_question
-from memory.recall.relevance import Recall
 from memory.recall.search import Sayings, said_in
-from memory.revisions.diff import text_of
 
 MOST_SHOWN = 20
 """Messages that are shown of those that say it."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chatmemory.text.markers import LINES_HEADING, RECENT_HEADING, SOURCES_HEADING, SUMMARY_HEADING, is_marker
 from chatmemory.text.salience import CUT_OFF
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
-from memory.context.fit import Context, PromptRequest, assemble, hash_prompt, prompt_messages, rebuild
+from memory.context.assemble import Context, PromptRequest, assemble, hash_prompt, prompt_messages, rebuild
 from memory.context.plan import Plan
 from memory.context.sources import Source
 from memory.history.turns import Turn

@@ -1,7 +1,7 @@
 """What of a user's message holds until it is taken back: text → statements. Pure, by rule, in several languages.
 
 Precision comes before recall: a question, a quotation, code, a log or a story about somebody else states nothing. The
-cues of each language are `memory.pins.wordings.english`'; which statement replaces which is
+cues of each language are in `memory.pins.wordings`; which statement replaces which is
 `memory.pins.contradictions`'.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from memory.pins.wordings import LANGUAGES
 from memory.pins.wordings.cues import Words
-from memory.pins.wordings.english import LANGUAGES
 from memory.pins.wordings.patterns import Language
 
 LOOKED_AT = 2_000

@@ -1,0 +1,72 @@
+"""What tests need not pay for again and again. Nothing of it changes what they show."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import certifi
+from whitenoise.middleware import WhiteNoiseMiddleware
+
+PREFIX = "chatmemory-test-authority-"
+
+
+def read_one_certificate() -> None:
+    """Have every TLS context trust one authority alone, in the processes that tests start, too.
+
+    No test speaks TLS to anybody, but each client of httpx makes such a context, and to read all the authorities takes
+    20 ms. Certificates that whoever runs the tests has chosen stay; what does speak TLS needs `environment_for_tls`.
+    """
+    if {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys():
+        return
+    bundle = Path(certifi.where()).read_text(encoding="utf-8")
+    first = re.search(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n", bundle, re.DOTALL)
+    assert first
+    with tempfile.NamedTemporaryFile("w", prefix=PREFIX, suffix=".pem", delete=False) as file:
+        file.write(first[0])
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    os.environ["SSL_CERT_FILE"] = file.name
+
+
+def environment_for_tls() -> dict[str, str]:
+    """For a process that asks somebody outside, as pip does: all authorities again."""
+    made = os.environ.get("SSL_CERT_FILE", "").startswith(f"{tempfile.gettempdir()}/{PREFIX}")
+    return {name: value for name, value in os.environ.items() if not (made and name == "SSL_CERT_FILE")}
+
+
+def list_static_files_once() -> None:
+    """Have WhiteNoise look through the folders once a process, not for each of Django's test clients (20 ms)."""
+    look = WhiteNoiseMiddleware.add_files_from_finders
+    found: dict[str, dict[str, Any]] = {}
+
+    def add(self: WhiteNoiseMiddleware) -> None:
+        if self.static_prefix not in found:
+            look(self)  # type: ignore[no-untyped-call]  # WhiteNoise is typed in part
+            found[self.static_prefix] = dict(self.files)
+        self.files.update(found[self.static_prefix])
+
+    WhiteNoiseMiddleware.add_files_from_finders = add  # type: ignore[method-assign]
+
+
+OBJECTS_TO_COLLECT = 10_000
+"""So many new ones begin a collection of garbage, not 700: of what a test leaves, most is gone without."""
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """While thousands of objects are made that stay; afterwards no collection looks at them (0.1 s each time)."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(OBJECTS_TO_COLLECT, *gc.get_threshold()[1:])
