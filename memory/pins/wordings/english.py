@@ -38,7 +38,8 @@ _EN_WHEN = (
     rf"(?:when|if|where)\s+I\s+{_EN_ASKING}|(?:whenever|every time|each time|any ?time)\s+I(?:\s+{_EN_ASKING}|"
     rf"\s+{_EN_ASKING_ANY})"
     rf"|(?:whenever|every time|each time|any ?time|when)\s+you\s+(?:answer|respond|reply|write|give|show|explain|"
-    rf"suggest|use|quote)\b"
+    r"suggest|use|quote|mention|cite|recommend|describe|edit|review|draft|solve|calculate|translate|summari[sz]e|"
+    r"compare|list|provide|create|generate|refer to|talk about|discuss)\b"
 )
 
 ENGLISH = language(
@@ -52,8 +53,9 @@ ENGLISH = language(
     leads=r"from (?:now|here|today|this (?:point|moment|message))(?: on| out| forward| onwards?)*|going forward|"
     r"moving forward|henceforth",
     cue=r"always|never|ever|only|future|if|when(?:ever)?|times?|"
-    r"rest of|answers?|repl|responses?|explanations?|prefer\w*|preference|favou?r|favou?rite|rather|better|lean|"
-    r"over|rather than|instead|best|comfortable|productive|avoid|dislike|can't stand|name|call me|go by|pronouns|"
+    r"rest of|answers?|repl(?:y|ies)|responses?|explanations?|prefer\w*|preference|favou?r|favou?rite|rather|better|"
+    r"lean|over|above|more than|rather than|instead|best|easier|comfortable|productive|avoid|dislike|can't stand|name|"
+    r"call me|go by|pronouns|"
     r"birthday|born|time ?zone|language|tongue|allergic|vegetarian|vegan|"
     r"remember|mind|forget|reference|note|stop|no longer|any ?more|any longer|need to|ignore|disregard|unless|"
     r"until|I'm|I am",
@@ -67,6 +69,8 @@ ENGLISH = language(
         r"you\s+(?:should|must|need to|have to|are to)\s+(?:always|never)\b",
         rf"I(?:'d| would)?\s+(?:always\s+)?(?:want|need|like|expect|prefer)\s+(?:you|"
         rf"(?:all\s+)?(?:of\s+)?your\s+{_EN_ANSWERS})\s+to\s+(?:always|never)\b",
+        rf"I(?:'d| would)?\s+(?:want|need|like|expect|prefer)\s+(?:all|every|each)\s+(?:of\s+)?(?:your\s+|the\s+)?"
+        rf"{_EN_ANSWERS}\s+(?:to\s+be|in)\b",
         r"make sure\s+(?:that\s+)?(?:you|to|your\s+\w+)\s+(?:are\s+)?(?:always|never)\b",
         rf"(?:don't|do not)\s+ever\s+{_EN_VERBS}\b",
         rf"(?:don't|do not)\s+(?!need|have)\w+\b.{{1,60}}\bin\s+(?:your|any|all)\s+(?:of\s+your\s+)?{_EN_ANSWERS}",
@@ -107,6 +111,12 @@ ENGLISH = language(
         r"I(?:'d| would)\s+(?:much\s+|really\s+)?(?:rather|prefer(?:\s+it)?\s+if)\s+you\b",
         r"I(?:'d| would)\s+(?:much\s+|really\s+|generally\s+|always\s+)?prefer\s+[^,;.?!]*?\b(?:over|rather than|"
         r"to keep|to avoid)\b",
+        r"I(?:'d| would)\s+(?:much\s+|really\s+|always\s+)?rather\s+(?!die\b)"
+        r"(?:avoid\b|[^,;.?!]{2,60}?\s(?:than|instead of)\b)",
+        r"I(?:'d| would)\s+(?:always\s+|usually\s+)?(?:choose|pick|take)\s+[^,;.?!]{2,60}?\s(?:over|rather than|"
+        r"instead of)\b",
+        r"I\s+(?:really\s+|always\s+|generally\s+)?value\s+[^,;.?!]{2,60}?\s(?:above|over|more than)\b",
+        r"I\s+find\s+it\s+(?:much\s+|far\s+)?easier\s+to\s+(?:learn|understand|follow|focus|work|concentrate|remember)\b",
         r"I(?:'ve| have|'m| am)?\s+(?:also\s+|recently\s+|already\s+)?(?:chose|chosen|decided\s+(?:on|to\s+(?:use|"
         r"go with))|opted\s+(?:for|to\s+use)|"
         r"picked|went with|going with|settled on|selected)\s+[^,;.?!]{2,80}?\s(?:over|instead of|rather than)\s",
