@@ -1,4 +1,4 @@
-"""The app that wires the others together. Comes last, so it can take back what other apps registered in the admin."""
+"""The app that connects the others. Listed last, so that it can unregister models that other apps put in the admin."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from chatmemory import checks
 from chatmemory.database import fork_safety
 
 UNWANTED = (
-    # A schedule names any function to call: whoever may edit one runs code as the worker. The others show pickled
-    # arguments, or put them back on the queue (pitfalls of django-q2, issue 121).
+    # A schedule names any function to call, so anyone who may edit one runs code as the worker. The others show
+    # pickled arguments, or put them back on the queue (pitfalls of django-q2, issue 121).
     "django_q.Schedule",
     "django_q.Success",
     "django_q.Failure",
     "django_q.Task",
     "django_q.OrmQ",
-    # Its form mints a token for anybody and shows it. `manage.py create_token` is the way.
+    # Its form creates a token for any user and shows it. Use `manage.py create_token`.
     "knox.AuthToken",
 )
 
@@ -34,4 +34,4 @@ class ChatmemoryConfig(AppConfig):
             try:
                 admin.site.unregister(apps.get_model(label))
             except NotRegistered:
-                continue  # that app registers it only under some configurations
+                continue  # that app registers the model only under some configurations

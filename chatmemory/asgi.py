@@ -1,8 +1,8 @@
-"""The ASGI application: Django, with lifespan, draining, and limits on the URL, the headers and the body of a request.
+"""The ASGI application: Django, with lifespan, draining, and limits on a request's URL, headers and body.
 
-uvicorn never exits while a stream is open and calls lifespan shutdown only after connections have closed (measured).
-So a SIGTERM handler, chained in at startup, tells readers to reconnect elsewhere; shutdown then lets generations go on
-for `REPLY_DRAIN_SECONDS` and finishes what is left as incomplete.
+uvicorn never exits while a stream is open, and calls lifespan shutdown only after connections have closed (measured).
+A SIGTERM handler, chained in at startup, therefore tells readers to reconnect elsewhere; shutdown then lets replies
+be generated for another `REPLY_DRAIN_SECONDS` and finishes the remaining ones as incomplete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from chatmemory import preflight
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
-    if not apps.ready:  # else it is somebody else's process
+    if not apps.ready:  # otherwise not our process
         preflight.require_database(settings.DATABASES["default"])
         django.setup()
         preflight.require_embeddings()
@@ -59,18 +59,19 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
 OPENAI_PATH = "/v1/chat/"
-"""Where clients of OpenAI's API send whole histories, and read errors in its shape."""
+"""The prefix of OpenAI-compatible paths. Their clients send whole histories, and expect errors in OpenAI's format."""
 HEADERS_MAX = 200
-"""Headers of a request. Browsers send about twenty, and proxies add a few."""
+"""Maximum number of request headers. Browsers send about twenty, and proxies add a few."""
 
-# The thread that a request has for synchronous code was tidied up at the end of the one before: there is nothing for
-# these to do at its start, and to ask them would take a thread for every open stream. At its end they are asked.
+# A request's thread for synchronous code was cleaned up at the end of the previous request, so these receivers have
+# nothing to do at its start, and calling them would need a thread for every open stream. They still run at the end of
+# requests.
 for tidy in (close_old_connections, reset_queries):
     request_started.disconnect(tidy)
 
 
 class ServerRequest(ASGIRequest):
-    """Django's, with the length of its body, which a client need not declare: Transfer-Encoding: chunked has none.
+    """Django's, with the length of the body, which a client need not declare: `Transfer-Encoding: chunked` has none.
 
     Django's forms and DRF take a missing Content-Length for a missing body.
     """
@@ -86,7 +87,7 @@ class ServerHandler(ASGIHandler):
     request_class = ServerRequest
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """As Django's, but with a thread that is kept."""
+        """Handle a request as Django does, but with a thread that is reused by later requests."""
         thread = RequestThread()
         try:
             async with ThreadSensitiveContext(executor=thread):
@@ -95,9 +96,10 @@ class ServerHandler(ASGIHandler):
             thread.give_back()
 
     async def listen_for_disconnect(self, receive: Any) -> None:
-        """Return where Django's raises, which it ignores: the exception would hold the frame that holds the exception.
+        """Return where Django's raises an exception, which it ignores.
 
-        With it request and response, megabytes at worst, would stay until the garbage collector's next full run.
+        That exception would form a reference cycle with the frame that holds it, and keep request and response,
+        megabytes at worst, until the garbage collector's next full run.
         """
         with suppress(RequestAborted):
             await super().listen_for_disconnect(receive)
@@ -114,7 +116,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _http(scope: Scope, receive: Receive, send: Send) -> None:
-    """Pass on to Django, but for what is over a limit: the URL, the headers, a body that says so, or is found so."""
+    """Pass the request to Django, unless its URL, headers or body (as declared or as received) exceed a limit."""
     is_openai = scope["path"].startswith(OPENAI_PATH)
     limit = settings.OPENAI_REQUEST_MAX_BYTES if is_openai else settings.REQUEST_MAX_BYTES
     if status := _refused_by_its_head(scope, limit):
@@ -126,7 +128,7 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
         nonlocal received
         event = await receive()
         received += len(event.get("body", b""))
-        # To Django it looks as if the client had left: so it closes what it has read so far, and answers nothing.
+        # To Django this looks like a disconnect: it closes what it has read so far, and answers nothing.
         return event if received <= limit else {"type": "http.disconnect"}
 
     await django_app(dict(scope), counted, send)
@@ -135,12 +137,12 @@ async def _http(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
-    """The status of the refusal, None where nothing is over its limit."""
+    """The status to refuse a request with, None if nothing exceeds its limit."""
     url = len(scope.get("raw_path", b"")) + len(scope["query_string"])
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     if url > settings.REQUEST_HEAD_MAX_BYTES // 2:
         return 414
-    # Each with a colon, a space and the end of its line. The HTTP protocol counts, too, but not to the byte.
+    # Plus a colon, a space and the end of the line for each. The HTTP protocol counts, too, but not exactly.
     size = url + sum(len(name) + len(value) + 4 for name, value in headers)
     if len(headers) > HEADERS_MAX or size > settings.REQUEST_HEAD_MAX_BYTES:
         return 431
@@ -150,20 +152,20 @@ def _refused_by_its_head(scope: Scope, body_limit: int) -> int | None:
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 64 * 1024 * 1024
-"""For how long, and of how much, the rest of a refused body is read and thrown away."""
+"""The limits up to which the rest of a refused body is read and discarded."""
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> None:
-    """Answer with the same headers and line in the log as all that Django answers.
+    """Refuse a request, with the same headers and log line as Django's answers have.
 
-    The connection stays open while the rest of the body arrives, for a moment. Closed at once, it would be reset, and
-    who still sends may never read the answer: nginx makes 502 of it.
+    The connection stays open for a moment while the rest of the body arrives. Closed at once, it would be reset, and
+    a client that is still sending may never read the answer; nginx turns that into 502.
     """
     given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
     headers, body = refusal(status, scope["method"], scope["path"], given)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
-    if not any(name == b"expect" for name, _ in scope["headers"]):  # who asks first has sent nothing yet
+    if not any(name == b"expect" for name, _ in scope["headers"]):  # it sends its body only after an answer
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 await _throw_away(receive)
@@ -171,7 +173,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> No
 
 
 async def _throw_away(receive: Receive) -> None:
-    """Read what comes of a body, to its end or to `LINGER_BYTES`."""
+    """Read and discard a body, up to its end or to `LINGER_BYTES`."""
     read, comes_more = 0, True
     while comes_more and read < LINGER_BYTES:
         event = await receive()
@@ -186,15 +188,15 @@ REFUSALS = {
     414: "url_too_long",
     431: "headers_too_large",
 }
-"""What a request is refused for before Django sees it."""
+"""Error codes by status, for requests that are refused before Django sees them."""
 PATH_LOGGED = 200
-"""Characters of a path that are logged of a request that is refused for its length, or might be."""
+"""Maximum characters of a path in the log, for requests that are refused before Django sees them."""
 
 
 def refusal(
     status: int, method: str, path: str, request_id_given: str = ""
 ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """Headers and body of such an answer, which is logged. The connection ends with it."""
+    """Build the headers and the body of a refusal, and log it. The connection is closed after it."""
     told = error_handler.error_body(REFUSALS[status], error_handler.SENTENCES[status])
     body = json.dumps(openai_body(status, told["error"]) if path.startswith(OPENAI_PATH) else told).encode()
     with request_context(request_id_for(request_id_given)):
@@ -217,7 +219,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             registry.load()
             await asyncio.to_thread(_tell_of_missing_migrations)
             _warn_of_unbounded_heads()
-            if threading.current_thread() is threading.main_thread():  # else it is somebody else's process
+            if threading.current_thread() is threading.main_thread():  # otherwise not our process
                 _chain_sigterm(asyncio.get_running_loop())
                 tell_of_crashes()
             lease.watch()
@@ -233,7 +235,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 
 def _warn_of_unbounded_heads() -> None:
-    """uvicorn's own protocol on httptools takes headers and URLs that never end, at a cost that grows by the square."""
+    """Warn if uvicorn's own httptools protocol runs: it accepts endless headers and URLs, at quadratic cost."""
     if (
         "uvicorn.protocols.http.httptools_impl" in sys.modules
         and "chatmemory.http_protocol" not in sys.modules

@@ -1,7 +1,7 @@
-"""What `manage.py check --deploy` asks of us beyond Django's own questions.
+"""Checks of `manage.py check --deploy` for our middleware.
 
-Django looks for its middleware by name, and asks after HTTPS only where it finds it. Ours are subclasses, so the names
-are silenced in the settings, and the same is asked here.
+Django looks for its middleware by name, and checks HTTPS only if it finds it. Ours are subclasses, so Django's checks
+are silenced in the settings, and repeated here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ REQUIRED = (SecurityMiddleware, CSPMiddleware, CsrfViewMiddleware, XFrameOptions
 
 
 def install() -> None:
-    """Have both checks run with `check --deploy`."""
+    """Register both checks for `check --deploy`."""
     checks.register(middleware_is_there, checks.Tags.security, deploy=True)
     checks.register(https_alone, checks.Tags.security, deploy=True)
 
 
 def middleware_is_there(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    """Every middleware that protects browsers, as itself or as a subclass."""
+    """Check that every middleware that protects browsers is listed, itself or a subclass."""
     return list(_missing())
 
 
@@ -39,7 +39,7 @@ def _missing() -> Iterator[checks.CheckMessage]:
 
 
 def https_alone(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
-    """One setting switches on the redirect, HSTS and secure cookies."""
+    """Check that HTTPS is enforced. One setting switches on the redirect, HSTS and secure cookies."""
     if settings.SECURE_SSL_REDIRECT:
         return []
     told = "Plain HTTP is answered: tokens, cookies and what people say can be read on their way."

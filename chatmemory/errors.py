@@ -1,4 +1,4 @@
-"""The errors that a caller is told. `chatmemory.api.error_handler` makes answers of them.
+"""Errors that are reported to API clients. `chatmemory.api.error_handler` turns them into responses.
 
 ChatMemoryError
 ├── InvalidRequest 400       ├── ChatBusy 409   ├── IdempotencyMismatch 422
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 
 class ChatMemoryError(Exception):
-    """An error that a caller is told. The message is for a person; it never holds what people said."""
+    """Base class of errors reported to clients. The message is for people, and never quotes a chat."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
@@ -31,7 +31,7 @@ class InvalidRequest(ChatMemoryError):
 
 
 class InvalidCredentials(ChatMemoryError):
-    """A wrong user name or password. Which of the two is not told, nor whether the account is in use."""
+    """A wrong user name or password. It does not say which, nor whether the account exists."""
 
     status, code = 401, "invalid_credentials"
 
@@ -56,13 +56,13 @@ class IdempotencyMismatch(ChatMemoryError):
 
 
 class RateLimited(ChatMemoryError):
-    """Too much at once: it may be done in a moment."""
+    """Too many requests for now: retry in a moment."""
 
     status, code = 429, "rate_limited"
 
 
 class QuotaExceeded(ChatMemoryError):
-    """Today's tokens are used up."""
+    """The user's tokens for today are used up."""
 
     status, code = 429, "quota_exceeded"
 
@@ -72,7 +72,7 @@ class Unavailable(ChatMemoryError):
 
 
 class UpstreamFailed(ChatMemoryError):
-    """The model's server gave nothing at all."""
+    """The model's server sent nothing usable."""
 
     status, code = 502, "upstream_error"
 

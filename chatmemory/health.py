@@ -1,4 +1,4 @@
-"""Whether the process is up, and whether what it stands on answers."""
+"""Health views: whether the process is up, and whether the services that it needs work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from chatmemory.api.error_handler import error_body
 
 
 class Open(APIView):
-    """A view for anyone: no authentication, no permission."""
+    """A view without authentication or permissions."""
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
@@ -38,7 +38,7 @@ class HealthView(Open):
 
 
 class ReadyView(Open):
-    """Looks on the event loop: threads that wait for a database which is away are not asked for one more."""
+    """Readiness, checked on the event loop: it needs no thread, even if all wait for an unreachable database."""
 
     problems: readiness.Problems
 

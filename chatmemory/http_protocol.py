@@ -1,9 +1,10 @@
-"""uvicorn's HTTP protocol, bounded: `uvicorn --http chatmemory.http_protocol:HttpProtocol …`.
+"""uvicorn's HTTP protocol with limits: `uvicorn --http chatmemory.http_protocol:HttpProtocol …`.
 
-httptools joins a header, or a URL, that arrives in pieces anew with each piece, and neither it nor uvicorn has a limit:
-one connection could fill a process's memory and keep its loop busy. The application is asked only once headers are
-whole, so this bound is here. So is the loop's share of a connection: 256 KiB of a body in chunks of a byte take a tenth
-of a second to parse, in which nobody else is served, and the next 256 KiB are there already.
+If a header or a URL arrives in pieces, httptools joins it again with each piece, and neither httptools nor uvicorn
+has a limit: one connection could fill the memory of the process and keep its loop busy. The application is called
+only once the headers are complete, so the limit is here. So is the limit of the loop's time for one connection: 256
+KiB of a body in chunks of one byte take a tenth of a second to parse, in which no other client is served, and the
+next 256 KiB have arrived by then.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from chatmemory import asgi  # also sets Django up: uvicorn imports this module before the application
 
 SLICE_BYTES = 4096
-"""What is parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
+"""Bytes parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
 TURN_SECONDS = 0.001
-"""After which a connection lets others go first. Nothing that an ordinary client sends takes as long to parse."""
+"""How long one connection may be parsed before others are served. No ordinary client sends input that takes as long."""
 REST_SECONDS = 0.004
-"""How long it then waits: no connection has more than a fifth of the loop to parse what it sends."""
+"""How long the connection then waits, so that parsing it takes at most a fifth of the loop's time."""
 
 
 class Flow(FlowControl):
-    """uvicorn's, which also stands still while something that was received is not yet parsed."""
+    """uvicorn's flow control, which also pauses reading while received data waits to be parsed."""
 
     is_paused = False
-    """Whether uvicorn wants it to stand still."""
+    """Whether uvicorn has paused reading."""
     is_held = False
 
     def __init__(self, transport: asyncio.Transport, on_resumed: Callable[[], None]) -> None:
@@ -50,7 +51,7 @@ class Flow(FlowControl):
             super().resume_reading()
 
     def hold(self) -> None:
-        """Read nothing until released, whatever uvicorn says; it is told when uvicorn wants to go on."""
+        """Pause reading until `release`, even if uvicorn resumes. `on_resumed` is called when uvicorn does."""
         self.is_held = True
         super().pause_reading()
 
@@ -61,25 +62,25 @@ class Flow(FlowControl):
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """Bounds headers, URLs, trailers and chunk extensions in bytes, and the time in which a request has to arrive.
+    """Limits headers, URLs, trailers and chunk extensions in bytes, and the time in which a request has to arrive.
 
-    What is received without completing headers or being a piece of a body is counted. A request that arrives in one
-    piece costs one timer a connection and a few comparisons.
+    Counts bytes that neither complete headers nor belong to a body. A request that arrives in one piece costs one
+    timer per connection and a few comparisons.
     """
 
     flow: Flow
     url = b""
     _unused = 0
-    """Bytes since headers were complete, or since the last piece of a body."""
+    """Bytes since the headers were complete, or since the last piece of the body."""
     _expects_head = True
-    """Whether what comes next belongs to a head, or is between two requests."""
+    """Whether the next bytes belong to a request's head, or there is no request."""
     _has_moved = False
-    """Whether a piece of the body has come since the timer was set."""
+    """Whether a piece of the body has arrived since the timer was set."""
     _timer: asyncio.TimerHandle | None = None
     _left = b""
-    """What was received and is not yet parsed."""
+    """Received data that is not yet parsed."""
     _turn: asyncio.Handle | None = None
-    """When that is gone on with."""
+    """The scheduled call that parses more of it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast(asyncio.Transport, transport))
@@ -100,14 +101,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._take_turn()
 
     def _take_turn(self) -> None:
-        """Parse what is left, until it is somebody else's turn, or nobody wants more of it."""
+        """Parse the received data, until the time is used up or uvicorn pauses reading."""
         self._turn = None
         left, self._left = self._left, b""
         until = time.perf_counter() + TURN_SECONDS
         for start in range(0, len(left), SLICE_BYTES):
             is_over = time.perf_counter() > until
-            # A request waits for the one before it, or a body is not read as quickly as it comes. After each answer
-            # uvicorn wants to go on, however many requests still wait.
+            # An earlier request is still being answered, or the application reads the body more slowly than it
+            # arrives. uvicorn resumes reading after each answer, however many requests still wait.
             if is_over or self.flow.is_paused or self.pipeline:
                 self._left = left[start:]
                 self._turn = self.loop.call_later(REST_SECONDS, self._take_turn) if is_over else None
@@ -140,7 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._cancel_timer()
         super().on_headers_complete()
         if not self.parser.should_upgrade():
-            self.headers = []  # of the trailers: those that came late are no headers of the request
+            self.headers = []  # collects the trailers, which are not headers of the request
 
     def on_body(self, body: bytes) -> None:
         self._unused, self._has_moved = 0, True
@@ -174,11 +175,11 @@ class HttpProtocol(HttpToolsProtocol):
     # Refusals
 
     def _is_answering(self) -> bool:
-        """Whether an answer to an earlier request of this connection is under way, or waits for its turn."""
+        """Whether an earlier request of this connection is being answered, or waits for its answer."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _refuse(self, status: int) -> None:
-        """End the connection, with an answer if none is under way."""
+        """Close the connection, after an answer if no other answer is being sent."""
         if self.transport.is_closing():
             return
         is_free = not self._is_answering() if self._expects_head else not self.cycle.response_started

@@ -1,6 +1,6 @@
-"""The first page, and the playground: one page that talks to the public API as any client does. Neither holds data.
+"""The landing page, and the playground: a page that uses the public API like any client. Neither holds data.
 
-Who gets the page is the setting `PLAYGROUND`. What it shows, the API gives to whoever its token or session names; this
+The setting `PLAYGROUND` says who may open it. Its data comes from the API, for the user of its token or session; this
 module knows neither chats nor messages.
 """
 
@@ -25,14 +25,14 @@ from memory.policies import POLICIES, Policy
 from memory.policies.options import bounds_for
 
 ON_DEMAND = re.compile(r"vendor/speed-highlight/|code-worker\.js|theme\.js")
-"""What is no module of the page: its theme, and what a worker loads when there is code to be read."""
+"""Scripts that are not modules of the page: its theme, and scripts that a worker loads when there is code to show."""
 SCRIPTS = Path(__file__).parent / "static" / "chatmemory" / "playground"
 MODULES = [
     f"chatmemory/playground/{path.relative_to(SCRIPTS).as_posix()}"
     for path in sorted(SCRIPTS.rglob("*.js"))
     if not ON_DEMAND.match(path.relative_to(SCRIPTS).as_posix())
 ]
-"""All others at once: the browser needs not read one to learn of the next."""
+"""All other scripts, which the browser loads at once, without reading one to find the next."""
 
 
 SECTIONS = {
@@ -54,7 +54,7 @@ SECTIONS = {
     "open_turn": ("Calls so far", "tools called for your message, and their output"),
     "attachments": ("Images and files", "that came with your message or a recent one"),
 }
-"""What the sections of a prompt are called beside a chat, and what each is."""
+"""The names and descriptions of a prompt's sections, as shown next to a chat."""
 
 
 WORDS: dict[str, str | dict[str, str]] = {
@@ -162,28 +162,28 @@ WORDS: dict[str, str | dict[str, str]] = {
     "signed_out": "Your session has ended. Sign in again to continue.",
     "aside": "The link you opened has a different token, which was not used. Sign out first.",
 }
-"""Sentences that its scripts say, by what they are about: what people read need not be in a script."""
+"""Texts of the page's scripts, by subject, so that they need not be in a script."""
 
 
 class Way(NamedTuple):
-    """A way to remember, as people choose it."""
+    """A memory policy, as presented to users."""
 
     name: str
     label: str
     told: str
     has_threshold: bool
-    """A chat can choose from how many tokens on its memory is updated."""
+    """Whether a chat can choose the number of tokens above which its memory is updated."""
 
 
 @require_safe
 def landing(request: HttpRequest) -> HttpResponse:
-    """The page at `/`: what this is, and the ways on."""
+    """The landing page at `/`: what this is, and where to go next."""
     return render(request, "landing.html", {"has_playground": settings.PLAYGROUND != "off"})
 
 
 @require_safe
 def playground(request: HttpRequest) -> HttpResponse:
-    """The page, or the way to it: the admin's login where it is for staff, 404 where it is off."""
+    """The playground; or a redirect to the admin's login if it is for staff, 404 if it is off."""
     mode, user = settings.PLAYGROUND, getattr(request, "user", AnonymousUser())
     if mode == "off":
         raise Http404
@@ -203,7 +203,7 @@ def playground(request: HttpRequest) -> HttpResponse:
 
 
 def ways() -> list[Way]:
-    """All policies, the default first, as people read them."""
+    """All policies as presented to users, the default first."""
     names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
     return [_way(POLICIES[name]) for name in names]
 

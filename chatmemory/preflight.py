@@ -1,8 +1,8 @@
-"""Whether the database can be used, asked at the start, before anything stands on it; the reason in one sentence.
+"""Startup check that the database can be used; the reason in one sentence if it cannot.
 
-A pool hides why it has no connection, and waits before it says so. So this makes one connection of its own, without a
-pool. A host that does not answer at all is told apart by a plain TCP connection, which has less time: one that answers
-may be slow.
+A pool hides why it has no connection, and waits before it reports that. So this opens one connection without a pool.
+A host that does not answer at all is found by a plain TCP connection with a shorter timeout, because a database that
+answers may be slow.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from django.db import DatabaseError
 from django.db.utils import ConnectionHandler
 
 REACH_SECONDS = 1.2
-"""For a host to take a TCP connection: a packet that was lost is sent again after a second."""
+"""Seconds for a host to accept a TCP connection: a lost packet is sent again after one second."""
 STARTUP_FAILURE = 3
-"""uvicorn's exit code for what would fail the same way again."""
+"""uvicorn's exit code for errors that would occur again on restart."""
 YOUNG_SECONDS = 30.0
-"""A supervisor that runs for longer has seen the database work."""
+"""A supervisor that has run longer has seen the database work."""
 
 
 def problem(database: Mapping[str, Any]) -> str | None:
-    """Why this database cannot be used: a sentence without passwords. None where it can."""
+    """Why this database cannot be used, as a sentence without passwords; None if it can be used."""
     reason = _silence(database) or _refusal(database)
     return None if reason is None else f"The database that DATABASE_URL names cannot be used: {reason}."
 
 
 def require_database(database: Mapping[str, Any]) -> None:
-    """End this server process where the database cannot be used, but for one that takes the place of another."""
-    with ThreadPoolExecutor(1) as thread:  # there may be a loop in this one
+    """End this server process if the database cannot be used, unless it replaces a process that died."""
+    with ThreadPoolExecutor(1) as thread:  # this thread may have an event loop
         sentence = thread.submit(problem, database).result()
     if sentence is not None:
         refuse(sentence)
 
 
 def require_embeddings() -> None:
-    """The same where the folder's model for embeddings cannot be loaded. It is from now on: no turn waits for that."""
+    """Load the folder's embeddings model, so that no turn waits for it. If that fails, end the process, as above."""
     from chatmemory.llm import (
         registry,
     )  # here, because commands that ask for the database alone have no use for it
@@ -54,26 +54,26 @@ def require_embeddings() -> None:
 
 
 def refuse(sentence: str) -> None:
-    """End this server process, but for one that takes the place of another, which only says why it should."""
+    """End this server process, unless it replaces a process that died; then only print the sentence."""
     if not _is_respawned():
         end_server(sentence)
     sys.stderr.write(f"{sentence}\n")
 
 
 def end_server(sentence: str) -> NoReturn:
-    """End a server process that cannot start, so that uvicorn's supervisor ends, too, and does not try for ever."""
+    """End a server process that cannot start, so that uvicorn's supervisor ends, too, instead of retrying forever."""
     sys.stderr.write(f"{sentence}\n")
     sys.exit(STARTUP_FAILURE)
 
 
 def without_pool(database: Mapping[str, Any]) -> dict[str, Any]:
-    """The same database by connections that tell why they cannot be made."""
+    """The same database without a pool, so that errors say why a connection failed."""
     options = {name: value for name, value in database.get("OPTIONS", {}).items() if name != "pool"}
     return {**database, "OPTIONS": options}
 
 
 def _is_respawned() -> bool:
-    """Whether a supervisor that has been up for a while started this process again: it must not end the others."""
+    """Whether a long-running supervisor restarted this process, which then must not end the others."""
     if multiprocessing.parent_process() is None:
         return False
     try:
@@ -85,7 +85,7 @@ def _is_respawned() -> bool:
 
 
 def _silence(database: Mapping[str, Any]) -> str | None:
-    """That nothing answers there. What is refused, or has no address, the database's own client tells better."""
+    """The reason if nothing answers. Refusals and unknown hosts are better described by the database's own client."""
     host, port = str(database.get("HOST") or ""), int(database.get("PORT") or 5432)
     if not host or host.startswith("/") or "," in host or {"hostaddr", "service"} & set(database["OPTIONS"]):
         return None
@@ -112,6 +112,6 @@ def _refusal(database: Mapping[str, Any]) -> str | None:
 
 
 def _one_line(exc: DatabaseError) -> str:
-    """What the client says, without its questions; of several addresses of one host, what it says of the last."""
+    """The client's message on one line, without hints; for a host with several addresses, that of the last."""
     said = str(exc).rpartition("connection failed: ")[2].strip() or type(exc).__name__
     return " ".join(said.splitlines()[0].split()).rstrip(".")

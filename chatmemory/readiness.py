@@ -1,7 +1,7 @@
-"""Whether what the product stands on answers: the database, the queue, a worker. Asked apart from all other work.
+"""Whether the services that the product needs work: the database, the queue, a worker. Checked apart from other work.
 
-A database that is away can leave a call hanging for ten seconds or more. So one probe at a time runs in a thread of
-its own, all who ask share it, and none of them waits longer than `PATIENCE`.
+A call to an unreachable database can hang for ten seconds or more. So one probe at a time runs in its own thread, all
+callers share it, and none of them waits longer than `PATIENCE`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memory.worker import watches
 logger = logging.getLogger(__name__)
 
 PATIENCE = 2.0
-"""Seconds."""
+"""Maximum wait of a caller, in seconds."""
 SILENT = "does not answer"
 MIGRATIONS = "migrations"
 
 Problems = dict[str, str]
-"""By part: why it is not ready, in a sentence for a person."""
+"""By part: why it is not ready, as a sentence for people."""
 
 
 def _database() -> str | None:
@@ -47,13 +47,13 @@ PARTS: dict[str, Callable[[], str | None]] = {
     "worker": watches.problem,
     "queue": _queue,
 }
-"""By name, what gives its problem, and raises or hangs where it does not answer."""
+"""By name, a function that returns a part's problem, and raises or hangs if the part does not answer."""
 
 
 class Readiness:
-    """The parts, asked one after the other in a thread, while others look at how far that has come.
+    """Checks the parts one after the other in a thread, while other threads read the progress.
 
-    What they look at is a tuple that is replaced and never changed, so that no look sees it half done.
+    The progress is a tuple that is replaced and never changed, so that readers see a consistent state.
     """
 
     def __init__(self, parts: Mapping[str, Callable[[], str | None]]) -> None:
@@ -62,7 +62,7 @@ class Readiness:
         self._probe = OneAtATime(self._ask_all, "readiness")
 
     async def problems(self) -> Problems:
-        """The parts that are not ready. Takes `PATIENCE` at most."""
+        """Return the parts that are not ready, within `PATIENCE` seconds."""
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._probe.ask())), PATIENCE)
         except TimeoutError:
@@ -77,15 +77,15 @@ class Readiness:
             problem = _ask(self._parts[part])
             self._unanswered = self._unanswered[1:]
             if problem and part == MIGRATIONS and problem != SILENT:
-                return {part: problem}  # it explains what the others would say
+                return {part: problem}  # it explains the problems of the other parts
             if problem:
                 found["database" if part == MIGRATIONS else part] = problem
-        # Without a database there is no telling of a worker, and mostly no queue.
+        # Without a database, the worker cannot be checked, and mostly not the queue.
         return found | _silent(self._unanswered)
 
 
 def _silent(unanswered: Sequence[str]) -> Problems:
-    """The parts that have not answered. Migrations are never silent themselves, but the database that has them."""
+    """The parts that have not answered. Missing answers about migrations are those of the database."""
     return {part: SILENT for part in unanswered if part != MIGRATIONS}
 
 
@@ -103,5 +103,5 @@ def _readiness() -> Readiness:
 
 
 async def problems() -> Problems:
-    """The parts of this server that are not ready. Takes `PATIENCE` at most."""
+    """Return the parts of this server that are not ready, within `PATIENCE` seconds."""
     return await _readiness().problems()

@@ -1,4 +1,4 @@
-"""Django's settings, and ours as the environment has them: `chatmemory.config` declares those."""
+"""Django's settings, and ours as read from the environment: `chatmemory.config` declares those."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ environ.Env.read_env(BASE_DIR / ".env")
 
 
 def _secret_key() -> str:
-    """The configured key, or one of this checkout's own, made at first use and shared by its processes."""
+    """The configured key, or a key of this checkout, created at first use and shared by its processes."""
     if configured := ServerSettings.DJANGO_SECRET_KEY.read():
         return configured
     path = VAR_DIR / "secret-key"
     VAR_DIR.mkdir(exist_ok=True)
     if not path.exists():
-        # Linked when it is whole: processes that start together all read the first one's key, and never half of it.
+        # Linked when it is complete: processes that start together all read the first one's key, and never half of
+        # it.
         own = VAR_DIR / f"secret-key.{secrets.token_hex(8)}"
         with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(50))
@@ -61,20 +62,21 @@ DEBUG = ServerSettings.DJANGO_DEBUG.read()
 SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = ServerSettings.DJANGO_ALLOWED_HOSTS.read().split(",")
 SECURE_SSL_REDIRECT = ServerSettings.DJANGO_SECURE_SSL_REDIRECT.read()
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, and carry nothing
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes come from inside, without secrets
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE_SSL_REDIRECT else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_SSL_REDIRECT
 SECURE_HSTS_PRELOAD = (
-    False  # it binds a whole domain for years, also what is not ours: its owner's to ask for
+    False  # it binds a whole domain for years, including hosts that are not ours: a decision for its owner
 )
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_SSL_REDIRECT else None
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-# Pages load what is ours alone, and nothing inline: what people said could do nothing even if it were rendered.
+# Pages load only our own files, and nothing inline: text from chats could do nothing even if it were rendered as
+# HTML.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": ["'self'"],
@@ -87,7 +89,7 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     }
 }
-# They look for Django's middleware by name; ours are subclasses. `chatmemory.checks` asks the same of these.
+# They look for Django's middleware by name; ours are subclasses. `chatmemory.checks` checks those.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 INSTALLED_APPS = [
@@ -162,10 +164,10 @@ _database = database("DATABASE_URL", DATABASE_URL)
 IS_SQLITE = _database["ENGINE"] == "django.db.backends.sqlite3"
 if IS_SQLITE:
     make_folder("DATABASE_URL", Path(_database["NAME"]).parent)
-    # WAL: readers never wait. IMMEDIATE: writers queue instead of failing. FULL: acknowledged is on the disk.
-    # secure_delete: what is deleted is overwritten, not only let go of; forgotten text would else stay in the file.
-    # The queue is not a fair one: among 16 that write without a pause, one may wait until the others are through
-    # (measured: 8 s, where the median is 3 ms). So patience is long.
+    # WAL: readers never wait. IMMEDIATE: writers queue instead of failing. FULL: acknowledged writes are on disk.
+    # secure_delete: deleted text is overwritten; otherwise it would stay in the file. The queue is not fair: among 16
+    # threads that write without pause, one may wait until the others are done (measured: 8 s, with a median of 3 ms).
+    # So the timeout is long.
     _database["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 60,
@@ -176,7 +178,7 @@ if IS_SQLITE:
 else:
     _database["ENGINE"] = "chatmemory.database.postgresql"
     _database["OPTIONS"] = {
-        # A connection whose other end is gone without a word ends within half a minute: else it would wait for hours.
+        # Notice within half a minute that the other end is gone; otherwise a connection would wait for hours.
         "connect_timeout": 10,
         "keepalives_idle": 15,
         "keepalives_interval": 5,
@@ -185,12 +187,12 @@ else:
         **_database.get("OPTIONS", {}),
         "pool": {"min_size": 1, "max_size": DATABASE_POOL_SIZE, "timeout": 10},
     }
-_database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our own executors keep what is worth keeping
+_database["CONN_MAX_AGE"] = 0  # under ASGI, threads come and go; our executors keep their own connections
 DATABASES = {"default": _database}
 
 REDIS_URL = DatabaseSettings.REDIS_URL.read()
-# Never a shared one: Django's hold pickles that nobody signed, so who can write to it could run code in the worker.
-# Nothing of ours is cached; django-q2 keeps the statistics of its processes here.
+# Never a shared cache: Django stores unsigned pickles, so anyone who can write to it could run code in the worker. We
+# cache nothing; django-q2 keeps the statistics of its processes here.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
 
 Q_BROKER = DatabaseSettings.Q_BROKER.read()
@@ -200,12 +202,12 @@ if Q_BROKER == "redis" and not REDIS_URL:
     )
 Q_WORKERS = WorkerSettings.Q_WORKERS.read()
 Q_TIMEOUT = 120
-"""Seconds after which the queue ends a task. Our own limits within each task are far below."""
+"""Seconds after which the queue kills a task. Our own limits within each task are far lower."""
 Q_CLUSTER = {
     "name": "chatmemory",
     "label": "Queue",
     "workers": Q_WORKERS,
-    # Prefetch little: what a killed worker had prefetched is done twice.
+    # Prefetch little: tasks that a killed worker had prefetched run twice.
     "queue_limit": 2,
     "timeout": Q_TIMEOUT,
     "retry": 300,
@@ -276,7 +278,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    # With it, each operation is a link within a button, which readers of screens cannot tell apart.
+    # With deep links, each operation is a link inside of a button, which screen readers cannot distinguish.
     "SWAGGER_UI_SETTINGS": {"deepLinking": False},
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {

@@ -1,7 +1,7 @@
-"""A DRF view that decides in the database executor and answers on the event loop.
+"""Base class of async DRF views: handlers run in the database executor, responses are made on the event loop.
 
-DRF has no async views. `AsyncView` lets DRF's own classes authenticate, negotiate, throttle and validate in one call
-on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile).
+DRF has no async views. `AsyncView` runs DRF's own authentication, negotiation, throttling and validation in one call
+on the database executor (measured: twice the streams of a synchronous view, a fifth of its 95th percentile latency).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from chatmemory.database import executors
 
 
 class AsyncView(APIView):
-    """A DRF view that decides in the database executor and answers on the event loop.
+    """A DRF view whose handlers run in the database executor and whose response is made on the event loop.
 
-    Handlers (`get`, `post`) run in a database thread, as in any DRF view. They return a `Response`, or any other value,
-    which `answer` then turns into a response on the loop. A client that leaves meanwhile changes nothing: the work is
-    shielded.
+    Handlers (`get`, `post`) run in a database thread, as in any DRF view. They return a `Response`, or any other
+    value, which `answer` then turns into a response on the loop. The work is shielded: it goes on if the client
+    disconnects, unless the view is stateless.
     """
 
     renderer_classes = [JSONRenderer, EventStreamRenderer]
     is_stateless: ClassVar[bool] = False
-    """It stores nothing: it needs no writer, and ends with its client, because nobody else could have the answer."""
+    """Whether the view stores nothing. It needs no writer, and is cancelled when its client disconnects."""
     reads_first: ClassVar[bool] = False
-    """Its handlers only read; `answer` has written what there is to write."""
+    """Whether the handlers only read, because everything that is written is written in `answer`."""
 
     @classmethod
     def as_view(cls, **initkwargs: Any) -> Any:
@@ -72,7 +72,7 @@ class AsyncView(APIView):
         return answer if not isinstance(answer, Response) else self._rendered(answer)
 
     def _open(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        """DRF's dispatch up to and with the handler; a `Response` comes back rendered."""
+        """Run DRF's dispatch up to and including the handler. A `Response` is returned rendered."""
         self.args, self.kwargs = args, kwargs
         drf_request = self.initialize_request(request, *args, **kwargs)
         self.request = drf_request
@@ -80,7 +80,7 @@ class AsyncView(APIView):
         try:
             self.initial(drf_request, *args, **kwargs)
             method = (request.method or "").lower()
-            # Only names of methods: `getattr` alone would find every other attribute of the view, too.
+            # Look up method names only: `getattr` would find any other attribute of the view, too.
             known = method in self.http_method_names
             handler = getattr(self, method, None) if known else None
             handler = handler or self.http_method_not_allowed
@@ -92,7 +92,7 @@ class AsyncView(APIView):
     def _failed(self, exc: Exception) -> Response:
         try:
             return self.handle_exception(exc)
-        except Exception as unexpected:  # noqa: BLE001  # handle_exception raises again what it does not know
+        except Exception as unexpected:  # noqa: BLE001  # handle_exception re-raises exceptions that it does not handle
             return error_handler.internal_error(unexpected)
 
     def _rendered(self, response: Response) -> HttpResponse:
@@ -107,8 +107,8 @@ class AsyncView(APIView):
 
 
 def _take_body(request: HttpRequest) -> None:
-    """Read the body now: Django closes its file when the client leaves, while our work goes on."""
-    with suppress(RequestDataTooBig, UnreadablePostError):  # DRF meets it again, and answers
+    """Read the body now: Django closes its file when the client disconnects, while the work continues."""
+    with suppress(RequestDataTooBig, UnreadablePostError):  # DRF raises it again, and answers
         _ = request.body
 
 

@@ -1,4 +1,4 @@
-"""Every 4xx and 5xx of the API has the body `{"error": {"code", "message", "details"?}}`, whoever raised it."""
+"""The body of every 4xx and 5xx answer of the API: `{"error": {"code", "message", "details"?}}`, for any exception."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ SENTENCES = {
 
 NOT_KNOWN = "Invalid or expired token."
 MOST_CHARS = 300
-"""Of the message of an error: it may repeat what a client wrote."""
+"""Maximum length of an error message in characters. It may quote what the client sent."""
 
 
 def error_body(code: str, message: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The body of every error."""
+    """Return the body of an error; every error has this form."""
     error: dict[str, Any] = {"code": code, "message": message}
     if details is not None:
         error["details"] = details
@@ -63,7 +63,7 @@ def error_body(code: str, message: str, details: dict[str, Any] | None = None) -
 
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's `EXCEPTION_HANDLER`: any exception of a view becomes the one error body; None lets Django answer 500."""
+    """DRF's `EXCEPTION_HANDLER`: answer any exception of a view with an error body. None lets Django answer 500."""
     set_rollback()
     if isinstance(exc, ChatMemoryError):
         return _ours(exc)
@@ -85,18 +85,18 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
 
 
 def internal_error(exc: Exception) -> Response:
-    """The answer to what no one expected; logged with its traceback."""
+    """Return the answer to an unexpected exception, and log it with its traceback."""
     logger.error("request failed", exc_info=exc)
     return Response(error_body("internal", SENTENCES[500]), status=500)
 
 
 def _has_lost_its_ground(exc: Exception) -> bool:
-    """Whether what was written refers to a row that is no more. SQLite has but one sentence for it."""
+    """Whether a write failed because a row that it refers to is gone. SQLite has one message for all such cases."""
     return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
 
 
 def _gone(exc: Exception, context: dict[str, Any]) -> drf.APIException:
-    """Somebody deleted what this request stood on, while it ran: a chat, or where its path names none, the caller."""
+    """The error for a row that was deleted while the request ran: the chat, or the caller if the path names no chat."""
     logger.warning("what a request stood on is gone", extra={"error": type(exc).__name__})
     is_caller = isinstance(exc, IntegrityError) and not context.get("kwargs")
     return drf.NotAuthenticated() if is_caller else drf.NotFound()
@@ -127,7 +127,7 @@ def _drf(exc: drf.APIException) -> Response:
 
 
 def _first(fields: dict[str, list[str]]) -> str:
-    """The first of what is wrong, in a sentence: most clients show nothing else."""
+    """The first validation error as one sentence, because most clients show only that."""
     for name, messages in fields.items():
         if messages:
             told = messages[0] if name == "non_field_errors" else f"{name}: {messages[0]}"
@@ -152,7 +152,7 @@ def _fields(detail: Any) -> dict[str, list[str]]:
 
 
 def _text(said: Any) -> str:
-    """Text that can be sent: what a client wrote wrongly is repeated here, and may hold a lone surrogate."""
+    """Replace lone surrogates, which cannot be encoded: an error may quote what the client sent."""
     return str(said).encode(errors="replace").decode()
 
 
@@ -160,9 +160,9 @@ LATER = {"Retry-After": "1"}
 
 
 def cannot_serve(exc: Exception) -> bool:
-    """Whether the database is away, full, overloaded, or not migrated: an honest 503, so that clients come back.
+    """Whether the database is unreachable, full, overloaded or not migrated: clients get 503, and can retry.
 
-    Logged. What a database with all its migrations does not understand is a fault of ours.
+    The cause is logged. If all migrations are applied, a `ProgrammingError` is our own bug, and this returns False.
     """
     if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
         return False
@@ -177,7 +177,7 @@ def cannot_serve(exc: Exception) -> bool:
 
 
 def _misses_something(exc: Exception) -> bool:
-    """Whether a table, a column or a function is not there. SQLite says so by an OperationalError."""
+    """Whether a table, a column or a function is missing. SQLite reports that as an OperationalError."""
     return isinstance(exc, ProgrammingError) or "no such " in str(exc)
 
 
@@ -188,14 +188,14 @@ def _missing_migrations() -> str | None:
 
 
 def unavailable_page(exc: Exception) -> HttpResponse | None:
-    """The answer of pages that are no views of ours, as JSON, where the database cannot serve them."""
+    """Answer 503 as JSON for pages that are not our views, if the database cannot serve them. Otherwise None."""
     if not cannot_serve(exc):
         return None
     return JsonResponse(error_body("unavailable", SENTENCES[503]), status=503, headers=LATER)
 
 
 def page_error(status: int, code: str) -> Any:
-    """A handler for urls.py: errors that no view of ours answered, as JSON."""
+    """Return a handler for urls.py that answers errors outside of our views as JSON."""
 
     def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
         return JsonResponse(error_body(code, SENTENCES[status]), status=status)

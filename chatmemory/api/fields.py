@@ -1,6 +1,7 @@
-"""Fields and validators of requests. What they refuse is also documented: drf-spectacular reads types and limits.
+"""Fields and validators of requests. drf-spectacular reads their types and limits, so that the schema documents them.
 
-JSON has types, so a number is no text here and a text no number. DRF takes one for the other, as forms need it.
+They distinguish JSON's types: a number is not accepted as text, nor text as a number. DRF converts them, as forms
+need.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from rest_framework import serializers
 
 NOT_BLANK = r"\S"
 not_blank = RegexValidator(NOT_BLANK, "This may not be blank.")
-"""A validator: something other than white space."""
+"""Validate that a text has a character other than white space."""
 
 
 def no_longer_than(limit: Callable[[], int]) -> MaxLengthValidator:
-    """A validator of text: at most so many characters, by a limit that is asked for each time."""
+    """Return a validator of the maximum length in characters. `limit` is called at each validation."""
     return MaxLengthValidator(limit, "This is over the limit of %(limit_value)d characters.")
 
 
 class OneOf:
-    """A validator: one of some names, which are asked for each time."""
+    """A validator: the value is one of some names. `names` is called at each validation."""
 
     def __init__(self, what: str, names: Callable[[], Iterable[str]]) -> None:
         self.what = what
@@ -37,7 +38,7 @@ class OneOf:
 
 
 class Text(serializers.CharField):
-    """A JSON string."""
+    """A JSON string; a number or boolean is refused."""
 
     def to_internal_value(self, data: Any) -> str:
         if not isinstance(data, str):
@@ -46,7 +47,7 @@ class Text(serializers.CharField):
 
 
 class Flag(serializers.BooleanField):
-    """JSON's true or false."""
+    """A JSON boolean; strings and numbers are refused."""
 
     def to_internal_value(self, data: Any) -> bool:
         if not isinstance(data, bool):
@@ -55,7 +56,7 @@ class Flag(serializers.BooleanField):
 
 
 class Whole(serializers.IntegerField):
-    """A JSON number without a fraction."""
+    """A JSON number without a fraction; strings and booleans are refused."""
 
     def to_internal_value(self, data: Any) -> int:
         if isinstance(data, bool) or not isinstance(data, int | float):

@@ -1,4 +1,4 @@
-"""How the API is spoken to: who calls, and in what form bodies come in and answers go out."""
+"""Authentication, parsers, renderers and pagination of the API."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _TOKENS = Select(
 
 
 class TokenAuthentication(KnoxTokenAuthentication):
-    """knox's bearer tokens (hashed, revocable, expiring), in one query whatever the number of a user's tokens."""
+    """knox's bearer tokens (hashed, revocable, expiring), in one query however many tokens the user has."""
 
     def authenticate_header(self, request: Request) -> str:
         return "Bearer"
 
     def authenticate_credentials(self, token: bytes) -> Any:
-        """Whose token that is, and the token. Expired ones are removed by the sweep, not while somebody waits."""
+        """Return the user and the token. The sweep deletes expired tokens, so that no request waits for that."""
         text = token.decode("ascii", "replace")
         digest = hash_token(text)
         for row in _TOKENS.rows(text[: CONSTANTS.TOKEN_KEY_LENGTH]):
@@ -56,7 +56,7 @@ class TokenAuthentication(KnoxTokenAuthentication):
 
 
 class EventStreamRenderer(BaseRenderer):
-    """Claims `Accept: text/event-stream`. Views write the events; what DRF renders here is an error, in JSON."""
+    """A renderer that accepts `text/event-stream`. Views write the events; DRF renders only errors with it, as JSON."""
 
     media_type = "text/event-stream"
     format = "event-stream"
@@ -74,7 +74,7 @@ class EventStreamRenderer(BaseRenderer):
 
 
 def caller(request: Request) -> User:
-    """Who calls. Only for views that require authentication."""
+    """The authenticated user. Only for views that require authentication."""
     assert isinstance(request.user, User)
     return request.user
 
@@ -88,13 +88,13 @@ PAGING = [
         description="Rows of a page, at most. Each list has its own largest page; one of large rows ends earlier.",
     ),
 ]
-"""What the views of lists take."""
+"""The query parameters of list views."""
 
 
 class CursorPages(CursorPagination):
-    """DRF's pages by cursor, but what is no limit, or no cursor of this very list, is a bad request.
+    """DRF's cursor pagination, which answers an invalid limit, or a cursor of another list, with 400.
 
-    A page ends earlier than asked for where its rows have many bytes; `next` leads on all the same.
+    A page has fewer rows than its limit if the rows have many bytes; `next` continues there.
     """
 
     _fitting = LIMIT_MAX
@@ -108,7 +108,7 @@ class CursorPages(CursorPagination):
         return min(int(given), self.max_page_size or LIMIT_MAX, self._fitting)
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
-        """The rows of the page: chosen by their order and their sizes alone, then read."""
+        """Return the rows of the page: select them by order and size only, then load them."""
         try:
             order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
             light = queryset.annotate(weight=weight(queryset)).only("pk", *order)
@@ -129,7 +129,7 @@ class CursorPages(CursorPagination):
 
 
 class JSONBody(JSONParser):
-    """DRF's, but a body that is nested beyond all sense is a bad request like any other."""
+    """DRF's JSON parser, which answers a body that is nested too deeply with 400."""
 
     def parse(
         self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None

@@ -1,8 +1,8 @@
-"""Middleware, made cheap for streams. Django's own classes, but:
+"""Django's and WhiteNoise's middleware, adapted to be cheap for streams.
 
-those that serve browsers (session, CSRF, messages, login) do nothing where a call of the API carries a bearer token,
-which needs none of them; those that only compute run on the event loop instead of hopping to a thread; and
-WhiteNoise, which is synchronous, steps aside at once when the path is no static file.
+Middleware for browsers (session, CSRF, messages, login) does nothing for API calls with a bearer token, which need
+none of it. Middleware that only computes runs on the event loop instead of a thread. WhiteNoise, which is
+synchronous, returns at once if the path is no static file.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def is_api(request: HttpRequest) -> bool:
 
 
 def carries_token(request: HttpRequest) -> bool:
-    """Whether this is a call of the API with a bearer token. Any other `Authorization` is a proxy's business."""
+    """Whether this is an API call with a bearer token. Any other `Authorization` may belong to a proxy."""
     scheme = request.META.get("HTTP_AUTHORIZATION", "").encode("latin-1").split(None, 1)[:1]
     return is_api(request) and [word.lower() for word in scheme] == [b"bearer"]
 
 
 class _OnTheLoop:
-    """For Django middleware whose hooks only compute: no thread hop in async mode."""
+    """Mixin for Django middleware whose hooks only compute: in async mode, they run without a thread."""
 
     get_response: Any
 
@@ -64,7 +64,7 @@ class _OnTheLoop:
 
 
 class _ForBrowsers:
-    """Steps aside where a token is sent."""
+    """Mixin that skips the middleware for API calls with a bearer token."""
 
     def __call__(self, request: HttpRequest) -> Any:
         if carries_token(request):
@@ -77,14 +77,14 @@ class SecurityMiddleware(_OnTheLoop, security.SecurityMiddleware):
 
 
 class ContentSecurityPolicyMiddleware(_OnTheLoop, CSPMiddleware):
-    """Pages have the policy of the settings. What is no page loads nothing, should a browser ever take it for one.
+    """Set the policy of the settings on HTML pages. Other responses may load nothing, in case a browser renders one.
 
-    The policy has no nonces. What makes them would hold each request, with its body, in a circle.
+    The policy has no nonces: creating them would keep each request, with its body, in a reference cycle.
     """
 
     NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
     SCRIPT = "default-src 'none'; script-src 'self'; frame-ancestors 'none'"
-    """Of a script, which may be a worker's: it goes by its own policy, and imports other scripts of ours."""
+    """The policy of scripts. A web worker has its own policy, that of its script, and imports our other scripts."""
 
     def process_request(self, request: HttpRequest) -> None:
         return None
@@ -104,9 +104,9 @@ class XFrameOptionsMiddleware(_OnTheLoop, clickjacking.XFrameOptionsMiddleware):
 
 
 class CommonMiddleware(_ForBrowsers, _OnTheLoop, common.CommonMiddleware):
-    """Checks the host that was asked for. Probes ask for an address, which nobody has on a list.
+    """Check the host of requests, except for probes: they use an IP address, which is on no list of allowed hosts.
 
-    Pages refuse a NUL in their URL: PostgreSQL takes none, and not every filter of the admin looks.
+    Pages refuse a NUL in their URL: PostgreSQL does not accept one, and not every filter of the admin checks.
     """
 
     def __call__(self, request: HttpRequest) -> Any:
@@ -145,7 +145,7 @@ class CsrfViewMiddleware(_ForBrowsers, _OnTheLoop, csrf.CsrfViewMiddleware):
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):
-    """WhiteNoise for ASGI: files are read in a thread and sent whole, text gzipped. All else passes untouched."""
+    """WhiteNoise for ASGI: files are read in a thread and sent whole, text gzipped. Other requests pass unchanged."""
 
     sync_capable = async_capable = True
 
@@ -163,13 +163,13 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return self.whole(static_file, request)
 
     def get_static_file(self, path: str, url: str, stat_cache: Any = None) -> Any:
-        """A file as it is served. Text of some size has a compressed form, too."""
+        """Return a static file; text above a minimum size also gets a compressed form."""
         read = partial(super().get_static_file, path, url)
         found = read(stat_cache)
         return StaticText(path, found, read) if is_worth_it(found) else found
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
-        """The file as one response: under ASGI, Django would read a synchronous iterator whole anyway, and warn."""
+        """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""
         streaming = self.serve(static_file, request)  # type: ignore[no-untyped-call]  # as above
         response = HttpResponse(
             b"".join(streaming), status=streaming.status_code, headers=dict(streaming.headers)
@@ -179,15 +179,15 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
 
 
 def _bytes_of(request: HttpRequest, response: HttpResponseBase) -> int:
-    """What a request and its answer had in memory; what is streamed is not."""
+    """Bytes that the request and its response had in memory; streamed bodies are not counted."""
     length = request.META.get("CONTENT_LENGTH", "")
     return (int(length) if length.isdecimal() else 0) + len(getattr(response, "content", b""))
 
 
 class RequestMiddleware:
-    """Gives each request an id (its own `X-Request-ID`, if sane) and logs how it went: never a query string.
+    """Give each request an id (its own `X-Request-ID`, if valid) and log its outcome, never its query string.
 
-    Here, because nothing answers before it: what the API answers is private, and not to be stored on the way.
+    It is the outermost middleware, so it also marks every answer of the API as not to be stored by caches.
     """
 
     sync_capable = async_capable = True
@@ -213,12 +213,12 @@ class RequestMiddleware:
     def _context(self, request: HttpRequest) -> AbstractContextManager[None]:
         if request.encoding is not None:
             request.encoding = (
-                "utf-8"  # whatever the client named: Python has codecs that unpack, or are none
+                "utf-8"  # whichever codec the client named: some of Python's decompress, or decode no text
             )
         return request_context(request_id_for(request.META.get("HTTP_X_REQUEST_ID", "")))
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """What no view of ours answered, such as an admin page without its tables."""
+        """Answer 503 for pages that are not our views, such as an admin page without its tables."""
         return error_handler.unavailable_page(exception)
 
     def _done(self, request: HttpRequest, response: HttpResponseBase, started: float) -> HttpResponseBase:

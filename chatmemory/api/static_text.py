@@ -1,4 +1,4 @@
-"""Static text that is sent gzipped: compressed at its first use in a process, kept in memory until the file changes."""
+"""Static text that is sent gzipped: compressed on first use in a process, kept in memory until the file changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from whitenoise.responders import Response, StaticFile
 
 LEAST_BYTES = 1024
-"""Of a file that is compressed: less fits into one packet anyway."""
+"""A file is compressed if it has more bytes than this. Smaller ones fit into one packet anyway."""
 TEXT_TYPES = ("text/", "image/svg+xml", "application/json", "application/javascript", "application/xml")
 
 
 def is_worth_it(static_file: StaticFile) -> bool:
-    """Whether this is text of some size that is not compressed on disk."""
+    """Whether a file is text, larger than `LEAST_BYTES`, and not compressed on disk."""
     if len(static_file.alternatives) > 1:
         return False
     headers = dict(static_file.alternatives[0][2])
@@ -27,7 +27,7 @@ def is_worth_it(static_file: StaticFile) -> bool:
 
 
 def takes_gzip(accept_encoding: str) -> bool:
-    """Whether a client names gzip among the encodings that it accepts, and not with a weight of zero."""
+    """Whether the client accepts gzip: it is listed, and not with a weight of zero."""
     for one in accept_encoding.lower().split(","):
         name, _, weight = one.replace(" ", "").partition(";q=")
         if name == "gzip":
@@ -37,14 +37,14 @@ def takes_gzip(accept_encoding: str) -> bool:
 
 @dataclass(frozen=True)
 class _Version:
-    """The file as it was at one time."""
+    """A file as it was at the time of its last modification."""
 
     modified: int
     plain: StaticFile
 
     @property
     def etag(self) -> str:
-        """Of the compressed file. What differs in its bytes has a tag of its own."""
+        """The ETag of the compressed file. Different bytes need a different tag."""
         return f'{self.plain.etag[:-1]}-gzip"'
 
     @cached_property
@@ -60,14 +60,14 @@ class _Version:
 
 
 class StaticText:
-    """A static file as WhiteNoise has it, which has a compressed form, too. `read` looks at the file anew."""
+    """A static file of WhiteNoise's that also has a compressed form. `read` loads the file again."""
 
     def __init__(self, path: str, found: StaticFile, read: Callable[[], StaticFile]) -> None:
         self._path, self._read = path, read
         self._version = _Version(Path(path).stat().st_mtime_ns, found)
 
     def get_response(self, method: str, meta: Mapping[str, Any]) -> Response:
-        """The answer to a request. Parts are those of the plain file: nobody wants parts of the compressed one."""
+        """Answer a request. Ranges are parts of the plain file, because no client wants parts of the compressed one."""
         modified = Path(self._path).stat().st_mtime_ns
         if modified != self._version.modified:
             self._version = _Version(modified, self._read())
@@ -86,12 +86,12 @@ class StaticText:
 
 
 def _with(headers: Iterable[tuple[str, str]], **values: str) -> list[tuple[str, str]]:
-    """Headers, with these values in place of others."""
+    """The headers, with some values replaced or added."""
     return [*{**dict(headers), **{name.replace("_", "-"): value for name, value in values.items()}}.items()]
 
 
 def _is_known(meta: Mapping[str, Any], version: _Version) -> bool:
-    """Whether the client has the compressed file already."""
+    """Whether the client already has the compressed file."""
     tags = meta.get("HTTP_IF_NONE_MATCH")
     if tags is None:
         return bool(version.plain.is_not_modified(meta))
@@ -99,7 +99,7 @@ def _is_known(meta: Mapping[str, Any], version: _Version) -> bool:
 
 
 def _with_valid_range(meta: Mapping[str, Any], plain: StaticFile) -> Mapping[str, Any]:
-    """Without the range, if the client has pieces of something else: WhiteNoise does not look at `If-Range`."""
+    """Drop the range if the client has parts of another version: WhiteNoise ignores `If-Range`."""
     wanted = meta.get("HTTP_IF_RANGE")
     if wanted is None or wanted == plain.etag:
         return meta

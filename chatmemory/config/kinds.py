@@ -1,6 +1,6 @@
-"""What the value of a setting may be: each kind reads text, and raises the sentence that an operator sees otherwise.
+"""Kinds of settings: each parses the text of a setting, and raises an error with a sentence for the operator.
 
-A sentence shows the value, unless the value can carry a password or a key.
+The sentence shows the value, unless the value can contain a password or a key.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ T_co = TypeVar("T_co", covariant=True)
 W = TypeVar("W", bound=str)
 
 MAX_MODEL_CHARS = 128
-"""The columns for a model's name have room for as many; a test compares them."""
+"""The maximum length of a model's name: that of the columns that store it. A test compares them."""
 SERVER_EMBEDDINGS = ("MEMORY_EMBEDDINGS_MODEL", "MEMORY_EMBEDDINGS_DIMENSIONS")
 UNBOUNDED = 10**9
-"""An upper bound that only stops typing errors: the page does not show it."""
+"""An upper bound that only catches typing errors: the page of settings does not show it."""
 
 
 class Kind(Protocol[T_co]):
-    """What a setting may be."""
+    """What the value of a setting may be."""
 
     @property
     def allowed(self) -> str:
-        """The values that fit, for the page of settings."""
+        """The accepted values, for the page of settings."""
 
     def parse(self, name: str, raw: str) -> T_co:
-        """The value that `raw` means. Raises `ImproperlyConfigured`."""
+        """Parse `raw`. Raise `ImproperlyConfigured` if it is not accepted."""
 
 
 def given(name: str) -> str:
-    """What the environment says, "" where it says nothing."""
+    """The value in the environment, or an empty string."""
     return os.environ.get(name, "").strip()
 
 
 def fail(name: str, value: object, wanted: str) -> ImproperlyConfigured:
-    """The error for a bad value, to be raised. It shows the value, so never call it with a secret."""
+    """Return the error for a bad value. It shows the value, so do not use it for a secret."""
     return ImproperlyConfigured(f"{name} is {value!r}, but must be {wanted}.")
 
 
@@ -71,7 +71,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A whole number within two bounds."""
+    """A whole number between two bounds."""
 
     at_least: int = 0
     at_most: int = UNBOUNDED
@@ -92,7 +92,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """A number of seconds within two bounds."""
+    """A number of seconds between two bounds."""
 
     at_least: float = 0.05
     at_most: float = 86_400
@@ -113,7 +113,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """A share of a whole, from 0."""
+    """A number from 0 to `at_most`."""
 
     at_most: float = 1.0
 
@@ -167,7 +167,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The base URL of an API. Errors do not show it, as above."""
+    """The base URL of an API. Errors do not show it, because URLs carry passwords."""
 
     allowed: str = "URL"
 
@@ -231,7 +231,7 @@ class Aliases:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingsFolder:
-    """A folder with a model for embeddings. The settings of an upstream's model must not be set beside it."""
+    """A folder with an embeddings model. The settings of an upstream embeddings model must not be set, too."""
 
     allowed: str = "folder"
 
@@ -249,19 +249,19 @@ class EmbeddingsFolder:
 
 
 def is_name(value: object, length: int) -> bool:
-    """Whether that can be the name of a model or of a variant."""
+    """Whether a value can be the name of a model or of a variant."""
     return (
         isinstance(value, str) and 0 < len(value) <= length and value.isprintable() and value == value.strip()
     )
 
 
 def name_of(length: int) -> str:
-    """What `is_name` wants, as a part of a sentence."""
+    """The rule of `is_name`, as part of a sentence."""
     return f"a name of 1 to {length} printable characters"
 
 
 def database(name: str, value: str) -> dict[str, Any]:
-    """Django's settings of the database at that URL, which errors do not show either."""
+    """Django's settings for the database at a URL. Errors do not show the URL."""
     wrong = ImproperlyConfigured(
         f"{name} cannot be read as scheme://user:password@host:port/name: the port is a number, and in the user and "
         "the password / ? # @ : are written as %2F %3F %23 %40 %3A."
@@ -280,7 +280,7 @@ def database(name: str, value: str) -> dict[str, Any]:
 
 
 def make_folder(name: str, folder: Path) -> None:
-    """Make the folder that a setting names, if it is not there."""
+    """Create the folder that a setting names, if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:

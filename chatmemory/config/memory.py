@@ -1,4 +1,4 @@
-"""The settings of memory that are no policy's own: budget, window, recall and embeddings, and the summarizer."""
+"""The settings of memory that belong to no policy: budget, window, recall and embeddings, and the summarizer."""
 
 from __future__ import annotations
 

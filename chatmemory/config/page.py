@@ -1,4 +1,4 @@
-"""The page docs/settings.md, made from the declarations: `python -m chatmemory.config.page` writes it."""
+"""The page docs/settings.md, rendered from the declarations. `python -m chatmemory.config.page` writes it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tables() -> Iterator[SettingsTable]:
 
 
 def render() -> str:
-    """The whole page."""
+    """Render the whole page."""
     return "\n".join([OPENING, *map(_render_table, tables())])
 
 
@@ -78,7 +78,7 @@ def _table(title: str, area: type) -> SettingsTable:
 
 
 def _policies() -> Iterator[SettingsTable]:
-    """The policies that have numbers of their own. A chat can choose each number for itself, as an option."""
+    """The tables of policies with settings of their own. A chat can override each of them by an option."""
     for name, policy in POLICIES.items():
         if own := policy_settings(name, policy.numbers):
             options = ", ".join(f"`{option}`" for option in own)

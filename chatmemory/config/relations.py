@@ -1,4 +1,4 @@
-"""Rules between two settings: each may be right by itself and wrong beside the other."""
+"""Rules between two settings, each of which may be valid by itself but wrong in combination."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chatmemory.config.kinds import fail
 
 
 def check_relations(settings: Mapping[str, Any]) -> None:
-    """Raise `ImproperlyConfigured` for the first rule that does not hold."""
+    """Raise `ImproperlyConfigured` for the first rule that is broken."""
     _require_multiple(settings, "WORKER_PATIENCE_SECONDS", 3, "WORKER_CANARY_SECONDS")
     _require_multiple(settings, "REPLY_LEASE_SECONDS", 4, "REPLY_CHECKPOINT_SECONDS")
     variants = settings["MODEL_VARIANTS"]

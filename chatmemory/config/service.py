@@ -1,4 +1,4 @@
-"""The settings of the service around memory: server, database, queue, limits, worker, and the model that answers."""
+"""The settings of the service around memory: server, database, queue, limits, worker, and the model that replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setting, declared once as data: it reads the environment, and the page of settings is made from it."""
+"""A setting, declared once as data: it reads the environment, and the page of settings is rendered from it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Setting(Generic[T]):
-    """Its default, what it may be, and what it means. Its name is that of the class attribute that holds it."""
+    """The default, kind and meaning of a setting. Its name is that of the class attribute that holds it."""
 
     default: T
     kind: Kind[T]
     meaning: str
     shown_default: str = ""
-    """The default as the page shows it, where that is not the value."""
+    """The default as the page shows it, if that differs from the value."""
     name: str = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def read(self) -> T:
-        """The value of the environment, or the default. Raises `ImproperlyConfigured` for a bad one."""
+        """Return the value from the environment, or the default. Raise `ImproperlyConfigured` if the value is bad."""
         raw = given(self.name)
         return self.kind.parse(self.name, raw) if raw else self.default
 
@@ -38,7 +38,7 @@ def settings_in(area: type) -> Iterator[Setting[Any]]:
 
 
 def policy_settings(policy: str, kind: type[Numbers]) -> dict[str, Setting[Any]]:
-    """The settings of a policy's own numbers, by the name of the number."""
+    """The settings for a policy's own numbers, by the name of the number."""
     meanings = meanings_of(kind)
     return {
         field: Setting(default, _kind(bounds), meanings[field], name=f"MEMORY_{policy}_{field}".upper())
@@ -47,7 +47,7 @@ def policy_settings(policy: str, kind: type[Numbers]) -> dict[str, Setting[Any]]
 
 
 def read_numbers(policy: str, kind: type[N]) -> N:
-    """A policy's numbers, as the environment has them."""
+    """Read a policy's numbers from the environment."""
     return replace(
         kind(), **{name: setting.read() for name, setting in policy_settings(policy, kind).items()}
     )

@@ -12,9 +12,9 @@ from chatmemory.llm.protocol import Price, Variant
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 MAX_VARIANT_CHARS = 64
-"""The columns for a variant's name have room for as many; a test compares them."""
+"""The maximum length of a variant's name: that of the columns that store it. A test compares them."""
 MAX_PRICE = Decimal(1_000_000)
-"""USD per million tokens."""
+"""The highest price, in USD per million tokens. Only catches typing errors."""
 
 
 @dataclass(frozen=True, slots=True)

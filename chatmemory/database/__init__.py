@@ -1,1 +1,1 @@
-"""What is added to Django's databases: executors, compiled statements, fields, checks at the start."""
+"""Additions to Django's database layer: executors, compiled statements, fields, checks at startup."""

@@ -1,9 +1,9 @@
-"""Selects that the ORM compiles once and that run many times: the hot path's SQL, but for recall's own.
+"""Selects that the ORM compiles once and that run many times: the SQL of the hot path, except for recall's own.
 
-Measured: of a turn's selects, Django spends four fifths in building the same SQL anew. Here a queryset is built once
-with stand-ins for its values; what runs later is the SQL that the ORM made of it, with the values in the places of
-the stand-ins. So a select reads as any queryset, follows the models, and a test holds it against the ORM's own
-answer.
+Measured: Django spends four fifths of the time for a turn's selects on building the same SQL again. Here a queryset
+is built once with placeholders for its values; what runs later is the SQL that the ORM compiled, with the values in
+place of the placeholders. So a select reads like any queryset and follows the models, and a test compares its rows
+with the ORM's.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ M = TypeVar("M", bound=Model)
 Value = UUID | int | str
 
 _STAND_IN = 1_970_000_001
-"""Where stand-ins begin: a number that fits every column, and that no queryset of ours has as a constant."""
+"""The first placeholder: a number that fits every column, and is a constant of none of our querysets."""
 _COMPILED = "_prepared_selects"
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A queryset as SQL, for one connection."""
+    """A queryset compiled to SQL for one connection."""
 
     sql: str
     constants: tuple[Any, ...]
     places: tuple[tuple[int, int, Callable[[Any], Any]], ...]
-    """Which parameter takes which value, and how the database wants it."""
+    """Which parameter takes which value, and the function that converts it for the database."""
     converters: tuple[tuple[int, Sequence[Callable[..., Any]], Any], ...]
     columns: tuple[str, ...]
 
@@ -49,8 +49,8 @@ class _Compiled:
 class Select(Generic[M]):
     """A queryset of whole rows of one model, or of `values_list`, as a function of ids, numbers and strings.
 
-    `make` builds it from values of the given `kinds`, which may be compared with, and nothing else: slices and
-    constants are fixed. It is compiled at its first use on each connection.
+    `make` builds the queryset from values of the given `kinds`. It may only compare with them; slices and constants
+    are fixed. It is compiled at its first use on each connection.
     """
 
     def __init__(self, make: Callable[..., QuerySet[M, Any]], *kinds: type[Value]) -> None:
@@ -59,25 +59,25 @@ class Select(Generic[M]):
         self._model: type[M]
 
     def first(self, *values: Value) -> M | None:
-        """The row as an instance, or None. The queryset asks for one row at most."""
+        """Return the row as an instance, or None. The queryset must return one row at most."""
         compiled, rows = self._fetch(values)
         return self._model.from_db(DEFAULT_DB_ALIAS, compiled.columns, rows[0]) if rows else None
 
     def rows(self, *values: Value) -> list[list[Any]]:
-        """All rows, as lists of Python values."""
+        """Return all rows, as lists of Python values."""
         return self._fetch(values)[1]
 
     def ahead(self, *values: Value) -> None:
-        """Have it read along with the next statement, for who will ask for it by these values (`database.trips`).
+        """Read the rows along with the next statement, for a later call with these values (`database.trips`).
 
-        They get the rows as they are then, unless what changes them forgets it.
+        That call gets the rows as they are now, unless a write in between discards them.
         """
         self.ahead_for(self, values, *values)
 
     def ahead_for(self, other: Select[M], asked: Sequence[Value], *values: Value) -> None:
-        """The same for who will ask `other` by `asked`, once it is known that they may: this select checks it, too.
+        """Read rows ahead for a later call of `other` with the values `asked`. This select also checks access.
 
-        Without that, how long a refusal takes would tell of rows that are not the caller's.
+        Without the check, the time that a refusal takes would reveal rows of other users.
         """
         connection = connections[DEFAULT_DB_ALIAS]
         if (trip := next_trip(connection)) is not None:
@@ -85,7 +85,7 @@ class Select(Generic[M]):
             trip.read_ahead((other, tuple(asked)), self._model, compiled.sql, compiled.params(values))
 
     def taken(self, *values: Value) -> list[list[Any]] | None:
-        """All rows, if they were read ahead."""
+        """Return all rows if they were read ahead, otherwise None."""
         connection = connections[DEFAULT_DB_ALIAS]
         trip = next_trip(connection)
         found = None if trip is None else trip.taken((self, values))
@@ -104,7 +104,7 @@ class Select(Generic[M]):
         return compiled, [_converted(row, compiled, connection) for row in found]
 
     def _compiled(self, connection: BaseDatabaseWrapper) -> _Compiled:
-        """Kept with the connection, because SQL and converters are its database's; a thread has one of its own."""
+        """Compile once per connection, because SQL and converters depend on its database; each thread has its own."""
         kept: dict[Select[Any], _Compiled] = connection.__dict__.setdefault(_COMPILED, {})
         compiled = kept.get(self)
         if compiled is None:
@@ -144,7 +144,7 @@ def _stands_for(param: Any, stand_in: Value) -> bool:
 
 
 def _adapter(param: Any, stand_in: Value) -> Callable[[Any], Any]:
-    """How the database wants a value that it wanted as `param` instead of `stand_in`."""
+    """The function that converts a value for the database, as `stand_in` was converted to `param`."""
     if isinstance(stand_in, UUID):
         return _hex if isinstance(param, str) else _same
     return type(param)

@@ -1,8 +1,8 @@
 """Inserts, updates and deletes of single rows that are compiled once: what every turn writes.
 
-As `compiled` does for selects: of a turn's writes, Django spends most in building the same SQL anew, and in asking for
-signals and cascades that nobody has. Fields adapt their values as in `Model.save`, so rows are those of the ORM, which
-a test holds them against. No signal is sent; who has receivers to call does so.
+As with selects (`compiled`), Django spends most of the time for a turn's writes on building the same SQL again, and
+on looking for signals and cascades that do not exist. Fields adapt their values as in `Model.save`, so rows equal
+those of the ORM; a test compares them. No signal is sent; code with receivers to call must call them itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ M = TypeVar("M", bound=Model)
 
 _COMPILED = "_prepared_writes"
 _PLAIN = ((CharField, str), (TextField, str), (IntegerField, int), (BooleanField, bool))
-"""Values of these types go to the driver as they are, as their fields would have it."""
+"""Values of these types are passed to the driver unchanged, as their fields would do."""
 
 
 class _Write(Generic[M]):
-    """One statement about one row of a model, compiled at its first use on each connection."""
+    """A statement about rows of one model, compiled at its first use on each connection."""
 
     def __init__(self, model: type[M], fields: Sequence[str]) -> None:
         self._model = model
@@ -36,11 +36,11 @@ class _Write(Generic[M]):
         ]
 
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
-        """The SQL, and the parameters that follow those of the fields."""
+        """Return the SQL, and the parameters that follow those of the fields."""
         raise NotImplementedError
 
     def _prepared(self, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-        """The statement with a value for each field, and its parameters."""
+        """Return the statement and its parameters, with a value for each field."""
         connection = connections[DEFAULT_DB_ALIAS]
         kept: dict[_Write[Any], tuple[str, tuple[Any, ...]]] = connection.__dict__.setdefault(_COMPILED, {})
         compiled = kept.get(self)
@@ -61,9 +61,9 @@ class _Write(Generic[M]):
 
 
 class Insert(_Write[M]):
-    """INSERT of a new instance, as `save(force_insert=True)`. Some columns the database computes, by `expressions`.
+    """INSERT of a new instance, as `save(force_insert=True)`. The database computes the columns in `expressions`.
 
-    For models whose key is no serial number. What was read ahead does not have it.
+    Only for models whose key is not a serial number. Rows that were read ahead do not include the new one.
     """
 
     def __init__(self, model: type[M], **expressions: Expression) -> None:
@@ -93,18 +93,18 @@ class Insert(_Write[M]):
 
 
 class Update(_Write[M]):
-    """UPDATE of some fields of the row with a key."""
+    """UPDATE of some fields of one row, by its primary key."""
 
     def __init__(self, model: type[M], *fields: str) -> None:
         super().__init__(model, (*fields, model._meta.pk.name))
 
     def save(self, instance: M) -> None:
-        """As `save(update_fields=…)`, but no row need be there."""
+        """Save the fields, as `save(update_fields=…)`, but without an error if the row does not exist."""
         *fields, _ = self._fields
         self._execute([*(field.pre_save(instance, add=False) for field, _ in fields), instance.pk])
 
     def set(self, pk: Any, *values: Any) -> None:
-        """Set the fields to `values` in their order."""
+        """Set the fields to `values`, in their order."""
         self._execute([*values, pk])
 
     def _execute(self, values: Sequence[Any]) -> None:
@@ -116,13 +116,13 @@ class Update(_Write[M]):
 
 
 class Delete(_Write[M]):
-    """DELETE of the rows of which some fields have given values. Nothing may refer to them."""
+    """DELETE of the rows in which some fields have given values. No other row may refer to them."""
 
     def __init__(self, model: type[M], *fields: str) -> None:
         super().__init__(model, fields)
 
     def where(self, *values: Any) -> int:
-        """Delete where the fields have `values`, in their order; how many rows there were."""
+        """Delete the rows whose fields have `values`, in their order. Return how many there were."""
         return trips.count(*self._prepared(values), changes=self._model)
 
     def _compile(self, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:

@@ -1,8 +1,8 @@
-"""Database work of async code, on executors of our own.
+"""Executors that run the database work of async code.
 
-SQLite takes one writer at a time, so there is one writer thread and a few for reading; these threads keep their
-connection. PostgreSQL has a pool: each job borrows a connection and gives it back at its end, so that nothing is held
-while a stream is open (P16). The context of the caller goes along, so that logs keep the request id.
+SQLite allows one writer at a time, so there is one writer thread and a few reader threads, each of which keeps its
+connection. PostgreSQL has a pool: each job borrows a connection and returns it at its end, so that no connection is
+held while a stream is open (P16). Jobs run in the caller's context, so that logs keep the request id.
 """
 
 from __future__ import annotations
@@ -26,20 +26,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 UNSTORABLE = (DataError, IntegrityError, ValueError, ArithmeticError)
-"""What storing a value raises that does not fit its column: too long, too large, no number, no Unicode. PostgreSQL says
-so itself; on SQLite it is Django or the driver that does. Trying again changes nothing."""
+"""Exceptions for a value that does not fit its column: too long, too large, not a number, not Unicode. PostgreSQL
+raises them itself; on SQLite, Django or the driver does. Retrying does not help.
+"""
 READERS = 4
 POOLED = 4
-"""Threads on PostgreSQL, at most: more of them only wait for each other and for the interpreter. Measured at 20 streams
-at once: 8 threads 69 streams a second and 248 ms to the first token at the 95th percentile; 4 threads 79 and 170 ms.
-Fewer would be faster still next to the database, but not a network away from it."""
+"""Maximum threads on PostgreSQL. More of them only wait for each other and for the interpreter. Measured at 20
+concurrent streams: 8 threads give 69 streams a second and 248 ms to the first token at the 95th percentile; 4 threads
+79 and 170 ms. Fewer would be faster still next to the database, but not across a network.
+"""
 SLOW = 4
-"""Threads for work that takes seconds, at most; on PostgreSQL, no more than leave the writers their connections."""
+"""Maximum threads for work that takes seconds. On PostgreSQL, fewer if writers would lack connections otherwise."""
 LOG_PATIENCE_MS = 200
-"""That emptying SQLite's log waits for others. Writers wait as long for it."""
+"""How long truncating SQLite's write-ahead log waits for others, in milliseconds. Writers wait as long for it."""
 SWITCH_SECONDS = 0.001
-"""How long a thread may compute while another waits for the interpreter. Every statement lets go of it, and then waits
-that long for a busy event loop: with Python's own 5 ms, 20 streams at once had two thirds of the speed (measured).
+"""How long a thread may compute while another waits for the interpreter, in seconds. Every statement releases the
+interpreter, and then waits that long for a busy event loop: with Python's default of 5 ms, 20 concurrent streams had
+two thirds of the throughput (measured).
 """
 
 
@@ -66,7 +69,7 @@ def _slow() -> ThreadPoolExecutor:
 
 
 def _job(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run and leave a usable thread behind: a pooled connection goes back, a broken one is closed."""
+    """Run a function and leave the thread usable: a pooled connection is returned, a broken one is closed."""
     try:
         return function(*args, **kwargs)
     finally:
@@ -84,7 +87,7 @@ async def _run(
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Read as of one moment what is read within; on SQLite without the lock that our transactions take."""
+    """Make all reads in the block see one moment; on SQLite without the lock that our transactions take."""
     if connection.in_atomic_block:
         yield
     elif connection.vendor == "sqlite":
@@ -102,10 +105,10 @@ def snapshot() -> Iterator[None]:
 
 
 def empty_log() -> None:
-    """On SQLite: move what the write-ahead log holds into the database, and cut the log to nothing.
+    """On SQLite, move the content of the write-ahead log into the database, and truncate the log.
 
-    What was deleted is overwritten there (`secure_delete`), but would stand in the log until that is written anew. If
-    somebody reads or writes just now, it waits a moment and leaves it to the next time.
+    Deleted content is overwritten in the database (`secure_delete`), but would stay in the log until it is written
+    again. If another connection is reading or writing, wait for `LOG_PATIENCE_MS`, then leave it to the next call.
     """
     if connection.vendor != "sqlite" or connection.in_atomic_block:
         return
@@ -121,10 +124,10 @@ def empty_log() -> None:
 
 
 def after_commit(run: Callable[[], object]) -> None:
-    """Run it once the transaction has committed; outside of one, now. If it fails, that is logged and goes no further.
+    """Run a function after the transaction has committed, or now if there is none. Errors are logged, not raised.
 
-    Not by Django's `robust=True`: for its own log line that reads the function's name, and a `partial` has none, so its
-    failure came out all the same, after the commit (Django 5.2).
+    Django's `robust=True` is not used: its log line reads the function's name, and a `partial` has none, so the error
+    was raised after the commit all the same (Django 5.2).
     """
 
     def guarded() -> None:
@@ -137,7 +140,7 @@ def after_commit(run: Callable[[], object]) -> None:
 
 
 async def write(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `function` where it may write. A caller that is cancelled does not undo it: it runs to its end."""
+    """Run `function` on an executor that may write. It runs to its end even if the caller is cancelled."""
     return await _run(_writer(), function, *args, **kwargs)
 
 
@@ -147,5 +150,5 @@ async def read(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T
 
 
 async def slow(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run `function`, which takes seconds, where neither writers nor readers wait for it. To its end, as `write`."""
+    """Run `function`, which takes seconds, apart from writers and readers. It runs to its end, as in `write`."""
     return await _run(_slow(), function, *args, **kwargs)

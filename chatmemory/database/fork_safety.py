@@ -1,7 +1,7 @@
-"""What a forked process must not share with its parent: connections to PostgreSQL.
+"""Keeps forked processes from sharing connections to PostgreSQL with their parent.
 
-django-q2 closes its connections before it forks, but with a pool that only hands them back: parent and child would
-then speak on one socket and get each other's answers (measured: no fold succeeded). So a child forgets the pools it
+django-q2 closes its connections before it forks, but with a pool that only returns them: parent and child would then
+use one socket and get each other's answers (measured: no fold succeeded). So a child forgets the pools that it
 inherited and makes its own. It does not close them: psycopg leaves connections of another process alone.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 from django.db import connections
 
 _inherited: list[object] = []
-"""Kept, so that no destructor runs for what is the parent's."""
+"""References to the parent's pools and connections, kept so that their destructors do not run here."""
 
 
 def install() -> None:
-    """Have every process that is forked from now on begin with no connection of its parent."""
+    """Make every process that is forked from now on start without its parent's connections."""
     os.register_at_fork(after_in_child=forget_connections)
 
 
 def close_all() -> None:
-    """Close this thread's connections, and the pools with the threads that look after them."""
+    """Close this thread's connections, and the pools with their maintenance threads."""
     for connection in connections.all(initialized_only=True):
         connection.close()
     for name in list(_pools()):
@@ -31,7 +31,7 @@ def close_all() -> None:
 
 
 def forget_connections() -> None:
-    """Forget every pool and pooled connection that this process has. SQLite has none."""
+    """Forget every pool and pooled connection of this process. SQLite has none."""
     pools = _pools()
     _inherited.extend(pools.values())
     pools.clear()
@@ -42,6 +42,6 @@ def forget_connections() -> None:
 
 
 def _pools() -> dict[str, Any]:
-    """Django's own, by the alias of their database; a process has those that it has used."""
+    """Django's pools, by database alias; only those that this process has used."""
     base = sys.modules.get("django.db.backends.postgresql.base")
     return {} if base is None else base.DatabaseWrapper._connection_pools

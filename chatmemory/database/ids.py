@@ -1,4 +1,4 @@
-"""Ids: UUID version 7, so that indexes grow at their end. Order is never read from an id; it is always `seq`."""
+"""Ids are UUIDs of version 7, so that indexes grow at their end. Order is never read from an id, but from `seq`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from uuid_utils.compat import uuid7
 
 
 def new_id() -> UUID:
-    """A fresh UUIDv7."""
+    """Return a new UUIDv7."""
     return uuid7()

@@ -1,4 +1,4 @@
-"""Whether the database has all migrations of this version, and the one sentence that says so where it has not."""
+"""Whether the database has all migrations of this version, and a sentence for the operator if it does not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_OLD = (
 
 
 def problem() -> str | None:
-    """The sentence, None where nothing is missing. One query as a rule. Raises what the database raises."""
+    """Return the sentence, or None if no migration is missing (one query). Raise errors of the database."""
     if _wanted() <= MigrationRecorder(connection).applied_migrations().keys():
         return None
     executor = MigrationExecutor(connection)
@@ -31,5 +31,5 @@ def problem() -> str | None:
 
 @cache
 def _wanted() -> set[tuple[str, str]]:
-    """The migrations of this version. What replaces others counts as itself."""
+    """The migrations of this version. A squashed migration counts instead of those that it replaces."""
     return set(MigrationLoader(None).graph.nodes)

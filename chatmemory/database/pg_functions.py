@@ -1,8 +1,7 @@
-"""Statements as functions of PostgreSQL, which keeps their plans, and how they come to be there.
+"""Select statements as PostgreSQL functions, whose plans PostgreSQL keeps, and their installation.
 
-Each connection plans such a statement once, however connections are pooled. As it is planned without knowing what will
-be asked, the planner may take it for so much that it has the plan compiled, and that takes far longer than a short
-statement: hence no `jit`.
+Each connection plans such a statement once, however connections are pooled. The plan is generic, so the planner may
+overestimate its cost and compile it, which takes far longer than a short statement: hence `jit` is off.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from django.db import connection, transaction
 
 
 class Function(NamedTuple):
-    """A select with a name, its arguments with their types, and the type of what it returns."""
+    """A named select, with its typed arguments and its return type."""
 
     name: str
     arguments: str
@@ -23,12 +22,12 @@ class Function(NamedTuple):
 
     @property
     def body(self) -> str:
-        """As the database keeps it; with its types, so that another of them makes another body."""
+        """The body as the database stores it. It names the types, so that a change of type changes the body."""
         return f" -- {self.arguments}: {self.returns}\nBEGIN RETURN QUERY {self.select}; END "
 
 
 def ensure(functions: Iterable[Function]) -> None:
-    """Make those that are missing or are others. Quick where none is; nothing on another database."""
+    """Create functions that are missing or differ. Quick if none does; does nothing on other databases."""
     if connection.vendor != "postgresql":
         return
     with transaction.atomic(), connection.cursor() as cursor:

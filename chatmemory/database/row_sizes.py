@@ -1,4 +1,4 @@
-"""What rows weigh, told by the database before it sends them: how many of a list fit into one answer."""
+"""Sizes of rows, computed by the database before it sends them: how many rows of a list fit into one answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 ANSWER_MAX_BYTES = 2 * 1024 * 1024
-"""Of rows in one answer, in UTF-8. JSON takes up to thirty times as much once it is read."""
+"""Maximum bytes of the rows in one answer, in UTF-8. JSON takes up to thirty times as much memory once it is parsed."""
 
 
 class ByteLength(Func):
@@ -27,7 +27,7 @@ class ByteLength(Func):
 
 
 def weight(rows: QuerySet[Any]) -> Combinable:
-    """Bytes of all the columns without a limit of their own that `rows` would load."""
+    """An expression for the bytes of all columns of unlimited length that `rows` would load."""
     names, is_deferred = rows.query.deferred_loading
     long = (
         field.name
@@ -38,12 +38,12 @@ def weight(rows: QuerySet[Any]) -> Combinable:
 
 
 def json_size(value: Any) -> int:
-    """Bytes of a value as JSON in UTF-8, without needless blanks."""
+    """The bytes of a value as compact JSON in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
 
 
 def fitting(sizes: Sequence[int]) -> int:
-    """How many rows of these sizes, in order, go into one answer. The first always does."""
+    """How many rows of these sizes, in order, fit into one answer; at least one."""
     left = ANSWER_MAX_BYTES
     for count, size in enumerate(sizes):
         left -= size

@@ -1,6 +1,7 @@
-"""Executing past Django's cursors, which take three times as long as SQLite does for a short statement (measured).
+"""Execute statements without Django's cursors, which take three times as long as SQLite itself.
 
-Where somebody watches what is executed, as tests do, or takes statements along (`trips`), it goes by them all the same.
+That was measured with short statements. If queries are logged or wrapped, as in tests or by `trips`, Django's cursors
+are used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from django.db.backends.sqlite3.base import FORMAT_QMARK_REGEX
 
 
 def fetch(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> list[Any]:
-    """The rows of a select."""
+    """Return the rows of a select."""
     cursor = executed(connection, sql, params)
     with connection.wrap_database_errors:
         rows: list[Any] = cursor.fetchall()
@@ -22,12 +23,12 @@ def fetch(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> l
 
 
 def execute(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> int:
-    """Execute what has no rows; how many it wrote."""
+    """Execute a statement that returns no rows. Return how many rows it wrote."""
     return int(executed(connection, sql, params).rowcount)
 
 
 def executed(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
-    """A cursor, Django's or the driver's, that has executed a statement."""
+    """Execute a statement and return its cursor, Django's or the driver's."""
     if connection.queries_logged or connection.execute_wrappers:
         cursor = connection.cursor()
         cursor.execute(sql, params)

@@ -1,11 +1,13 @@
-"""Transactions that go to PostgreSQL and back as seldom as they can.
+"""Transactions with as few round trips to PostgreSQL as possible.
 
-There every statement is a trip: its thread waits for the answer, and then for the interpreter. But few statements of a
-turn need their answer at once. So within `transaction` a write waits for the next statement that does, and both go as
-one query: `BEGIN` along with the first, `COMMIT` with the last. What is sure to be asked for can be read ahead.
+Every statement is a round trip: its thread waits for the answer, and then for the interpreter. But few statements of
+a turn need their answer at once. So within `in_few_trips`, a write waits for the next statement that needs its
+answer, and both are sent as one query: `BEGIN` with the first, `COMMIT` with the last. A select that will be needed
+later can be read ahead.
 
-Nothing else changes: statements run in their order, those of the ORM, too; an error comes with the statement that took
-the failed one along, at the latest when the transaction ends. SQLite has no trips: there each statement runs at once.
+Nothing else changes. Statements run in their order, including those of the ORM; an error is raised by the statement
+that was sent along with the failed one, at the latest when the transaction ends. SQLite has no round trips: there,
+each statement runs at once.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ _OPEN = "_next_trip"
 
 @contextmanager
 def in_few_trips() -> Iterator[None]:
-    """A transaction, as `atomic`: the outermost one, or a part of another."""
+    """Run a transaction like `atomic`, either the outermost one or a part of another."""
     connection = connections[DEFAULT_DB_ALIAS]
     outer = next_trip(connection)
     if connection.vendor != "postgresql" or outer is not None:
         if outer is not None:
-            outer.forget()  # what was read ahead was meant for who comes after this
+            outer.forget()  # rows that were read ahead are for statements after this block
         with transaction.atomic():
             yield
         return
@@ -41,7 +43,7 @@ def in_few_trips() -> Iterator[None]:
         connection.__dict__[_OPEN] = trip
         try:
             if is_outermost:
-                # Else the driver would send its BEGIN alone.
+                # Otherwise the driver would send BEGIN as a query of its own.
                 connection.connection.autocommit = True
                 trip.add("BEGIN")
             with connection.execute_wrapper(trip):
@@ -52,12 +54,12 @@ def in_few_trips() -> Iterator[None]:
 
 
 def next_trip(connection: BaseDatabaseWrapper) -> NextTrip | None:
-    """The statements that wait in the connection's transaction; None where none would."""
+    """The queue of statements in the connection's transaction; None if statements do not wait."""
     return connection.__dict__.get(_OPEN)
 
 
 def write(sql: str, params: Sequence[Any], *, changes: type[Model] | None = None) -> None:
-    """Run a statement of which nobody has to know how many rows it wrote. It `changes` rows that may have been read."""
+    """Run a statement whose row count is not needed. Discard rows of the model `changes` that were read ahead."""
     connection = connections[DEFAULT_DB_ALIAS]
     if (trip := next_trip(connection)) is None:
         statements.execute(connection, sql, params)
@@ -68,7 +70,7 @@ def write(sql: str, params: Sequence[Any], *, changes: type[Model] | None = None
 
 
 def count(sql: str, params: Sequence[Any], *, changes: type[Model]) -> int:
-    """The same at once; how many rows it wrote."""
+    """Run a statement at once and return how many rows it wrote. Discard rows of `changes` that were read ahead."""
     connection = connections[DEFAULT_DB_ALIAS]
     if (trip := next_trip(connection)) is not None:
         trip.forget(changes)
@@ -78,17 +80,17 @@ def count(sql: str, params: Sequence[Any], *, changes: type[Model]) -> int:
 
 @dataclass(slots=True)
 class _Ahead:
-    """A select that nobody has asked for yet, and what it gave."""
+    """A select that was read ahead, and its rows once it has run."""
 
     model: type[Model]
     rows: list[Any] | None = None
 
 
 class NextTrip:
-    """The statements that go along with the next one, in a transaction on PostgreSQL.
+    """The queue of statements that are sent with the next one, in a transaction on PostgreSQL.
 
-    As one query of the simple protocol: for five statements the driver takes as long as for one; as a pipeline, seven
-    times as long (measured).
+    They are sent as one query of the simple protocol: five statements take the driver as long as one; as a pipeline,
+    seven times as long (measured).
     """
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
@@ -97,12 +99,12 @@ class NextTrip:
         self._statements: list[tuple[str, _Ahead | None]] = []
         self._ahead: dict[Hashable, _Ahead] = {}
         self._is_ours = False
-        """What is executed now comes from here."""
+        """Whether the statement that is being executed comes from this object."""
 
     def __call__(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
     ) -> Any:
-        """Take along what waits: Django calls this for whatever is to be executed."""
+        """Send the waiting statements along; Django calls this for every statement that it executes."""
         if not self._is_ours and not sql.lstrip("( ").startswith(_CHANGES_NOTHING):
             self.forget()
         cursor = context["cursor"].cursor
@@ -120,33 +122,33 @@ class NextTrip:
         return result
 
     def add(self, sql: str, params: Sequence[Any] | None = None) -> None:
-        """Let a statement wait. What is wrong with its values is said at once."""
+        """Queue a statement. Bad values raise at once."""
         self._statements.append((self._text(sql, params), None))
 
     def read_ahead(self, key: Hashable, model: type[Model], sql: str, params: Sequence[Any]) -> None:
-        """Let a select wait, of which `taken` will ask for the rows."""
+        """Queue a select whose rows `taken` will return."""
         self._ahead[key] = ahead = _Ahead(model)
         self._statements.append((self._text(sql, params), ahead))
 
     def taken(self, key: Hashable) -> list[Any] | None:
-        """The rows of the select of that key, once; None where none was read ahead, or they may have changed since."""
+        """Return the rows of the select with that key, once; None if not read ahead, or possibly changed since."""
         ahead = self._ahead.pop(key, None)
         if ahead is not None and ahead.rows is None:
             self.flush()
         return None if ahead is None else ahead.rows
 
     def forget(self, model: type[Model] | None = None) -> None:
-        """Rows of `model` change, or of any: what was read ahead of them will be read again."""
+        """Discard rows of `model` (None: of all models) that were read ahead, because they are about to change."""
         kept = {} if model is None else {k: one for k, one in self._ahead.items() if one.model is not model}
         self._ahead = kept
 
     def flush(self) -> None:
-        """Execute what waits."""
+        """Execute the waiting statements."""
         *self._statements, (last, ahead) = self._statements
         self.run(last, None, ahead)
 
     def run(self, sql: str, params: Sequence[Any] | None, ahead: _Ahead | None = None) -> int:
-        """Execute a statement, and before it what waits; how many rows it wrote."""
+        """Execute a statement after those that wait. Return how many rows it wrote."""
         self._is_ours = True
         try:
             with self._connection.cursor() as cursor:
@@ -158,7 +160,7 @@ class NextTrip:
             self._is_ours = False
 
     def end(self, *, commits: bool) -> None:
-        """Execute what still waits, and with `commits` end the transaction along with it."""
+        """Execute the waiting statements, and COMMIT with them if `commits`."""
         if self._connection.needs_rollback:
             return
         if commits:

@@ -1,8 +1,8 @@
-"""A column of vectors: bytes to whoever uses it, little-endian 32-bit floats; where there is pgvector, of its type.
+"""A column of vectors: bytes in Python (little-endian 32-bit floats); pgvector's type in a database that has it.
 
-`ensure` looks after every migration whether the extension has come, and gives the column its type. The vectors that
-were stored until then go: they are made of what was said, and the worker makes them anew. Elsewhere they are stored
-as bytes, which Python reads faster than an array of `real`.
+After every migration, `ensure` checks whether the extension is available now, and gives the column its type. Vectors
+stored before are deleted: they are derived from the messages, and the worker computes them again. Without pgvector
+they are stored as bytes, which Python reads faster than an array of `real`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROGRESS = "memory_chatembeddings"
 
 
 class VectorField(models.BinaryField):  # type: ignore[type-arg]  # generic in its stubs alone
-    """See above. Vectors may differ in length."""
+    """A field for vectors as bytes, stored as described above. Vectors may differ in length."""
 
     def get_placeholder(self, value: Any, compiler: Any, connection: BaseDatabaseWrapper) -> str:
         return "%s::vector" if is_pgvector() else "%s"
@@ -48,13 +48,13 @@ def numbers_of(vector: bytes) -> tuple[float, ...]:
 
 
 def as_text(vector: bytes) -> str:
-    """A vector as pgvector reads it."""
+    """A vector in pgvector's text format."""
     return str([*numbers_of(vector)])
 
 
 @cache
 def is_pgvector() -> bool:
-    """Whether the column is of pgvector's type. Looked up once a process, as `migrate` alone changes it."""
+    """Whether the column has pgvector's type. Looked up once per process, as only `migrate` changes it."""
     if connection.vendor != "postgresql":
         return False
     with connection.cursor() as cursor:
@@ -67,7 +67,7 @@ def is_pgvector() -> bool:
 
 
 def ensure() -> bool:
-    """Give the column pgvector's type, if the database has that by now; True if it got it."""
+    """Give the column pgvector's type if the database has it. Return True if the type was changed."""
     is_pgvector.cache_clear()
     if connection.vendor != "postgresql" or is_pgvector():
         return False

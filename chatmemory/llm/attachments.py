@@ -1,7 +1,8 @@
 """Images and files that a user sends with a message: what is known of them without their bytes. Pure.
 
-Their bytes are kept apart, once, by hash, and only for some time; a mark in the message's text stands for them in
-whatever memory reads. So a prompt is the same, and has the same hash, whether they are at hand or not.
+The bytes are stored separately, once per hash, and only for some time. In the text of the message, which memory
+reads, a mark takes their place. So a prompt is the same, and has the same hash, whether the bytes are still stored or
+not.
 """
 
 from __future__ import annotations
@@ -20,43 +21,44 @@ from typing import Any, Final, Literal
 import imagesize
 
 IMAGE_TYPES: Final = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WebP"}
-"""What OpenAI's models read."""
+"""The image types that OpenAI's models read."""
 UNKNOWN_IMAGE_TOKENS: Final = 765
-"""Of an image whose size is not known: those of 1024 × 1024 pixels."""
+"""Tokens of an image of unknown size: as many as for 1024 × 1024 pixels."""
 BASE_TOKENS, TILE_TOKENS, TILE = 85, 170, 512
 LONG_SIDE, SHORT_SIDE = 2048, 768
-"""How OpenAI counts an image of high detail: it is fitted into `LONG_SIDE`, its short side to `SHORT_SIDE`, and each
-tile costs (the guide "Images and vision"). Other models count otherwise."""
+"""OpenAI's token count for an image of high detail: it is scaled down to fit `LONG_SIDE`, then its short side to
+`SHORT_SIDE`, and each tile costs `TILE_TOKENS` (the guide "Images and vision"). Other models count differently.
+"""
 DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+);base64,", re.IGNORECASE)
 URL_CHARS: Final = 200
-"""Of a link in a mark."""
+"""Maximum length of a link in a mark, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An image or a file."""
+    """An image or a file of a message."""
 
     kind: Literal["image", "file"]
     sha256: str = ""
-    """Of its bytes, in hexadecimal; "" for an image that is only linked."""
+    """The hash of the bytes, in hexadecimal; empty for an image that is only linked."""
     url: str = ""
-    """Where a linked image is. The model's server fetches it, we never do."""
+    """The URL of a linked image. The model's server fetches it, we never do."""
     media_type: str = ""
     name: str = ""
-    """Of a file."""
+    """The name of a file."""
     detail: str = ""
-    """How closely the model is to look at an image, as the client asked."""
+    """The level of detail at which the model reads an image, as requested by the client."""
     width: int = 0
     height: int = 0
-    """In pixels; 0: not known."""
+    """Size in pixels; 0 if unknown."""
     size: int = 0
-    """In bytes."""
+    """Size in bytes."""
     data: bytes | None = field(default=None, compare=False, repr=False)
-    """Its bytes, where they are at hand."""
+    """The bytes, if they are loaded."""
 
     @property
     def mark(self) -> str:
-        """What stands for it in a text."""
+        """The text that represents it in a message."""
         if self.kind == "file":
             return f"[file: {self.name or 'without a name'}, {_size(self.size)}]"
         if self.url:
@@ -66,7 +68,7 @@ class Attachment:
 
     @property
     def tokens(self) -> int:
-        """About what it costs a model. What a file costs is not known before it was billed; text costs its length."""
+        """Estimated tokens. Text files count by length, other files 0: their cost is not known until it is billed."""
         if self.kind == "file":
             return self.size // 4 if self.media_type.startswith("text/") else 0
         if self.detail == "low":
@@ -77,7 +79,7 @@ class Attachment:
 
     @property
     def link(self) -> str:
-        """The image or the file as a URL: with its bytes where they are at hand, else by their hash."""
+        """A URL of the image or the file: with its bytes if they are loaded, otherwise with their hash."""
         if self.url:
             return self.url
         if self.data is None:
@@ -85,7 +87,7 @@ class Attachment:
         return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode('ascii')}"
 
     def to_json(self) -> dict[str, Any]:
-        """All but the bytes, without what is not known."""
+        """All known fields except the bytes."""
         known = {name: getattr(self, name) for name in _STORED}
         return {"kind": self.kind, **{name: value for name, value in known.items() if value}}
 
@@ -94,7 +96,7 @@ _STORED = ("sha256", "url", "media_type", "name", "detail", "width", "height", "
 
 
 def image_tokens(width: int, height: int) -> int:
-    """What an image of so many pixels costs in high detail, by OpenAI's rule for its 4o models."""
+    """Tokens of an image of that size in high detail, by OpenAI's rule for its 4o models."""
     shrunk = min(1.0, LONG_SIDE / max(width, height))
     width_, height_ = width * shrunk, height * shrunk
     shrunk = min(1.0, SHORT_SIDE / min(width_, height_))
@@ -103,26 +105,26 @@ def image_tokens(width: int, height: int) -> int:
 
 
 def image_of(data: bytes, media_type: str, detail: str = "") -> Attachment | None:
-    """The image that `data` is; None if it is not one of `IMAGE_TYPES`, or not the one that it is said to be."""
+    """The image in `data`; None if it is not one of `IMAGE_TYPES`, or of another type than `media_type`."""
     if media_type not in IMAGE_TYPES or not _begins_as(media_type, data):
         return None
     try:
         width, height = imagesize.get(io.BytesIO(data))
     except (ValueError, struct.error):
         width = height = 0
-    width, height = (max(0, int(side)) for side in (width, height))  # -1 where it cannot tell
+    width, height = (max(0, int(side)) for side in (width, height))  # -1 if the size cannot be read
     return Attachment(
         "image", sha256(data).hexdigest(), "", media_type, "", detail, width, height, len(data), data
     )
 
 
 def file_of(data: bytes, media_type: str, name: str) -> Attachment:
-    """The file that `data` is."""
+    """The file in `data`."""
     return Attachment("file", sha256(data).hexdigest(), "", media_type, name, size=len(data), data=data)
 
 
 def read_data_url(url: str) -> tuple[str, bytes] | None:
-    """The media type and the bytes of a data URL with base64; None if it is none."""
+    """The media type and the bytes of a base64 data URL; None for any other URL."""
     match = DATA_URL.match(url)
     if match is None:
         return None
@@ -133,18 +135,18 @@ def read_data_url(url: str) -> tuple[str, bytes] | None:
 
 
 def attachments_in(payload: Mapping[str, Any] | None) -> tuple[Attachment, ...]:
-    """Those of a stored message, by its payload."""
+    """The attachments of a stored message, from its payload."""
     return tuple(Attachment(**one) for one in (payload or {}).get("attachments", ()))
 
 
 def payload_of(attachments: Iterable[Attachment]) -> dict[str, Any] | None:
-    """What is stored with a message of them; None for none."""
+    """The payload that is stored with a message; None without attachments."""
     found = [one.to_json() for one in attachments]
     return {"attachments": found} if found else None
 
 
 def still_marked(attachments: Iterable[Attachment], text: str) -> tuple[Attachment, ...]:
-    """Those whose mark stands in `text`: who takes a mark out of a message takes out what it stands for."""
+    """The attachments whose mark is still in `text`: removing a mark from a message removes the attachment."""
     kept: list[Attachment] = []
     at = 0
     for one in attachments:

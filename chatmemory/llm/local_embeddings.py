@@ -1,7 +1,7 @@
-"""Texts → vectors by a model in a folder: what `chatmemory.llm.openai.embeddings` asks of a server, here on the CPU.
+"""Embeddings from a model in a folder, on the CPU: the local counterpart of `chatmemory.llm.openai.embeddings`.
 
-Built from a path; reads no settings, and downloads nothing. Needs the packages of the extra `local-embeddings`, which
-are imported where a model is loaded, so that nobody else pays for them.
+Built from a path; reads no settings and downloads nothing. Needs the packages of the extra `local-embeddings`, which
+are imported only when a model is loaded.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH = 8
-"""Texts that are stored together: what takes some seconds on a slow core that others use, too."""
+"""How many texts are embedded for one write: takes some seconds on a slow, shared core."""
 THREADS = max(1, min(4, os.cpu_count() or 1))
-"""For questions, of which each is embedded by one core."""
+"""Threads for questions; each question is embedded on one core."""
 
 
 def problem(folder: str) -> str | None:
-    """Why no model can be loaded from `folder`, as the end of a sentence; it is loaded to know."""
+    """Load the model to find out why it cannot be loaded. Return the reason as the end of a sentence, or None."""
     try:
         LocalEmbedder(Path(folder))
     except LocalModelError as error:
@@ -40,12 +40,12 @@ def problem(folder: str) -> str | None:
 
 
 class LocalEmbedder:
-    """One model, loaded. Threads and event loops may share it; it is not to be taken over a fork."""
+    """A loaded model. Threads and event loops may share it; do not use it across a fork."""
 
     batch = BATCH
 
     def __init__(self, folder: Path) -> None:
-        """Load what is in `folder`: some tenths of a second. Raises `LocalModelError`."""
+        """Load the model in `folder`, in some tenths of a second. Raise `LocalModelError` if that fails."""
         require_packages()
         files = files_of(folder)
         try:
@@ -58,9 +58,9 @@ class LocalEmbedder:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The vectors of `texts` within `timeout` seconds, off the event loop. Raises `UpstreamError`.
+        """Return the vectors of `texts` within `timeout` seconds, off the event loop. Raise `UpstreamError`.
 
-        What has not begun by then is not done at all.
+        Texts that are not started by then are skipped.
         """
         loop, until = asyncio.get_running_loop(), time.monotonic() + timeout
         try:
@@ -70,12 +70,12 @@ class LocalEmbedder:
             raise _error(failures.TIMED_OUT) from None
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The same in this thread, which has no running event loop (else `RuntimeError`)."""
+        """Embed in this thread. Raise `RuntimeError` if it has a running event loop."""
         forbid_running_loop()
         return self._embedded(texts, time.monotonic() + timeout)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection to close."""
 
     def _embedded(self, texts: Sequence[str], until: float) -> Embedded:
         made = []
@@ -90,14 +90,14 @@ class LocalEmbedder:
 
 
 class _Model:
-    """Tokenizer and network. One text at a time: so a vector does not depend on what else is embedded with it."""
+    """Tokenizer and network. It embeds one text at a time, so that a vector does not depend on the other texts."""
 
     def __init__(self, files: Files) -> None:
         import onnxruntime
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # other cores have other work
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # leave other cores to other work
         options.log_severity_level = 4
         self._session = onnxruntime.InferenceSession(
             str(files.model), options, providers=["CPUExecutionProvider"]
@@ -109,7 +109,7 @@ class _Model:
         self._tokenizer.no_padding()
 
     def vector(self, text: str) -> bytes:
-        """Little-endian 32-bit floats of length one."""
+        """The normalized vector of a text, as little-endian 32-bit floats."""
         import numpy
 
         encoded = self._tokenizer.encode(text.encode("utf-8", "replace").decode())
@@ -121,12 +121,12 @@ class _Model:
         fed = {name: numpy.array([given[name]], dtype=numpy.int64) for name in self._inputs}
         found = self._pooled(self._session.run(None, fed)[0][0]).astype(numpy.float64)
         length = float(numpy.linalg.norm(found))
-        if not SHORTEST < length < float("inf"):  # not so for NaN
+        if not SHORTEST < length < float("inf"):  # NaN fails this, too
             raise ValueError("it makes a vector that points nowhere")
         return (found / length).astype("<f4").tobytes()
 
     def _pooled(self, found: NDArray[numpy.float32]) -> NDArray[numpy.float32]:
-        """One vector of those of the tokens, unless the network itself makes one."""
+        """Pool the vectors of the tokens into one, unless the network already does."""
         if found.ndim == 1:
             return found
         mean: NDArray[numpy.float32] = found[0] if self._pooling == "cls" else found.mean(axis=0)

@@ -1,8 +1,9 @@
-"""A folder with a model to embed with: what has to be in it, and what of that is read without loading it.
+"""The files of a local embeddings model: which are required, and what can be read without loading the model.
 
-It is laid out as Sentence Transformers publish models with ONNX files: the model as `model.onnx`, or as the one below
-`onnx/` that sorts first; `tokenizer.json`; and, where they are there, `sentence_bert_config.json` for the longest text
-and `1_Pooling/config.json` for how a text's vector is made of those of its tokens. Loading is `local_embeddings`' part.
+The layout is that of Sentence Transformers' models with ONNX files: the model as `model.onnx`, or else the first
+`*.onnx` below `onnx/` by name; `tokenizer.json`; and optionally `sentence_bert_config.json` for the maximum length of
+a text and `1_Pooling/config.json` for how a text's vector is pooled from its tokens' vectors. `local_embeddings`
+loads it.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ TOKENIZER = "tokenizer.json"
 POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
 MOST_TOKENS = 256
-"""Of one text, where the folder does not say less: what takes 50 ms on a core. Their vectors of more say little."""
+"""Maximum tokens of a text, unless the folder says less: 50 ms on one core. Vectors of longer texts say little."""
 WAY = "1"
-"""Changes when other vectors are made of the same files."""
+"""Change this when the same files would yield other vectors."""
 
 
 class LocalModelError(Exception):
-    """The folder holds no model that can be used, or the packages for it are missing: why, as the end of a sentence."""
+    """The folder has no usable model, or packages are missing. The message is the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the parts of a model lie, and what is said of it."""
+    """The paths of a model's parts, and its configuration."""
 
     model: Path
     tokenizer: Path
@@ -41,7 +42,7 @@ class Files:
 
     @property
     def name(self) -> str:
-        """Of the vectors: another one for every other model, however its folder is called."""
+        """The name of the model's vectors. It depends on the content of the files, not on the name of the folder."""
         digest = hashlib.sha256(f"{WAY} {self.most_tokens} {self.pooling}".encode())
         for file in (self.model, self.tokenizer):
             with file.open("rb") as opened:
@@ -50,14 +51,14 @@ class Files:
 
 
 def require_packages() -> None:
-    """Raise `LocalModelError` where the extra is not installed. Imports nothing."""
+    """Raise `LocalModelError` if the extra is not installed. Imports nothing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise LocalModelError(f"needs {', '.join(missing)}: {INSTALL}")
 
 
 def files_of(folder: Path) -> Files:
-    """The parts of the model in `folder`. Reads no weights. Raises `LocalModelError` where some are missing."""
+    """Find the parts of the model in `folder`, without reading weights. Raise `LocalModelError` if one is missing."""
     try:
         if not folder.is_dir():
             raise LocalModelError(f"names {folder}, which is no folder")
@@ -76,7 +77,7 @@ def files_of(folder: Path) -> Files:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    """The object in a file; {} where there is no such file. Raises `LocalModelError` for any other."""
+    """The JSON object in a file; {} if there is no such file. Raise `LocalModelError` for other content."""
     if not file.is_file():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""What models cost where nobody configured it: OpenAI's list prices, USD per million tokens, as of 2025-11."""
+"""Prices of models that are used if none is configured: OpenAI's list prices in USD per million tokens, 2025-11."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ _LIST = {
 
 
 def price_of(model: str) -> Price | None:
-    """The list price of `model`, or None if it is not known here."""
+    """The list price of `model`, or None if it is not in the table."""
     numbers = _LIST.get(model)
     return Price(*(Decimal(number) for number in numbers)) if numbers else None

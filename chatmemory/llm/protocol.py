@@ -1,8 +1,8 @@
-"""What a model is asked and what it answers, as values. Nothing here talks to anyone.
+"""The interface of a model: prompts and answers as values, without any I/O.
 
-A `ChatModel` has two verbs. `stream` serves a person who waits: it yields text as it comes and ends with exactly
-one `Reply`, which says honestly how it ended. `complete` serves the background: one answer, or an `UpstreamError`.
-Models translate every failure of theirs into these values; no SDK type and no SDK exception passes this line.
+A `ChatModel` has two methods. `stream` serves a waiting user: it yields text as it arrives and ends with exactly one
+`Reply`, which says how it ended. `complete` serves background work: one answer, or an `UpstreamError`. Models
+translate all their failures into these values; no SDK type and no SDK exception crosses this interface.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chatmemory.llm.attachments import Attachment
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
 
 CALL_OVERHEAD = 8
-"""About what a call of a tool costs beside its name and its arguments: its id and what stands around it, in tokens."""
+"""Estimated tokens of a tool call in addition to its name and arguments: its id and the syntax around it."""
 
 Role = Literal["user", "assistant", "tool"]
 ReplyStatus = Literal["complete", "incomplete", "failed"]
@@ -26,7 +26,7 @@ ErrorCode = Literal[
 
 MILLION = Decimal(1_000_000)
 MAX_COST_USD = Decimal("9999999.999999999")
-"""Of one answer or one fold: what the columns of costs have room for. A test holds it against them."""
+"""Maximum cost of one answer or one fold: what the cost columns can store. A test compares them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,19 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-    """JSON text, as the model wrote it: it may be none. Of a custom tool any text."""
+    """JSON text as the model wrote it, possibly invalid. For a custom tool, any text."""
     is_custom: bool = False
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> ToolCall:
-        """From `payload`, as it is stored."""
+        """Create a call from its stored `payload`."""
         return cls(
             payload["call_id"], payload["name"], payload["arguments"], is_custom=payload.get("custom", False)
         )
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What is stored of it."""
+        """The JSON that is stored for the call."""
         stored = {"call_id": self.id, "name": self.name, "arguments": self.arguments}
         return stored | ({"custom": True} if self.is_custom else {})
 
@@ -60,48 +60,48 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One message as the model gets it. Memory and questions are never sent in the system role."""
+    """One message as the model receives it. Memory and questions are never sent in the system role."""
 
     role: Role
     content: str
     calls: tuple[ToolCall, ...] = ()
-    """What the assistant called beside what it said."""
+    """The tool calls that the assistant made in addition to the text."""
     call_id: str = ""
-    """The call that a message in the role of a tool is the output of."""
+    """The id of the call whose output this is, for a message in the role of a tool."""
     attachments: tuple[Attachment, ...] = ()
-    """Of a user's message. The content has a mark for each."""
+    """The attachments of a user's message. The content has a mark for each."""
 
     @property
     def text(self) -> str:
-        """All of it, for people to read."""
+        """The whole message as text for people."""
         return "\n\n".join(part for part in (self.content, *(call.text for call in self.calls)) if part)
 
     def tokens(self, count: Callable[[str], int]) -> int:
-        """What it costs by `count`, overhead included; its attachments are counted apart."""
+        """The tokens of the message by `count`, including overhead but not its attachments."""
         calls = sum(count(call.name) + count(call.arguments) + CALL_OVERHEAD for call in self.calls)
         return count(self.content) + MESSAGE_OVERHEAD + calls
 
     def with_texts(self, change: Callable[[str], str]) -> PromptMessage:
-        """The same with `change` made to its content and to the arguments of its calls."""
+        """Return a copy with `change` applied to its content and to the arguments of its calls."""
         calls = tuple(replace(call, arguments=change(call.arguments)) for call in self.calls)
         return replace(self, content=change(self.content), calls=calls)
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The JSON object that an answer is to be. Where an upstream has no structured output, the instructions say it."""
+    """The JSON object that an answer must be. For upstreams without structured output, the instructions describe it."""
 
     name: str
     """Letters and underscores."""
     schema: Mapping[str, Any]
-    """JSON Schema, strict: every property required, none besides."""
+    """A strict JSON Schema: every property is required, and no others are allowed."""
     extract: Callable[[str, int], str] | None = field(default=None, compare=False)
-    """What the built-in model answers to a message, in about so many tokens (0: not said). Without it: text."""
+    """Makes the built-in model's answer to a message, in about so many tokens (0: any). Without it: text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that a model may call once beside its answer; `parameters` is a JSON Schema."""
+    """A function that a model may call once in addition to its answer; `parameters` is a JSON Schema."""
 
     name: str
     description: str
@@ -110,35 +110,36 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Everything a model is sent: `instructions` (system role, the operator's words) and the messages, in order."""
+    """Everything that a model is sent: `instructions` (system role, set by the operator) and the messages, in order."""
 
     messages: tuple[PromptMessage, ...]
     instructions: str = ""
     cache_key: str = ""
     """Routes prompts of one chat to one provider cache (`prompt_cache_key`)."""
     hosted_prompt: tuple[str, str] | None = None
-    """(id, version) of a prompt kept at the provider; then no model and no instructions are sent."""
+    """(id, version) of a prompt stored at the provider; no model and no instructions are sent then."""
     schema: Schema | None = None
-    """`complete` only: the answer is to be such an object."""
+    """For `complete` only: the answer must be such an object."""
     tool: Tool | None = None
-    """`stream` only: the model may call it; its arguments come with the `Reply`."""
+    """For `stream` only: the model may call this tool; the arguments are in the `Reply`."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """`stream` only: what the client asked of the model besides, by the names of Chat Completions."""
+    """For `stream` only: the client's other parameters for the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """`stream` only: the tools that the client offers, as Chat Completions has them. Their calls are the reply's."""
+    """For `stream` only: the client's tools, in Chat Completions' format. Their calls are in the `Reply`."""
     answer_tokens: int = 0
-    """`complete` only: about how long the answer is to be; 0: not said. The instructions say it in words to models
-    that read; the built-in one goes by this."""
+    """For `complete` only: the approximate length of the answer; 0: not specified. Other models find it in the
+    instructions; the built-in model uses this number.
+    """
 
     @property
     def attachments(self) -> list[Attachment]:
-        """Of all messages, in order."""
+        """The attachments of all messages, in order."""
         return [one for message in self.messages for one in message.attachments]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the upstream billed them; `cached_tokens` are part of `input_tokens`."""
+    """Token counts as billed by the upstream; `cached_tokens` are part of `input_tokens`."""
 
     input_tokens: int
     cached_tokens: int
@@ -154,20 +155,20 @@ class Price:
     output: Decimal
 
     def cost(self, usage: Usage) -> Decimal:
-        """What `usage` costs in USD."""
+        """The cost of `usage` in USD."""
         fresh = usage.input_tokens - usage.cached_tokens
         total = fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output
         return total / MILLION
 
 
 def storable_cost(usd: Decimal | None) -> Decimal | None:
-    """`usd`, or None ("not known") where no column has room for it: token counts or a price are wrong then."""
+    """`usd`, or None (unknown) if it exceeds the cost columns: token counts or a price are wrong then."""
     return usd if usd is not None and usd <= MAX_COST_USD else None
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A model as clients may choose it: a public name for a model, its effort, its limit and its price."""
+    """A model that clients can choose: a public name for a model, its effort, its limit and its price."""
 
     name: str
     model: str
@@ -178,14 +179,14 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class ReplyError:
-    """Why a reply is not complete: a code that clients rely on and a sentence for a person."""
+    """Why a reply is not complete: a code that clients rely on, and a sentence for people."""
 
     code: ErrorCode
     message: str
     retry_after: int | None = field(default=None, compare=False)
-    """Seconds after which the upstream wants to be asked again, where it said so; bounded."""
+    """Seconds to wait before the next request, if the upstream gave them; bounded."""
     upstream_code: str = field(default="", compare=False)
-    """The upstream's own word for it (`model_not_found`), for the log alone; "" for what might be anything else."""
+    """The upstream's own code (`model_not_found`), only for the log; empty if it may be something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How a reply ended. `complete` only if the upstream's own terminal marker was seen."""
+    """How a reply ended. `complete` only if the upstream's own terminal marker arrived."""
 
     status: ReplyStatus
     error: ReplyError | None = None
@@ -205,11 +206,11 @@ class Reply:
     model: str = ""
     response_id: str = ""
     call: str = ""
-    """Arguments (JSON text, as the model wrote it) of the last call of the prompt's tool; "" if it made none."""
+    """Arguments of the last call of the prompt's tool (JSON text as the model wrote it); empty without a call."""
     calls: tuple[ToolCall, ...] = ()
-    """Of the tools that the client offered, in order; none unless the reply is complete."""
+    """The calls of the client's tools, in order; empty unless the reply is complete."""
     logprobs: tuple[Mapping[str, Any], ...] = ()
-    """Of each token, as Chat Completions has them; none unless the client asked for them."""
+    """The log probabilities of each token, in Chat Completions' format; empty unless the client requested them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,7 @@ class Completion:
 
 
 class UpstreamError(Exception):
-    """`complete` got no usable answer. `code` is one of `ErrorCode`; the message never holds what people said."""
+    """`complete` got no usable answer. `code` is one of `ErrorCode`; the message never quotes a chat."""
 
     def __init__(self, code: ErrorCode, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -244,20 +245,20 @@ class Deadlines:
 
 
 class ChatModel(Protocol):
-    """The two verbs of a model."""
+    """The two methods of a model."""
 
     def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
-        """Yield deltas as they come, then one `Reply`. Raises nothing but `CancelledError`; never retries."""
+        """Yield deltas as they arrive, then one `Reply`. Raise only `CancelledError`; never retry."""
         ...
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        """Answer in at most `timeout` seconds, retrying what a retry may mend. Raises `UpstreamError`."""
+        """Answer within `timeout` seconds, retrying failures that may be temporary. Raise `UpstreamError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The variants that a caller may choose from, by name, and the one used when none is named."""
+    """The variants that clients can choose, by name, and the default."""
 
     by_name: dict[str, Variant] = field(default_factory=dict)
     default: str = ""

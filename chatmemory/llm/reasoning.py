@@ -1,7 +1,7 @@
-"""How much output a request leaves for a model that reasons before its first word.
+"""Output limits that leave room for models that reason before they answer.
 
-Upstreams count reasoning into the output limit. A limit that has room for the answer alone cuts such a model off
-before it has said anything.
+Upstreams count reasoning towards the output limit. A limit with room only for the answer cuts such a model off before
+it has written anything.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import re
 from chatmemory.llm.protocol import Variant
 
 ROOM = {"none": 0, "minimal": 1_000, "low": 4_000, "medium": 8_000, "high": 16_000, "xhigh": 32_000}
-"""Tokens by effort. Nothing is paid for room that is not used, but OpenAI counts it against its rate limits."""
+"""Tokens by effort. Unused room costs nothing, but OpenAI counts it towards its rate limits."""
 
 UNSAID = "medium"
-"""The effort of a model that reasons where a request does not name one."""
+"""The effort of a reasoning model if a request names none."""
 
 _REASONS = re.compile(r"(?:[\w.-]+/)*(?:gpt-5(?:-mini|-nano|-pro)?|o[134](?:-\w+)?)(?:-\d{4}-\d\d-\d\d)?")
-"""OpenAI's models that reason unasked; from GPT-5.1 on they do not."""
+"""OpenAI's models that reason by default; from GPT-5.1 on they do not."""
 
 
 def output_limit(variant: Variant, answer: int) -> int:
-    """The output limit of a request whose answer alone may take `answer` tokens.
+    """The output limit of a request whose answer may take `answer` tokens, without reasoning.
 
-    The variant's own limit counts where it has one, but never leaves less than the answer needs.
+    If the variant has a limit, that is used, but never less than the answer needs.
     """
     if variant.max_output_tokens:
         return max(variant.max_output_tokens, answer)

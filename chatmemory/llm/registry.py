@@ -1,6 +1,6 @@
-"""Which model this process talks to, by configuration: one client a process, never kept over a fork.
+"""The models of this process, by configuration: one client per process, never kept across a fork.
 
-The clients of upstreams are imported where one is configured: their SDK takes 35 MB and half a second.
+The clients of upstreams are imported only if one is configured: their SDK takes 35 MB and half a second.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ logger = logging.getLogger(__name__)
 _made: tuple[tuple[object, ...], OfflineModel | OpenAIModel] | None = None
 _embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
 _local: tuple[tuple[object, ...], LocalEmbedder | str] | None = None
-"""A model of a folder, or why there is none."""
+"""The model of a folder, or the reason why it cannot be loaded."""
 _loading = threading.Lock()
 _watched: Callable[[ChatModel], ChatModel] | None = None
 
 
 def load() -> None:
-    """Import what this configuration needs, so that no request waits for it, and what is forked later shares it."""
+    """Import what this configuration needs, so that no request waits for it and forked processes share it."""
     if not is_offline():
         importlib.import_module("chatmemory.llm.openai.client")
         importlib.import_module("chatmemory.llm.openai.embeddings")
@@ -50,9 +50,9 @@ def is_offline() -> bool:
 
 
 def disarms_control_tokens() -> bool:
-    """Whether control tokens of models are broken in what people wrote, before it is sent.
+    """Whether control tokens of models are disarmed in prompts before they are sent.
 
-    OpenAI takes them for text by itself, and the built-in model has none.
+    OpenAI reads them as text anyway, and the built-in model has none.
     """
     wanted = settings.UPSTREAM_CONTROL_TOKENS
     if is_offline() or wanted == "send":
@@ -61,8 +61,8 @@ def disarms_control_tokens() -> bool:
 
 
 def chat_model() -> ChatModel:
-    """The model that answers and summarizes. Another process or another configuration gets a client of its own."""
-    global _made  # one client a process is the point
+    """The model that answers and summarizes. Each process and each configuration has its own client."""
+    global _made  # one client per process is the purpose
     names = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_STYLE", "OPENAI_TERMINAL")
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _made is None or _made[0] != wanted:
@@ -71,16 +71,16 @@ def chat_model() -> ChatModel:
 
 
 def embeds() -> bool:
-    """Whether turns are found by their meaning, too: by a model of a folder, or by one that the upstream has."""
+    """Whether turns are also found by meaning, with a model of a folder or of the upstream."""
     if settings.MEMORY_EMBEDDINGS_FOLDER:
         return isinstance(_of_folder(), LocalEmbedder)
     return bool(settings.MEMORY_EMBEDDINGS_MODEL) and not is_offline()
 
 
 def embedder() -> Embedder:
-    """The model that makes vectors. Another process or another configuration gets one of its own.
+    """The embeddings model. Each process and each configuration has its own.
 
-    Raises `LocalModelError` where `embeds` is false for a folder.
+    Raises `LocalModelError` if `embeds` is false for a folder.
     """
     global _embedder  # as above
     if settings.MEMORY_EMBEDDINGS_FOLDER:
@@ -105,13 +105,13 @@ def embedder() -> Embedder:
 
 
 def embeddings_problem() -> str | None:
-    """Why the model of `MEMORY_EMBEDDINGS_FOLDER` cannot be used, as a sentence. Loads it, if it was not yet."""
+    """Why the model of `MEMORY_EMBEDDINGS_FOLDER` cannot be used, as a sentence, or None. Loads it if necessary."""
     found = _of_folder() if settings.MEMORY_EMBEDDINGS_FOLDER else ""
     return f"MEMORY_EMBEDDINGS_FOLDER {found}." if found and isinstance(found, str) else None
 
 
 def _of_folder() -> LocalEmbedder | str:
-    """The model of the folder, loaded once a process; or why it cannot be, which is logged once a process."""
+    """The model of the folder, or why it cannot be loaded. It is loaded, and a failure logged, once per process."""
     global _local  # as above
     wanted = (os.getpid(), settings.MEMORY_EMBEDDINGS_FOLDER)
     with _loading:
@@ -129,14 +129,14 @@ def _load(folder: Path) -> LocalEmbedder | str:
 
 
 def offline_model() -> ChatModel:
-    """The built-in model, also used as summarizer where the upstream keeps failing."""
+    """The built-in model, also used as summarizer if the upstream keeps failing."""
     return _seen(_offline())
 
 
 @contextmanager
 def watched_by(watched: Callable[[ChatModel], ChatModel]) -> Iterator[None]:
-    """Within, this process's models are handed out wrapped by `watched`, which sees what they are asked, or answers."""
-    global _watched  # for the lab and quickstart, which have a process to themselves; the server has no watcher
+    """Wrap this process's models with `watched` in the block, to see their prompts or to answer for them."""
+    global _watched  # for the lab and quickstart, which have a process to themselves; the server does not use it
     before, _watched = _watched, watched
     try:
         yield

@@ -1,8 +1,8 @@
-"""When to ask an upstream again: retries of background calls, and a breaker for a server that keeps failing. Pure.
+"""When to ask an upstream again: retries of background calls, and a circuit breaker for a failing server. Pure.
 
 A retry after a lost answer can be billed twice, and nobody waits for a summary; so there are few, and none that could
-not end in time. The interactive path never retries. The breaker: after some failures in a row nobody asks for a while;
-then one does, for all. The caller tells the time, and what came of asking.
+not end in time. Interactive calls are never retried. The breaker: after some consecutive failures, no caller asks for
+a while; then one asks for all. The caller passes in the time, and reports the outcome.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAX_PAUSE = 8.0
 def pause_before_retry(
     tries: int, *, remaining: float, retry_after: float | None, jitter: float
 ) -> float | None:
-    """Seconds to wait after `tries` failed ones, or None to give up.
+    """Seconds to wait after `tries` failed tries, or None to give up.
 
-    Doubles from half a second up to eight; `jitter` in 0..1 takes off up to half of it, so that workers do
-    not return together. `retry_after` is a floor. None as well when the pause would leave nothing of the
-    `remaining` seconds.
+    The pause doubles from half a second up to eight; `jitter` in 0..1 takes off up to half of it, so that workers do
+    not return together. `retry_after` is a minimum. None also if the pause would leave nothing of the `remaining`
+    seconds.
     """
     if tries >= TRIES:
         return None
@@ -33,7 +33,7 @@ def pause_before_retry(
 
 
 def retry_after_in(headers: Mapping[str, str], *, now: float) -> float | None:
-    """Seconds that `Retry-After` asks for: in ms, in seconds, or as a date against `now` (Unix time)."""
+    """The seconds in `Retry-After`: in ms, in seconds, or as a date relative to `now` (Unix time)."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         seconds = _number(headers.get(name, ""))
         if seconds is not None:
@@ -53,13 +53,16 @@ def _number(value: str) -> float | None:
 
 
 FAILURES = 3
-"""In a row, after which it is left alone."""
+"""Consecutive failures after which a server is not asked for a while."""
 REST_SECONDS = 30.0
 
 
 @dataclass(slots=True)
 class Breaker:
-    """What is known of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many."""
+    """The state of one server. Times are monotonic seconds. Threads may share it: at worst, one asks too many.
+
+    A circuit breaker: after `max_failures` consecutive failures, it allows one call per `rest_seconds`.
+    """
 
     max_failures: int = FAILURES
     rest_seconds: float = REST_SECONDS
@@ -67,7 +70,7 @@ class Breaker:
     rests_until: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Whether to ask now. Who is let through when the rest is over keeps the others waiting for the outcome."""
+        """Whether to ask now. After a rest, one caller is let through, and the others wait for its outcome."""
         if self.failures < self.max_failures:
             return True
         if now < self.rests_until:
@@ -76,11 +79,11 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """It answered."""
+        """Record that the server answered."""
         self.failures = 0
 
     def failed(self, now: float) -> bool:
-        """It did not, or too late. True if it is left alone from now on, and was not before."""
+        """Record a failure or timeout. Return True if the server rests from now on and did not before."""
         self.failures += 1
         if self.failures >= self.max_failures:
             self.rests_until = now + self.rest_seconds

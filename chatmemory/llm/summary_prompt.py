@@ -1,4 +1,4 @@
-"""What a summarizer is asked (seed 000, section 5.2.4): written here, and read back by the built-in model. Pure."""
+"""The input of a summarizer (seed 000, section 5.2.4): written here, and parsed by the built-in model. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from chatmemory.text.markers import quote_markers
 
 NO_SUMMARY = "NONE"
-"""Stands for the existing summary when there is none (seed 000 section 5.2.4)."""
+"""Replaces the existing summary if there is none (seed 000 section 5.2.4)."""
 
 _SUMMARY_OPEN, _SUMMARY_CLOSE = "=== EXISTING_SUMMARY ===", "=== END_EXISTING_SUMMARY ==="
 _TURNS_OPEN, _TURNS_CLOSE = "=== NEW_TURNS ===", "=== END_NEW_TURNS ==="
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"(?:\A|\n\n)Turn \d+:\n")
 
 
 def write_summarizer_input(existing: str, pairs: Sequence[tuple[str, str]]) -> str:
-    """The request to fold (user, assistant) pairs into `existing`, to the letter. Silent pairs are left out."""
+    """Build the request to fold (user, assistant) pairs into `existing`, verbatim. Empty pairs are left out."""
     spoken = [pair for pair in pairs if any(pair)]
     blocks = [f"Turn {number}:\n{_sides(*pair)}" for number, pair in enumerate(spoken, start=1)]
     return "\n".join(
@@ -33,7 +33,7 @@ def write_summarizer_input(existing: str, pairs: Sequence[tuple[str, str]]) -> s
 
 
 def parse_summarizer_input(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """The existing summary and the (user, assistant) pairs of a `summarizer_input`, as they were quoted.
+    """The existing summary and the (user, assistant) pairs of a summarizer input, still quoted.
 
     Raises `ValueError` if `text` is anything else.
     """

@@ -1,7 +1,7 @@
-"""Texts → vectors: what every way to make them promises.
+"""The interface of embeddings models.
 
-A vector comes as bytes: little-endian 32-bit floats of length one, so that two of them are as alike as their product
-says.
+A vector is bytes: little-endian 32-bit floats, normalized, so that the dot product of two vectors is their
+similarity.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from typing import Protocol
 
 SHORTEST = 1e-6
-"""A vector that is shorter points nowhere."""
+"""A shorter vector has no meaningful direction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Vectors in the order of their texts, and the tokens that were paid for (0 where the endpoint does not tell)."""
+    """Vectors in the order of their texts, and the billed tokens (0 if the endpoint does not report them)."""
 
     vectors: tuple[bytes, ...]
     tokens: int
 
 
 class Embedder(Protocol):
-    """One model that makes vectors."""
+    """One embeddings model."""
 
     model: str
-    """The name under which its vectors are kept: those of two models are never compared."""
+    """The name under which its vectors are stored: vectors of different models are never compared."""
     dimensions: int
     batch: int
-    """Texts that one call is given, at most."""
+    """Maximum number of texts per call."""
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The vectors of `texts` within `timeout` seconds. Raises `UpstreamError`."""
+        """Return the vectors of `texts` within `timeout` seconds. Raise `UpstreamError`."""
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The same, for threads without a running event loop (else `RuntimeError`)."""
+        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
 
     async def aclose(self) -> None:
-        """Let go of what is open for the running loop."""
+        """Close the connections of the running loop."""

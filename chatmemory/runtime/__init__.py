@@ -1,1 +1,1 @@
-"""Processes, threads, logs and fault points: what the server stands on besides the database."""
+"""Processes, threads, logs and fault points."""

@@ -1,6 +1,6 @@
-"""Text of strangers where a terminal may show it: what would move its cursor, recolour or reorder it is spelled out.
+"""Escapes untrusted text for terminals: characters that would move the cursor, recolour or reorder text.
 
-Pure. For logs, commands and files that people look at; not for pages, which browsers draw.
+Pure. For logs, commands and files that people read in a terminal; not for web pages.
 """
 
 from __future__ import annotations
@@ -11,22 +11,23 @@ _ACTS = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e0fff\ud800-\udfff]"
 )
-"""Controls, among them ESC and its one-byte kin, line ends, marks of direction, what takes no room, and what cannot be
-written at all. Joiners stay, because emoji are made with them."""
+"""Control characters, including ESC and its C1 variants, line ends, direction marks, invisible characters, and lone
+surrogates, which cannot be encoded. Joiners are kept, because emoji are made with them.
+"""
 
 
 def plain(text: str) -> str:
-    """`text` on one line, what acts on a terminal spelled like a string of Python's: `\\x1b`."""
+    """`text` on one line, with control characters escaped as in a Python string: `\\x1b`."""
     return _ACTS.sub(_spelled, text)
 
 
 def plain_lines(text: str) -> str:
-    """As `plain`, but lines stay."""
+    """Like `plain`, but keep lines."""
     return "\n".join(map(plain, text.split("\n")))
 
 
 def plain_json(text: str) -> str:
-    """JSON with what acts on a terminal escaped: it reads as the same values. `text` has no tabs outside of strings."""
+    """JSON with control characters escaped, so that it has the same values. `text` has no tabs outside of strings."""
     return "\n".join(_ACTS.sub(_escaped, line) for line in text.split("\n"))
 
 

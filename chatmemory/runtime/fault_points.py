@@ -1,12 +1,12 @@
-"""Fault points: named places in our code where a test has this process die, fail or stall. Free when off.
+"""Fault points: named places in our code where a test makes this process die, fail or stall. Free when off.
 
-`FAULT=<point>:<n>:<what>:<file>` strikes once, when the process comes to that point for the n-th time (`any`: to any
-point). `what` is `kill` (SIGKILL, as a crash or the kernel would), `raise` (`InjectedFault`) or `stall=<seconds>` (the
-thread stands still, as in a pause of the machine). `file` must not exist yet: whoever makes it strikes, so that a fault
-strikes once however many processes read the variable, and a test can see that it did.
+`FAULT=<point>:<n>:<what>:<file>` strikes once, when the process reaches that point for the n-th time (`any`: any
+point). `what` is `kill` (SIGKILL, as in a crash or by the kernel), `raise` (`InjectedFault`) or `stall=<seconds>`
+(the thread stops, as in a pause of the machine). `file` must not exist yet: the process that creates it strikes, so
+that a fault strikes once however many processes read the variable, and a test can see that it did.
 
-`FAULT=@<order>` reads the same from the file `order`, as often as that changes: one process can be dealt one fault
-after the other. Counting begins anew with each; while there is no such file, nothing strikes.
+`FAULT=@<order>` reads the same from the file `order` whenever that changes, so that one process can be given several
+faults in turn. Counting starts again with each; while there is no such file, nothing strikes.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ WHAT = ("kill", "raise", "stall")
 
 
 class InjectedFault(Exception):
-    """What a fault point raises."""
+    """The exception that a fault point raises."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """One fault that is to strike once."""
+    """One fault, which strikes once."""
 
     point: str
     n: int
@@ -66,7 +66,7 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """Read the variable. Raises `ImproperlyConfigured`."""
+        """Parse the variable. Raise `ImproperlyConfigured`."""
         point, n, what, file = [*text.split(":", 3), "", "", ""][:4]
         what, _, seconds = what.partition("=")
         if point not in (*POINTS, "any") or not n.isdigit() or what not in WHAT or not file:
@@ -76,7 +76,7 @@ class Fault:
         return cls(point, int(n), what, float(seconds or 0), file)
 
     def pass_by(self, name: str) -> None:
-        """Strike if this is the time."""
+        """Strike if the point has been reached for the n-th time."""
         if name not in POINTS:
             raise LookupError(f"{name} is no fault point")
         if self.point not in (name, "any"):
@@ -103,7 +103,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Orders:
-    """The fault that a file orders at the moment."""
+    """The fault that a file currently orders."""
 
     path: Path
     _order: str = ""
@@ -111,7 +111,7 @@ class Orders:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def pass_by(self, name: str) -> None:
-        """Strike if the order says so."""
+        """Strike if the file orders it."""
         if (fault := self._current()) is not None:
             fault.pass_by(name)
 
@@ -126,15 +126,15 @@ class Orders:
 
 
 def _off(name: str) -> None:
-    """Nothing happens here."""
+    """Do nothing: there are no faults."""
 
 
 def switch(told: str) -> Callable[[str], None]:
-    """What a process does at its fault points, by its variable. Raises `ImproperlyConfigured`."""
+    """Return the function to call at fault points, by the variable's value. Raise `ImproperlyConfigured`."""
     if told.startswith("@"):
         return Orders(Path(told[1:])).pass_by
     return Fault.parse(told).pass_by if told else _off
 
 
 point = switch(os.environ.get("FAULT", ""))
-"""Passes a named point."""
+"""Call it with the name of a fault point that the process has reached."""

@@ -1,8 +1,8 @@
-"""Child processes that are forks: they share what this process has loaded, until one of them writes to it.
+"""Forked child processes: they share the memory of their parent, until one of them writes to it.
 
-Like those of `processes`, each has a session of its own, and it ends with its parent. What a thread of the parent held
-at that moment, a lock for one, would be held for ever in the child: so only a process with one thread may fork, and
-what it has open, connections for one, is to be closed before.
+Like those of `processes`, each has a session of its own, and ends with its parent. If a thread of the parent held
+something at the fork, such as a lock, it would be held forever in the child: so only a process with one thread may
+fork, and it must close what it has open before, such as connections.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from chatmemory.runtime import parent_death, processes
 
 TITLE = 15
-"""Bytes that Linux shows of a process's name."""
+"""Bytes of a process's name that Linux shows."""
 
 
 @dataclass(frozen=True)
 class Fork:
-    """A `processes.Running`."""
+    """A forked child; implements `processes.Running`."""
 
     name: str
     process: BaseProcess
@@ -50,14 +50,14 @@ class Fork:
 
 
 def are_safe() -> bool:
-    """Whether this process may fork. Elsewhere than on Linux, the system's own libraries may not like it."""
+    """Whether this process may fork safely. On systems other than Linux, system libraries may not support it."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 def start(name: str, work: Callable[[], None], *, log: Path | None, patience: float, title: str = "") -> Fork:
-    """Do `work` in a child with its output added to the file `log`, or going where this process's goes.
+    """Run `work` in a forked child. Its output is appended to the file `log`, or goes where this process's goes.
 
-    `title` is what `ps` calls it and those that it forks.
+    `title` is the name of the child, and of its own children, in `ps`.
     """
     is_up, child_is_up = os.pipe()
     process = multiprocessing.get_context("fork").Process(
@@ -65,7 +65,7 @@ def start(name: str, work: Callable[[], None], *, log: Path | None, patience: fl
     )
     process.start()
     os.close(child_is_up)
-    os.read(is_up, 1)  # until it has a group of its own, nobody could end it with its children
+    os.read(is_up, 1)  # until it has its own process group, it could not be killed with its children
     os.close(is_up)
     return Fork(name, process, log or Path(os.devnull), patience)
 
@@ -73,7 +73,7 @@ def start(name: str, work: Callable[[], None], *, log: Path | None, patience: fl
 def _begun(
     work: Callable[[], None], parent: int, log: Path | None, title: str, pipe: tuple[int, int]
 ) -> None:
-    """In the child."""
+    """Run in the child."""
     os.setsid()
     parent_death.tie(parent)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -86,7 +86,7 @@ def _begun(
         os.close(end)
     try:
         work()
-    except Exception:  # noqa: BLE001  # told as the process tells of all that nobody caught
+    except Exception:  # noqa: BLE001  # reported like any other uncaught exception of the process
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
 

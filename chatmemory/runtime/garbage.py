@@ -1,7 +1,8 @@
-"""Full garbage collections in time: after so many bytes of requests and answers.
+"""Runs a full garbage collection after a number of bytes in requests and responses.
 
-DRF's requests, views and serializers refer to themselves in circles, and hold what was sent and what was answered.
-Python collects such by the number of objects, not by their size: a hundred texts of a megabyte are no reason to it.
+DRF's requests, views and serializers form reference cycles, which hold the bodies of requests and responses. Python
+collects cycles by the number of objects, not by their size, so a hundred texts of a megabyte do not trigger a
+collection.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ _bytes = 0
 
 
 def begin() -> None:
-    """Leave all that is there out of all collections to come: it stays, and looking through it would take 0.1 s."""
+    """Exclude all existing objects from later collections: they are permanent, and examining them would take 0.1 s."""
     gc.collect()
     gc.freeze()
 
 
 def add(count: int) -> None:
-    """So many more bytes have been held. Only for the thread of the event loop."""
-    global _bytes  # one a process
+    """Record that `count` more bytes were held. Call it only in the thread of the event loop."""
+    global _bytes  # one per process
     _bytes += count
     if _bytes > EVERY_BYTES:
         _bytes = 0

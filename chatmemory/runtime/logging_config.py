@@ -1,8 +1,9 @@
-"""Structured logs: constant text and facts, JSON in production, readable in a terminal, one request id all the way.
+"""Structured logs: constant text and fields, as JSON in production or readable in a terminal, with the request id.
 
-Code logs through the standard library (`logger.info("memory folded", extra={...})`); structlog only renders. What
-people said and keys never go in. Others are less careful, so the loggers of HTTP clients, which would print bodies at
-DEBUG, are pinned, exceptions are told without their words (`tracebacks`), and so is what else reaches the error output.
+Code logs through the standard library (`logger.info("memory folded", extra={...})`); structlog only renders. Messages
+of chats and keys are never logged. Other libraries are less careful: so the loggers of HTTP clients, which would
+print bodies at DEBUG, are pinned to WARNING, exceptions are logged without their messages (`tracebacks`), and the
+same applies to other output on standard error.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ PINNED = (
 
 
 def request_id_for(given: str) -> str:
-    """The id a client gave its request, if it is sane; else a new one."""
+    """The id that a client gave its request if it is valid, otherwise a new one."""
     return given if _SANE.fullmatch(given) else new_id().hex
 
 
 @contextmanager
 def request_context(value: str) -> Iterator[None]:
-    """Log everything within under the request id `value`, as the worker does for a task that a request caused."""
+    """Log everything in the block with the request id `value`, as the worker does for a task that a request caused."""
     token = request_id.set(value)
     try:
         yield
@@ -63,16 +64,16 @@ def _add_request_id(_logger: object, _method: str, event: dict[str, Any]) -> dic
 
 
 def _leave_out_request(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Django adds the request to its own lines on a 5xx, and that shows its query string, where a question can be."""
+    """Remove the request that Django adds to log lines on a 5xx: its query string may have a question in it."""
     event.pop("request", None)
     return event
 
 
 def _without_words_of_others(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Lines of other people's code that would quote what they were given keep what is constant in them."""
+    """Reduce log lines of other libraries that would quote their input to the constant part."""
     name, said = str(event.get("logger", "")), str(event["event"])
     if name == "asyncio":
-        # What follows is the representation of a task with its exception, or of a callback with its arguments.
+        # The rest is the representation of a task with its exception, or of a callback with its arguments.
         event["event"] = re.split(r"[\n<({]", said, maxsplit=1)[0].strip(" .")
     elif name == "py.warnings":
         category = re.search(r"\b(\w*Warning): ", said)
@@ -84,7 +85,7 @@ def _without_words_of_others(_logger: object, _method: str, event: dict[str, Any
 
 
 def _inert(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
-    """Nothing that a client sent, a path for one, acts on the terminal that shows it. JSON escapes all that itself."""
+    """Escape text from clients, such as a path, so that it has no effect on a terminal. JSON escapes it by itself."""
     event.pop("color_message", None)  # uvicorn's own colours
     return {
         key: (plain_lines if key == "exception" else plain)(value) if isinstance(value, str) else value
@@ -93,25 +94,25 @@ def _inert(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, An
 
 
 def _told(exc_info: Any) -> str:
-    from chatmemory.runtime.tracebacks import told  # the settings, which it needs, are read with this module
+    from chatmemory.runtime.tracebacks import told  # not above: it needs the settings, which import this
 
     return told(exc_info[1]) if exc_info[1] is not None else ""
 
 
 class JsonHandler(logging.StreamHandler[Any]):
-    """Writes to the error output. A line that cannot be written is not shown there instead, with all its arguments."""
+    """Writes to standard error. A line that cannot be logged is replaced by a note without its arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the standard library's name
         error = sys.exc_info()[0]
-        with suppress(OSError, ValueError):  # the output itself is gone
+        with suppress(OSError, ValueError):  # the output itself is closed
             line = {"event": "a line could not be logged", "level": "error", "logger": record.name}
             self.stream.write(json.dumps({**line, "error": error and error.__name__}) + self.terminator)
 
 
 def tell_of_crashes() -> None:
-    """Log exceptions that nobody caught, in any thread, where Python would print them with their words.
+    """Log uncaught exceptions in any thread, where Python would print them with their messages.
 
-    For processes that serve. At a terminal, the words are for whoever sits there.
+    For processes that serve. At a terminal, the user may see the messages.
     """
 
     def log(kind: type[BaseException], error: BaseException | None, where: str) -> None:
@@ -127,7 +128,7 @@ def tell_of_crashes() -> None:
 
 
 def logging_config(style: str, level: str) -> dict[str, Any]:
-    """The `LOGGING` setting. `style`: json, console, or auto (console on a terminal, else json)."""
+    """The `LOGGING` setting. `style`: json, console, or auto (console on a terminal, otherwise json)."""
     console = style == "console" or (style == "auto" and sys.stderr.isatty())
     render: list[Any] = (
         [_inert, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
@@ -164,7 +165,8 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             **quiet,
-            # Their access logs hold query strings, and a question can be one. RequestMiddleware logs the path alone.
+            # Their access logs have query strings, which may contain a question. RequestMiddleware logs only the
+            # path.
             "uvicorn": {"handlers": [], "level": "INFO", "propagate": True},
             "uvicorn.error": {"handlers": [], "level": "INFO", "propagate": True},
             "uvicorn.access": {"handlers": [], "level": "CRITICAL", "propagate": False},

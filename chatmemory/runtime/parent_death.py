@@ -1,10 +1,12 @@
-"""Processes that end with their parent, however that ends. The kernel sees to it, on Linux; elsewhere nothing is tied.
+"""Makes processes end with their parent, even if that is killed. The kernel does it, on Linux only.
 
-A parent that gets SIGKILL cannot take its children along. So a child asks the kernel to be killed when its parent dies;
-that holds for one parent and one child, thus for a whole family only if each of them asks. As a script this module ties
-itself to the parent it was started by, and becomes the command that follows: that needs nothing of the command.
+A parent that gets SIGKILL cannot end its children. So a child asks the kernel to be killed when its parent dies; that
+applies to one parent and one child, so a whole process tree is covered only if each process asks. Run as a script,
+this module ties itself to the parent that started it, and becomes the command that follows, which need not know about
+it.
 
-The kernel means the thread that started the child: start what is tied from a thread that lives as long as it.
+To the kernel, the parent is the thread that started the child: start tied processes from a thread that lives as long
+as the process.
 """
 
 from __future__ import annotations
@@ -20,26 +22,26 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 _forking = 0
-"""The process that is forking right now, as its child will find it."""
+"""The id of the process that is forking right now, for its child."""
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """The command `words`, to be started by this process and to end with it."""
+    """The command `words`, wrapped so that it ends with this process, which must start it."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *words]
 
 
 def tie_forks() -> None:
-    """Tie every process that is forked from this one, and from those, to the one it was forked from."""
+    """Tie every process that is forked from this one, and from its children, to the process that forked it."""
     os.register_at_fork(before=_remember, after_in_child=lambda: tie(_forking))
 
 
 def adopt() -> None:
-    """Become the parent of grandchildren whose own parent died, so that their end can be waited for."""
+    """Become the parent of grandchildren whose own parent died, so that this process can wait for them."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def tie(parent: int) -> None:
-    """End with `parent`, which is this process's parent, or was."""
+    """End when `parent` does, which must be this process's parent, or have been it."""
     if sys.platform != "linux":
         return
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

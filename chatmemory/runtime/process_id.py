@@ -1,4 +1,7 @@
-"""This process's name: who owns a lease. Unique over machines, restarts and reused process ids."""
+"""The name of this process, which identifies it as the owner of a lease.
+
+The name is unique across machines, restarts and reused process ids.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ _named: tuple[int, str] | None = None
 
 
 def name() -> str:
-    """`host:pid:random`, the same for all threads as long as this process lives; another after a fork."""
+    """`host:pid:random`, the same for all threads of this process; a fork gets another."""
     global _named
-    # Of two threads that each made a name, one would not own its replies any more (measured: 42 of 300 first calls).
+    # If two threads each made a name, one would not own its replies any more (measured: 42 of 300 first calls).
     with _lock:
         if _named is None or _named[0] != os.getpid():
             _named = (os.getpid(), f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}")

@@ -1,7 +1,7 @@
-"""Child processes in sessions of their own: started with a log file, watched, and ended with all they started.
+"""Child processes in their own sessions: started with a log file, watched, and ended with all processes they started.
 
-A session of its own keeps the terminal's Ctrl-C from a child, so that the parent decides in which order and how
-patiently it ends; one that is tied ends with its parent even if that is killed.
+A session of its own keeps the terminal's Ctrl-C from a child, so that the parent decides in which order children end
+and how long it waits. A tied child ends with its parent even if that is killed.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ POLL_SECONDS = 0.05
 
 
 class Running(Protocol):
-    """A child, however it was made. `patience` is the seconds it is given to end by itself once it is asked to."""
+    """A child process, by `start` or by a fork. `patience`: the seconds that it may take to end when asked to."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the child in messages."""
 
     @property
     def log(self) -> Path:
-        """Where it writes."""
+        """The file that its output goes to."""
 
     @property
     def patience(self) -> float:
-        """See above."""
+        """The seconds that it may take to end when asked to."""
 
     @property
     def pid(self) -> int:
-        """Of the child, and of its group."""
+        """The process id of the child, and the id of its process group."""
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal's number if one killed it."""
+        """None while it runs; the negative signal number if a signal killed it."""
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Ask the child to end."""
 
     def kill_all(self) -> None:
-        """Kill what is left of it and of its own children. Returns when it is gone."""
+        """Kill what is left of the child and its own children. Returns when it has ended."""
 
 
 @dataclass(frozen=True)
 class Child:
-    """A `Running` that is a command of its own."""
+    """A child process that runs a command; implements `Running`."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -62,7 +62,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal's number if one killed it."""
+        """None while it runs; the negative signal number if a signal killed it."""
         return self.process.poll()
 
     @property
@@ -77,9 +77,10 @@ class Child:
 
 
 def kill_group(leader: int, wait: Callable[[], object]) -> None:
-    """Kill a child and what is left of its own children: they are one process group.
+    """Kill a child and what is left of its own children, which are one process group.
 
-    Returns when it is gone, which `wait` sees to; and when all of them are, in a process that adopts.
+    Returns when the child has ended, for which `wait` waits; in a process that called `parent_death.adopt`, when all
+    of them have ended.
     """
     with suppress(ProcessLookupError):  # nothing is left
         os.killpg(leader, signal.SIGKILL)
@@ -99,7 +100,7 @@ def start(
     patience: float,
     is_tied: bool = False,
 ) -> Child:
-    """Start `command` with its output added to the file `log`."""
+    """Start `command` with its output appended to the file `log`."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as file:
         process = subprocess.Popen(  # noqa: S603  # the caller's own command, no shell
@@ -115,7 +116,7 @@ def start(
 
 
 def end(children: Sequence[Running]) -> None:
-    """End all at once: ask, wait as long as each may take, then kill whole groups. Returns when nothing is left."""
+    """End all children at once: ask, wait for their `patience`, then kill whole groups. Returns when all have ended."""
     asked = time.monotonic()
     for child in children:
         if child.exit_code is None:

@@ -1,7 +1,8 @@
-"""The thread on which a request runs what is synchronous, borrowed when it is first needed.
+"""Reuses threads for the synchronous code of requests; a request borrows one at its first need.
 
-Django gives each request a fresh one, and even a stream needs one to be closed: to start and end that thread takes as
-long as two statements. Those that were borrowed are kept; a request has the same thread to its end, as Django wants it.
+Django creates a new thread per request, and even a stream needs one when it is closed; starting and ending a thread
+takes as long as two statements. Borrowed threads are kept for later requests. A request has the same thread to its
+end, as Django requires.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 KEPT = 16
-"""Threads that wait for a request, at most."""
+"""Maximum number of idle threads."""
 
 
 class RequestThread(Executor):
-    """One request's thread. Used on the event loop alone; `give_back` it when the request has ended."""
+    """The thread of one request. Use it on the event loop only, and `give_back` it when the request has ended."""
 
     def __init__(self) -> None:
         self._borrowed: ThreadPoolExecutor | None = None

@@ -1,11 +1,11 @@
 """Run blocking work off the event loop: slow calls in daemon threads, calls that may hang one at a time.
 
-`apart`: blocking work of seconds, so many at once, in threads that shutdown does not wait for. Neither asyncio's
-default executor, in which names are looked up for every stream, nor the database's: a few slow calls would fill them.
-The work must not touch the database.
+`run`: at most `AT_ONCE` pieces of slow work at once, in threads that shutdown does not wait for. It uses neither
+asyncio's default executor, in which names are resolved for every stream, nor the database's: a few slow calls would
+fill them. The work must not use the database.
 
-`OneAtATime`: a database that is a network away can leave a call without an answer for minutes. Whoever asks waits as
-long as they like; the call goes on to its end, all who ask share it, and no second one is begun before.
+`OneAtATime`: a call to a database across a network can hang for minutes. Callers wait as long as they like; the call
+runs to its end, all callers share it, and no other starts before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class OneAtATime(Generic[T]):
         self._running: Future[T] | None = None
 
     def ask(self) -> Future[T]:
-        """The call that is under way, or a new one."""
+        """Return the running call, or start one."""
         with self._lock:
             if self._running is not None and not self._running.done():
                 return self._running
@@ -61,9 +61,9 @@ _room = threading.Semaphore(AT_ONCE)
 
 
 async def run(work: Callable[[], T]) -> T:
-    """The result of `work`, run in a thread. Raises what it raises, and `Unavailable` where too many are at work.
+    """Return the result of `work`, run in a thread. Raise its errors, or `Unavailable` if too many are running.
 
-    A caller that is cancelled leaves it running to its end.
+    If the caller is cancelled, the work still runs to its end.
     """
     if not _room.acquire(blocking=False):
         raise Unavailable("The server has too much to do right now. Try again in a moment.", retry_after=5)

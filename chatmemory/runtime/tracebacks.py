@@ -1,7 +1,7 @@
-"""What may be told of an exception: of what kind it is and where it was raised, never the words in it.
+"""Tracebacks without messages: the type of an exception and where it was raised, which are safe to log.
 
 A database quotes the row that it refuses, a parser the text that it cannot read, an upstream the prompt. So messages
-are left out, but for those that cannot hold what people said or a key: our own, and the names that are in code.
+are left out, except those that cannot contain chat messages or keys: our own, and those that only name identifiers.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ TRUSTED: tuple[type[BaseException], ...] = (
     NameError,
     RecursionError,
 )
-"""Their messages are told."""
+"""Exceptions whose messages are included."""
 FACTS = ("sqlstate", "sqlite_errorname", "status_code", "returncode")
-"""Attributes of errors of databases, HTTP and processes that are a number or a name."""
+"""Attributes of database, HTTP and process errors that contain a number or a name."""
 _NAME = re.compile(r"\w{1,40}", re.ASCII)
 FRAMES = 40
-"""The innermost frames of each exception are told, at most so many."""
+"""Maximum number of frames per exception; the innermost are included."""
 
 
 def told(error: BaseException) -> str:
-    """A traceback like Python's, without words. Ends with the line of `error` itself."""
+    """A traceback like Python's, without messages. Ends with the line of `error` itself."""
     return "\n".join(_lines(error, set()))
 
 
 def headline(error: BaseException) -> str:
-    """The kind of an error, with what is known of it: `psycopg.errors.UniqueViolation [sqlstate=23505]`."""
+    """The type of an error, with its known attributes: `psycopg.errors.UniqueViolation [sqlstate=23505]`."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     facts = " ".join(f"{key}={value}" for key, value in _facts(error))

@@ -1,7 +1,7 @@
-"""The dates that a list of the admin can be narrowed to: years, then months of one, then its days.
+"""Choices of dates for lists of the admin: years, then the months of a year, then the days of a month.
 
-Django's own reads every row to offer only days that have some. This offers what lies between the first row and the
-last: two looks into the index of the date, however many rows there are.
+Django's own tag reads every row to offer only days that have some. This one offers all dates between the first row
+and the last: two lookups in the index of the date, however many rows there are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNITS = ("year", "month", "day")
 
 
 class DateChoice(NamedTuple):
-    """A span to narrow a list to, or to widen it to; without a link: the one that is shown."""
+    """A span of dates to filter a list by, or to widen its filter to; without a link, the current one."""
 
     title: str
     link: str = ""
@@ -30,7 +30,7 @@ class DateChoice(NamedTuple):
 
 @register.inclusion_tag("admin/dates.html")
 def date_choices(cl: ChangeList) -> dict[str, Any]:
-    """The choices of a list whose admin has a `date_hierarchy`; none for a list in which all is of one day."""
+    """The choices for a list whose admin has a `date_hierarchy`; none if all rows are of one day."""
     field = str(cl.date_hierarchy)
     days = cl.model._default_manager.order_by(field).values_list(field, flat=True)
     first, last = _day(days.first()), _day(days.last())
@@ -46,7 +46,7 @@ def _day(moment: datetime | None) -> date | None:
 
 
 def _chosen(cl: ChangeList, field: str) -> dict[str, int]:
-    """What the list is narrowed to, in numbers. Django has refused what is no date."""
+    """The date that the list is filtered by, as numbers. Django has already refused invalid ones."""
     asked = {unit: str(cl.params.get(f"{field}__{unit}", "")) for unit in UNITS}
     chosen: dict[str, int] = {}
     for unit, value in asked.items():
@@ -57,7 +57,7 @@ def _chosen(cl: ChangeList, field: str) -> dict[str, int]:
 
 
 def _unit(chosen: dict[str, int], first: date, last: date) -> str:
-    """Of what the choices are: a unit in which there is but one is left out."""
+    """The unit of the choices. A unit with only one choice is skipped."""
     if "month" in chosen or (not chosen and first.replace(day=1) == last.replace(day=1)):
         return "day"
     return "month" if "year" in chosen or first.year == last.year else "year"

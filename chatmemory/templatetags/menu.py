@@ -1,4 +1,4 @@
-"""The menu of the admin: what there is to see, by what people do with it."""
+"""The menu of the admin, grouped by task."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Operations": ("ActiveReply", "IdempotencyKey", "Allowance", "ContentView"),
     "Accounts": ("User", "Group"),
 }
-"""Models by the names of their classes."""
+"""The class names of models, by group."""
 HIDDEN = ("ContextRecord",)
-"""What is reached from its chat alone."""
+"""Models that are reached only from their chat."""
 OTHERS = "More"
-"""The group of what nobody has put into one."""
+"""The group of models that are in no other."""
 NAMES = {
     "ConversationBrief": "Memory of chats",
     "SummaryRevision": "Versions of summaries",
@@ -28,12 +28,12 @@ NAMES = {
     "Allowance": "Limits",
     "ContentView": "Audit log",
 }
-"""What lists are called, where that is not the name of their model."""
+"""Names of lists that differ from the name of their model."""
 
 
 @register.filter
 def menu(apps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Django's list of apps with their models, as our groups."""
+    """Arrange Django's list of apps and models in our groups."""
     models = {model["object_name"]: model for app in apps for model in app["models"]}
     named = {name for names in GROUPS.values() for name in (*names, *HIDDEN)}
     groups = {**GROUPS, OTHERS: tuple(sorted(models.keys() - named))}

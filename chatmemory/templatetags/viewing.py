@@ -1,4 +1,4 @@
-"""How pages show what is the same everywhere: times, in the zone of whoever looks."""
+"""Filters that all pages use to show ids and times, the latter in the viewer's time zone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COPY = mark_safe(
 
 @register.filter
 def short_id(value: object) -> SafeString:
-    """An id that fits a column; the whole of it shows on hovering."""
+    """An id shortened to fit a column, with the whole id as its tooltip."""
     text = str(value)
     return format_html('<span class="cm-id" title="{}">{}…{}</span>', text, text[:8], text[-6:])
 
 
 @register.filter
 def copied_id(value: object) -> SafeString:
-    """A short id with a button that copies the whole of it."""
+    """A short id with a button that copies the whole id."""
     return format_html(
         '{} <button type="button" class="cm-copy" data-copy="{}" title="Copy id" aria-label="Copy id {}">{}</button>',
         short_id(value),
@@ -38,7 +38,7 @@ def copied_id(value: object) -> SafeString:
 
 @register.filter
 def viewer_time(moment: datetime | None) -> SafeString | str:
-    """A `<time>`, which `chatmemory/times.js` shows in the viewer's own zone; without scripts it stays UTC."""
+    """A `<time>` element, which `chatmemory/times.js` shows in the viewer's time zone; without scripts it stays UTC."""
     if moment is None:
         return "–"
     moment = moment.astimezone(UTC)
@@ -51,7 +51,7 @@ def viewer_time(moment: datetime | None) -> SafeString | str:
 
 @register.filter
 def relative_time(moment: datetime | None) -> SafeString | str:
-    """How long ago it was, or how soon it comes, in one unit; the exact time shows on hovering."""
+    """How long ago, or in how long, in one unit, with the exact time as its tooltip."""
     if moment is None:
         return "–"
     moment, now = moment.astimezone(UTC), timezone.now()

@@ -1,1 +1,1 @@
-"""Text as data: tokens, markers, entities, links, and what may hide in them. Pure."""
+"""Text as data: tokens, markers, entities, links, and hidden or hostile content. Pure."""

@@ -1,7 +1,8 @@
-"""Text made fit to store: no NUL and no lone surrogate, however it was cut into deltas; nothing invisible in memory.
+"""Cleans text: no NULs or lone surrogates in stored text, even if split between deltas.
 
-PostgreSQL text cannot hold NULs, UTF-8 cannot hold lone surrogates, and JSON escapes can carry both. A surrogate pair
-may arrive in two deltas, so its first half is held back until the next delta shows whether the second follows.
+For memory, `without_invisible` removes invisible characters, too. PostgreSQL text cannot contain NULs, UTF-8 cannot
+contain lone surrogates, and JSON escapes can contain both. A surrogate pair may arrive in two deltas, so its first
+half is held back until the next delta shows whether the second follows.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import re
 REPLACEMENT = "\ufffd"
 
 _JOINERS = "\\u200c\\u200d\\ufe00-\\ufe0f\\U000e0100-\\U000e01ef"
-# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and its kin,
-# BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts are written with them,
-# but no more of them in a row than that takes: more could spell out a text.
+# Controls, soft hyphen, letters that are blank, zero-width space, bidi marks and embeddings, word joiner and similar
+# characters, BOM, tags, surrogates. Joiners and variation selectors stay, because emoji and several scripts need
+# them, but no more of them in a row than that takes: more could encode a hidden text.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
@@ -30,25 +31,25 @@ def clean(text: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """`text` without what no reader sees: controls, marks of direction, tags, lone surrogates."""
+    """`text` without invisible characters: controls, direction marks, tags, lone surrogates."""
     return _INVISIBLE.sub("", text)
 
 
 def clip_bytes(text: str, limit: int) -> str:
-    """The longest start of clean `text` that takes at most `limit` bytes of UTF-8."""
+    """The longest prefix of clean `text` that takes at most `limit` bytes of UTF-8."""
     if len(text) * 4 <= limit:
         return text
     return text.encode()[: max(limit, 0)].decode(errors="ignore")
 
 
 class TextCleaner:
-    """Cleans a text that comes in deltas: what `feed` and the last `flush` give is `clean` of the whole."""
+    """Cleans a text that arrives in deltas: the results of `feed` and the last `flush` join to `clean` of the whole."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, delta: str) -> str:
-        """What is certain by now; empty when the delta was only NULs or half a pair."""
+        """Return the text that is final by now; empty if the delta had only NULs or half a pair."""
         text = (self._held + delta).replace("\0", "")
         self._held = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
@@ -56,7 +57,7 @@ class TextCleaner:
         return clean(text)
 
     def flush(self) -> str:
-        """What was held back: a half pair whose other half never came."""
+        """Return the held-back half of a pair, replaced by U+FFFD; empty if there is none."""
         held, self._held = self._held, ""
         return clean(held)
 

@@ -1,8 +1,8 @@
-"""Single characters that look like an ASCII letter or sign and that normalizing does not make one of it. Data alone.
+"""Characters that look like an ASCII letter or sign, but are not normalized to it. Only data.
 
 From the confusables of Unicode Technical Standard #39 (as of 2024-01, Unicode License v3): those of the letters and
-signs that markers are made of, less what `chatmemory.text.confusables` has by hand and what NFKD folds anyway. Left
-out are strokes that Chinese and Japanese are written with, and digits that stand for themselves.
+signs in our markers, without those that `chatmemory.text.confusables` lists by hand and those that NFKD folds anyway.
+Strokes used in Chinese and Japanese, and digits that mean themselves, are left out.
 """
 
 from __future__ import annotations
@@ -76,4 +76,4 @@ CONFUSABLES: Final = {
     "=": "\ua4ff",
     ">": "\U00016f3f\U0001d237",
 }
-"""By the letter in lower case, or the sign, that they are taken for."""
+"""By the lower-case letter, or the sign, that they resemble."""

@@ -1,7 +1,7 @@
-"""What a text looks like, for comparisons: without what no eye sees, and with plain letters for their doubles.
+"""What a text looks like, for comparisons: without invisible characters, and with plain letters for their lookalikes.
 
-A marker or an order that is written with invisible characters, letters of another alphabet, or a colon that is none
-reads to people and models like the plain one. Nothing here is ever shown or stored.
+A marker or an order that is written with invisible characters, letters of another alphabet, or a lookalike of a colon
+reads to people and models like the plain one. The result is never shown or stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INVISIBLE = re.compile(
 _UNSEEN = re.compile(
     f"{INVISIBLE.pattern[:-1]}\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
 )
-"""The same, and marks that sit on other letters."""
+"""The same, plus combining marks."""
 
 _DOUBLES = str.maketrans(
     {
@@ -55,11 +55,11 @@ _DOUBLES = str.maketrans(
         **dict.fromkeys("\u01c0\u2223\u2502\u23d0", "|"),
     }
 )
-"""Doubles of a letter or a sign. Capitals that double a letter of another sound than the small one have their own."""
+"""Lookalikes of letters and signs. A capital has its own entry if it resembles another letter than its small form."""
 
 
 def looks(text: str) -> str:
-    """`text` as it looks, in lower case; line ends stay. For ASCII that is cheap."""
+    """`text` as it looks, in lower case, with its line ends. Cheap for ASCII."""
     seen = _UNSEEN.sub("", text)
     if seen.isascii():
         return seen.lower()
@@ -68,5 +68,5 @@ def looks(text: str) -> str:
 
 
 def begins(line: str, length: int = 160) -> str:
-    """How the beginning of one line looks, without the space before it: enough to tell a marker by."""
+    """How the first `length` characters of a line look, without leading space: enough to recognize a marker."""
     return looks(_UNSEEN.sub("", line).lstrip()[:length])

@@ -1,11 +1,11 @@
-"""Control tokens of chat templates in texts that are not ours, broken so that no server reads them as its own.
+"""Disarms control tokens of chat templates in text from outside, so that no server reads them as its own.
 
-A self-hosted server renders the messages by the model's template into one text, and makes tokens of that: whoever
-wrote `<|im_start|>` in a message has begun another one, of any role. llama.cpp, Ollama and vLLM all do so unless a
-template knows better, and no field of their API says otherwise. So one space goes in before the sign that closes such a
-token: `<|im_start| >`, `</s >`, `[INST ]`. It stays readable, `<s >` is still the same tag in HTML, and it is a token
-no more. Data and pure functions; a change of what is broken changes prompts, so it raises
-`memory.context.plan.RENDERER`.
+A self-hosted server renders the messages by the model's template into one text, and tokenizes that: a message that
+contains `<|im_start|>` thereby begins another message, in any role. llama.cpp, Ollama and vLLM all behave so unless a
+template prevents it, and no field of their API turns it off. So one space is inserted before the sign that closes
+such a token: `<|im_start| >`, `</s >`, `[INST ]`. It stays readable, `<s >` is still the same tag in HTML, and it is
+no longer a token. Data and pure functions; a change of the tokens changes prompts, so raise
+`memory.context.plan.RENDERER` with it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ANGLED: Final = (
         "function_result",
         "function_results",
     ),
-    # Pictures and sounds.
+    # Images and audio.
     *("image", "img", "start_of_image", "end_of_image", "image_soft_token", "start_of_audio", "end_of_audio"),
     "audio_soft_token",
     # Code to be filled in.
     *("fim_prefix", "fim_middle", "fim_suffix", "fim_pad", "file_sep", "repo_name"),
-    # Spare ones, of which models are trained to take some for roles.
+    # Spare tokens, some of which models are trained to use for roles.
     *(
         r"extra_id_\d+",
         r"unused_?\d+",
@@ -44,22 +44,22 @@ _ANGLED: Final = (
     ),
     r"seed:\w{1,40}",
 )
-"""Names of tokens in angle brackets, `<s>` and `</s>`."""
+"""Names of tokens in angle brackets, such as `<s>` and `</s>`."""
 _SQUARE: Final = (
     *("INST", "SYSTEM_PROMPT", "MODEL_SETTINGS", "THINK", "AVAILABLE_TOOLS", "TOOL_CALLS", "TOOL_RESULTS"),
     *("TOOL_CONTENT", "CALL_ID", "ARGS", "IMG", "IMG_BREAK", "IMG_END", "AUDIO", "BEGIN_AUDIO"),
     *("PREFIX", "MIDDLE", "SUFFIX", r"CONTROL_\d+", r"UNUSED_TOKEN_\d+"),
     *("gMASK", "sMASK", "MASK", "CLS", "SEP", "PAD", "UNK", "BOS", "EOS"),
 )
-"""The same in square brackets."""
+"""Names of tokens in square brackets."""
 
 _OPEN, _CLOSE, _PIPE = "<＜", ">＞", "|｜"
 
 _CONTROL = re.compile(
-    # The first sign is a class of its own, which the search finds in C (measured: a sixth of the time).
+    # The first sign is a class of its own, for which the search runs in C (measured: a sixth of the time).
     rf"[{_OPEN}\[［\]](?:"
     rf"(?<=[{_OPEN}])(?:"
-    # <|name|>, <|name> and <name|>; with wide bars also with spaces, which some tokenizers take for the letter ▁.
+    # <|name|>, <|name> and <name|>; with wide bars also with spaces, which some tokenizers use for the letter ▁.
     rf"/?[{_PIPE}][^\s{_OPEN}{_CLOSE}]{{1,80}}(?=[{_CLOSE}])"
     rf"|｜[^\r\n{_OPEN}{_CLOSE}]{{1,80}}｜(?=[{_CLOSE}])"
     rf"|[^\s{_OPEN}{_CLOSE}]{{1,80}}[{_PIPE}](?=[{_CLOSE}])"
@@ -72,9 +72,9 @@ _CONTROL = re.compile(
     r"|(?<=\])~!?b(?=[\[\]])"
     ")"
 )
-"""A token up to the sign that closes it."""
+"""Matches a token up to the sign that closes it."""
 
 
 def disarm(text: str) -> str:
-    """`text` with every control token in it broken; otherwise unchanged. What it returns, it leaves as it is."""
+    """Break every control token in `text`; other text is unchanged. Idempotent."""
     return _CONTROL.sub(r"\g<0> ", text)

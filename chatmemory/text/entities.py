@@ -1,8 +1,8 @@
-"""Spotting spans: one pass over the words of a text that picks out numbers, ids, addresses and names.
+"""Finds spans: one pass over the words of a text that extracts numbers, ids, addresses and names.
 
-A rule of thumb, not a parser. Its time is in proportion to the text, whatever the text: words are split once,
-each is looked at a fixed number of times, and no pattern here can backtrack over more than one word. It knows
-a few English words, and nothing of what spans are used for.
+A heuristic, not a parser. Its time is linear for any text: words are split once, each is examined a fixed number of
+times, and no pattern here can backtrack over more than one word. It knows a few English words, and nothing of what
+spans are used for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LONGEST_WORD = 100
 LONGEST_ADDRESS = 500
 LONGEST_NAME = 6
 LONGEST_NUMBER = 5
-"""Words of one name, and of one number with its unit or date."""
+"""Maximum words of one name, and of one number with its unit or date."""
 
 _TOKEN = re.compile(r"\n|[^\s()\[\]{}<>|;=*`\"“”„«»…—•、。，！？：；（）「」『』《》]+|[^\s]")
 _BREAKS = frozenset('\n()[]{}<>|;=*`"“”„«»…—•、。，！？：；（）「」『』《》')
@@ -59,24 +59,24 @@ _BEFORE_NUMBER = frozenset(_CURRENCIES.split()) | _MONTHS
 _UNITS = frozenset(_CURRENCIES.split()) | frozenset(_MEASURES.split())
 _CONNECTORS = frozenset(_LINKS.split())
 COMMON_WORDS = frozenset(_EVERYDAY.split())
-"""Words that are no name on their own, wherever they stand."""
+"""Words that are never a name on their own."""
 
 
 def scan(text: str) -> list[tuple[str, bool]]:
-    """Spans of `text` in order, each once (case aside), and whether each is hard: a number, id or address."""
+    """Find the spans of `text` in order, distinct ignoring case, and whether each is hard: a number, id or address."""
     finder = _Finder(text)
     finder.run()
     return finder.result()
 
 
 class _Finder:
-    """One pass over the words of a text."""
+    """The state of one pass over the words of a text."""
 
     def __init__(self, text: str) -> None:
         self.words: list[str] = _TOKEN.findall(text)
         self.at = 0
         self.opening = True
-        """Whether the next word opens a sentence or a line, where a capital says nothing."""
+        """Whether the next word begins a sentence or a line, where a capital means nothing."""
         self.found: dict[str, tuple[str, bool]] = {}
         self.doubtful: set[str] = set()
         """Keys of names seen only where any word has a capital."""
@@ -115,7 +115,7 @@ class _Finder:
             self.opening = self.words[self.at - 1][-1] in ".!?"
 
     def _take_pieces(self, core: str) -> None:
-        """Words without spaces between: what holds a digit or an address counts, the rest is left alone."""
+        """Add the parts of words without spaces between that contain a digit or an address; ignore the rest."""
         self.at += 1
         if "://" in core and len(core) <= LONGEST_ADDRESS:
             self._add(core, hard=True)
@@ -128,7 +128,7 @@ class _Finder:
 
     def _take_number(self, word: str, core: str) -> None:
         if self.opening and word[-1] == "." and len(core) <= 2:
-            self.at += 1  # The number of a list item.
+            self.at += 1  # the number of a list item
             return
         before = self.words[self.at - 1] if self.at else ""
         parts = [before, core] if before.casefold() in _BEFORE_NUMBER else [core]
@@ -170,13 +170,13 @@ class _Finder:
             and self.at < len(words)
             and words[self.at][0].isdigit()
         ):
-            return  # The number will take it.
+            return  # it becomes part of the number
         label = words[self.at - 1][-1] == ":"
         plain = len(parts) == 1 and core[1:] == core[1:].lower()
         self._add(" ".join(parts), hard=False, doubtful=opening and (plain or label))
 
     def _name_goes_on(self) -> list[str]:
-        """The next words that belong to a name just begun: one with a capital, or a connector and one."""
+        """The next words that belong to the current name: one with a capital, or a connector and one with a capital."""
         ahead = [word.strip(_TRIM) for word in self.words[self.at : self.at + 2]]
         if ahead and _is_name(ahead[0]):
             return ahead[:1]

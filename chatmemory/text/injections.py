@@ -1,11 +1,11 @@
-"""Orders to a model in a text, and which of them are new: lines that could steer whoever reads the text next.
+"""Finds orders to a model in a text, and which are new: sentences that could steer a model that reads the text.
 
-A few kinds, by a few rules each. They catch what attacks are written like, in plain English and the commonest phrase in
-four other languages; they understand nothing. So they are the last line of defence and not the first: whatever gets
-past them still stands in the user role, quoted, under a heading that says what it is.
+There are a few kinds, with a few rules each. They match the wording of typical attacks, in plain English and the most
+common phrase in four other languages, but no meaning. So they are the last line of defence, not the first: text that
+passes is still in the user role, quoted, under a heading that says what it is.
 
-An order that was said may be repeated to the letter; one that was said of a kind may be told of ("the user asked the
-assistant to ignore its instructions"). What is neither is new.
+A known order may be repeated verbatim; an order of a known kind may be reported ("the user asked the assistant to
+ignore its instructions"). Any other order is new.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PHRASES = {
         r"|(?:do not|don t|never|without) (?:tell|telling|inform|informing|warn|warning|alert|alerting) the user)\b"
     ),
 }
-"""Looked for in the words of a sentence, however they are set apart."""
+"""Searched in the words of a sentence, with any separators."""
 
 _SHAPES = {
     "speaks": re.compile(
@@ -68,10 +68,10 @@ _SHAPES = {
         r"|<\s*/?\s*memory_card|(?<!=)={3,}+\s*+(?:end_)?(?:existing_summary|new_turns)"
     ),
 }
-"""Looked for in a sentence as it looks: the first at its beginning, the others anywhere."""
+"""Searched in a sentence as it looks: "speaks" at its beginning, the others anywhere."""
 
 POSES = "poses"
-"""As a marker or heading of ours."""
+"""The kind of a sentence that imitates a marker or heading of ours."""
 
 _BULLETS = "-*• \t"
 _QUOTED = re.compile(r"\A(?:> )+")
@@ -86,7 +86,7 @@ _COURTESY = re.compile(
 
 
 class KnownOrders:
-    """The orders that some texts hold, and every sentence of them."""
+    """The orders in some texts, and all their sentences."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         sentences = [sentence for text in texts for sentence in _sentences(text)]
@@ -96,14 +96,14 @@ class KnownOrders:
         self._words = f" {' | '.join(filter(None, map(_words, sentences)))} "
 
     def new_in(self, text: str) -> set[str]:
-        """The kinds of orders in `text` that no known text holds."""
+        """The kinds of orders in `text` that none of the known texts contains."""
         return {
             kind for sentence in _sentences(text) for kind in _kinds(sentence) if self._is_new(kind, sentence)
         }
 
     def _is_new(self, kind: str, sentence: str) -> bool:
         if kind == "speaks":
-            # To its end, unless it was cut.
+            # It may be the beginning of a known line, because it may have been cut.
             return not any(line.startswith(_words(sentence)) for line in self._spoken)
         if kind in _SHAPES:
             return any(_tight(found[0]) not in self._marks for found in _SHAPES[kind].finditer(sentence))
@@ -112,22 +112,22 @@ class KnownOrders:
         return any(self._is_order(kind, words) for words in _readings(sentence))
 
     def _is_order(self, kind: str, words: str) -> bool:
-        """Whether words hold an order of that kind that is new."""
+        """Whether the words contain a new order of that kind."""
         rule, courtesy = _PHRASES[kind], _COURTESY.match(words)
         if f" {words} " in self._words or not rule.search(words):
             return False
-        # What begins with an order is one; what comes to speak of one later may tell of somebody.
+        # Words that begin with an order are one; if the order comes later, they may report it.
         return kind not in self._kinds or bool(rule.match(words, courtesy.end() if courtesy else 0))
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of `text` as they look, without the marks of our own quoting."""
+    """The sentences of `text` as they look, without our own quote marks."""
     for line in looks(text).splitlines():
         yield from filter(None, _SENTENCE.split(_QUOTED.sub("", line)))
 
 
 def _tight(text: str) -> str:
-    """`text` without spaces: a model may have been shown a mark with one in it (`chatmemory.text.control_tokens`)."""
+    """`text` without spaces: a model may have seen a mark with a space in it (`chatmemory.text.control_tokens`)."""
     return _SPACES.sub("", text)
 
 
@@ -136,12 +136,12 @@ def _words(text: str) -> str:
 
 
 def _readings(sentence: str) -> list[str]:
-    """The words of a sentence, and of each of its parts that may be a sentence by itself."""
+    """The words of a sentence, and of each of its clauses, which may be a sentence by itself."""
     return list(dict.fromkeys(map(_words, (sentence, *_CLAUSE.split(sentence)))))
 
 
 def _kinds(sentence: str) -> set[str]:
-    """The kinds of orders that a sentence holds."""
+    """The kinds of orders in a sentence."""
     readings = _readings(sentence)
     found = {kind for kind, rule in _PHRASES.items() if any(map(rule.search, readings))}
     found |= {kind for kind, rule in _SHAPES.items() if _in_shape(kind, rule, sentence)}
@@ -153,6 +153,6 @@ def _in_shape(kind: str, rule: re.Pattern[str], sentence: str) -> bool:
 
 
 def _is_marked(sentence: str) -> bool:
-    """Whether it poses as a heading or marker of ours. Summaries that count turns do not: these are only quoted."""
+    """Whether a sentence imitates our headings or markers. "Turn 1:" does not count: summaries number turns."""
     sentence = sentence.lstrip(_BULLETS)
     return is_marker(sentence) and not _SHAPES["speaks"].match(sentence) and not _TURN.match(sentence)

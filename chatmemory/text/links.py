@@ -1,12 +1,12 @@
-"""Links in a text, and which of them are new: URLs, bare domains, e-mail addresses, targets of Markdown links.
+"""Finds links in a text, and which of them are new: URLs, bare domains, e-mail addresses, targets of Markdown links.
 
-What a browser or an app would take one for counts, not what a standard says. Two links are the same whatever the case
-of their host, `www.`, a scheme of the web that is there or not, the port that goes without saying, percent encoding,
-and what stops a sentence. A link vouches for itself without its fragment, without its query, and for its host alone:
-that names nothing new. Every other path, query and host is another link, a parent's or a child's domain too.
+A link is what a browser or an app would take for one, not what a standard says. Two links are the same regardless of
+the case of their host, `www.`, a missing web scheme, the default port, percent encoding, and punctuation after them.
+A link also covers itself without its fragment, without its query, and its host alone: these name nothing new. Every
+other path, query and host is another link, including a parent or child domain.
 
-Where a text gives no space around links (Chinese, Japanese), they end before its first character; a host in such
-letters is one after a scheme alone.
+In scripts without spaces (Chinese, Japanese), a link ends before the first such character; a host in such letters
+counts only after a scheme.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ GENERIC = frozenset(
     "site website store shop blog club live news link click xyz top icu vip fun work world space zone agency digital "
     "media network systems solutions studio design email chat support download example invalid test".split()
 )
-"""Other top-level domains that people know, and those that documents use as examples."""
+"""Other well-known top-level domains, and those that documents use as examples."""
 
 WORDS_AND_FILES = frozenset(
     "am as at be by do id in is it me my no so to us md ml pl ps py rs sh cc int name page work link live news chat "
     "email media design support download store test".split()
 )
-"""Of both, those that end names of files and of code, or follow a stop without a space ("came back.It rained"): two
-words of which the second is one of these are no domain, unless `www.` or a path says so."""
+"""Top-level domains that are also file extensions or words that may follow a stop without a space ("came back.It
+rained"). Two words of which the second is one of these are no domain, unless they have `www.` or a path.
+"""
 
 _SCHEME = re.compile(
     r"""(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}):[/\\]{2}([^\s<>"'`^|{}«»“”„‘’‹›]+)""", re.IGNORECASE
@@ -70,12 +71,12 @@ _WEB = ("http", "https", "ftp", "hxxp", "hxxps")
 
 
 def links_in(text: str) -> set[str]:
-    """Every link in `text`, in the form in which links are compared."""
+    """Every link in `text`, in normalized form."""
     return {link for link, _ in _found(_plain(text))}
 
 
 class KnownLinks:
-    """The links that some texts hold."""
+    """The links in some texts."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._forms: set[str] = set()
@@ -83,13 +84,13 @@ class KnownLinks:
         for text in self._texts:
             for link, _ in _found(text):
                 self._forms.update(_forms(link))
-            # Any two words with a stop between, also one with a space after it that was left out since.
+            # Also any two words with a stop between, even with a space after it, which may have been left out since.
             self._forms.update(
                 _host(found[1]) for found in _HOST.finditer(_WIDE.sub(" ", _AFTER_STOP.sub(".", text)))
             )
 
     def new_in(self, text: str) -> set[str]:
-        """The links in `text` that no known text holds, as they are compared."""
+        """The links in `text` that none of the known texts contains, in normalized form."""
         plain = _plain(text)
         end = len(plain.rstrip(_STOPS + ") "))
         return {link for link, at in _found(plain) if not self._has(link, is_last=at >= end)}
@@ -104,14 +105,14 @@ class KnownLinks:
 
 
 def _plain(text: str) -> str:
-    """`text` as a browser would take its links."""
+    """`text` as a browser would read its links."""
     if text.isascii():
         return INVISIBLE.sub("", text)
     return _IDEOGRAPHIC_STOP.sub(".", unicodedata.normalize("NFKC", INVISIBLE.sub("", text)))
 
 
 def _found(text: str) -> Iterator[tuple[str, int]]:
-    """The links in a plain text, and where they end."""
+    """Yield the links in a plain text, and where they end."""
     for found in _SCHEME.finditer(text):
         yield _canonical(found[1].lower(), found[2]), found.end()
     text = _SCHEME.sub(lambda found: "<" * len(found[0]), text)
@@ -131,7 +132,7 @@ def _found(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_host(host: str, tail: str) -> bool:
-    """Whether words with stops between are a domain, by how they end and what follows."""
+    """Whether words joined by stops are a domain, judging by the last one and what follows."""
     *labels, last = host.casefold().rstrip("-").split(".")
     if _NUMBERS.fullmatch(host):
         return bool(tail)
@@ -145,7 +146,7 @@ def _is_host(host: str, tail: str) -> bool:
 
 
 def _canonical(scheme: str, rest: str) -> str:
-    """A link as it is compared: host, port and the decoded rest."""
+    """A link in normalized form: host, port and the decoded rest."""
     rest = _without_stops(_narrow(rest.replace("\\", "/").lstrip("/")))
     at = _authority(rest)
     user, has_user, host = rest[:at].rpartition("@")
@@ -155,13 +156,13 @@ def _canonical(scheme: str, rest: str) -> str:
 
 
 def _authority(rest: str) -> int:
-    """Where the host of a link ends, and its port."""
+    """The index at which the host and port of a link end."""
     border = _BORDER.search(rest)
     return border.start() if border else len(rest)
 
 
 def _narrow(rest: str) -> str:
-    """A link up to the first character of a script without spaces that is not part of its host."""
+    """Cut a link at the first character of a script without spaces that is not part of its host."""
     at, wide = _authority(rest), _WIDE.search(rest)
     if wide and wide.start() < at:
         name, stop, last = rest[: wide.start()].rpartition(".")
@@ -177,7 +178,7 @@ def _host(host: str) -> str:
 
 
 def _label(label: str) -> str:
-    """A label of a host in its own letters, where it is written in punycode."""
+    """A label of a host in its own letters, if it is in punycode."""
     if not label.startswith("xn--"):
         return label
     try:
@@ -187,7 +188,7 @@ def _label(label: str) -> str:
 
 
 def _without_stops(link: str) -> str:
-    """`link` without what belongs to the sentence around it."""
+    """`link` without the punctuation of the sentence around it."""
     end, spare = len(link), link.count(")") - link.count("(")
     while end and (link[end - 1] in _STOPS or (link[end - 1] == ")" and spare > 0)):
         spare -= link[end - 1] == ")"
@@ -196,7 +197,7 @@ def _without_stops(link: str) -> str:
 
 
 def _forms(link: str) -> Iterator[str]:
-    """The link, and what it vouches for besides."""
+    """Yield the link, and the shorter links that it covers."""
     yield link
     for border in "#?":
         link = link.partition(border)[0].rstrip("/")

@@ -1,7 +1,7 @@
-"""Keeping what people typed from posing as the structure of a prompt: markers, quoting, summarizer input.
+"""Keeps text from users from imitating the structure of a prompt: its markers and headings are quoted.
 
 A line that looks like one of our markers is prefixed with `> `, so that it can neither close a section nor open one.
-Everything else stays as it was typed.
+All other text is unchanged.
 """
 
 from __future__ import annotations
@@ -44,25 +44,26 @@ _MARKER = re.compile(
     r"|(?:conversation\s+context|previous\s+response\s+outline)\s*:"
     r")"
 )
-"""What a line must not begin with, as it looks (`chatmemory.text.confusables`): our markers and headings, a role,
-also emphasized or as a heading, a model's own token for one. An item of a list may begin with users and assistants,
-as lines of ours do. A letter o may be a digit of another script."""
+"""Matches the beginning of lines to quote, as they look (`chatmemory.text.confusables`): our markers and headings, a
+role, also emphasized or as a heading, a model's own token for a role. A list item may begin with users and
+assistants, as our own lines do. A letter o may be a digit of another script.
+"""
 
 
 def is_marker(line: str) -> bool:
-    """Whether a single line could be read as one of our markers, however it is spelled."""
+    """Whether a line could be read as one of our markers, in any spelling."""
     return _MARKER.match(begins(line)) is not None
 
 
 def quote_markers(text: str) -> str:
-    """`text` with every line that looks like a marker prefixed with `> `; otherwise unchanged."""
+    """Prefix every line of `text` that looks like a marker with `> `; other text is unchanged."""
     return quote_lines(text, is_marker)
 
 
 def quote_lines(text: str, is_taken: Callable[[str], bool]) -> str:
-    """`text` with every line that `is_taken` prefixed with `> `; otherwise unchanged.
+    """Prefix every line of `text` for which `is_taken` is true with `> `; other text is unchanged.
 
-    A line ends wherever Unicode says so (`str.splitlines`), because a model may see it that way too.
+    A line ends at every Unicode line boundary (`str.splitlines`), because a model may read it that way, too.
     """
     lines = text.splitlines(keepends=True)
     taken = [is_taken(line) for line in lines]

@@ -1,6 +1,6 @@
-"""What in a text must not get lost: the spans worth keeping, whether a summary kept them, a turn as one line.
+"""Salient spans: what a text must not lose, whether a summary kept it, and a turn as one line.
 
-Pure and cheap, because a line is made on every reply. It does not judge what a text means and asks no model.
+Pure and cheap, because a line is made on every reply. It does not judge the meaning of a text, and asks no model.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from chatmemory.text.entities import CJK, CUTS, LONGEST_WORD, POSSESSIVE, scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 LIST_CAP = 200
-"""How many spans `retained` names on each side; its share counts them all."""
+"""Maximum number of spans that `retained` lists on each side; its share counts them all."""
 
 LINE_CHARS = 8000
-"""A line is made from this much of each side, so that it costs the same after a giant message."""
+"""Characters of each side that a line is made from, so that a giant message does not cost more."""
 
 LONGEST_KEY = 8
-"""Words of a span that are compared."""
+"""Maximum number of a span's words that are compared."""
 
 CHARS_PER_TOKEN = 8
-"""More characters than a token of ordinary text has; saves counting what cannot fit."""
+"""More characters than a token of ordinary text has. Text above this ratio is not counted, because it cannot fit."""
 
 SHORT_SPAN = 2
-"""A span of so few characters says little by itself; a line takes it last."""
+"""A span of at most so many characters says little by itself, so a line takes it last."""
 
 _KEY = re.compile(r"\w+(?:[.,:/@+'’-]\w+)*")
 _PART = re.compile(r"[^\W_]+")
@@ -36,23 +36,23 @@ _HEADING = re.compile(r"#{1,3}\s+\S|\*\*.+\*\*|\d+\.\s+\S|\s*[-*]\s+\S")
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """Which salient spans of a source are still in its summary. Both lists hold at most `LIST_CAP`."""
+    """Which salient spans of a source are still in its summary. Both lists have at most `LIST_CAP`."""
 
     kept: list[str]
     lost: list[str]
     share: float
-    """Kept spans of all spans, 0 to 1; 1.0 when the source has none."""
+    """Kept spans divided by all spans, 0 to 1; 1.0 if the source has none."""
     through_seq: int | None = None
-    """The last message that was looked at, where those after it were not for want of time."""
+    """The last message that was examined, if time ran out before the later ones."""
 
 
 def spans(text: str) -> list[str]:
-    """The salient spans of `text` in order of appearance, each once (case aside)."""
+    """The salient spans of `text` in order of appearance, distinct ignoring case."""
     return [span for span, _ in scan(text)]
 
 
 def retained(source: str, summary: str) -> Retained:
-    """Which salient spans of `source` stand in `summary`: as whole words, in sequence, case aside."""
+    """Which salient spans of `source` are in `summary`: as whole words, in sequence, ignoring case."""
     wanted = [(span, _key(span)) for span in spans(source)]
     have = _index(summary, {len(key) for _, key in wanted})
     kept = [span for span, key in wanted if key in have]
@@ -61,9 +61,9 @@ def retained(source: str, summary: str) -> Retained:
 
 
 class Holding:
-    """What a text holds, to be asked for many spans: as whole words, in sequence, case aside.
+    """The words of a text, indexed to look up many spans: as whole words, in sequence, ignoring case.
 
-    `sought`: the only spans that will be asked for, where they are known; else any.
+    `sought`: the only spans that will be looked up, if they are known.
     """
 
     def __init__(self, text: str, sought: Iterable[str] | None = None) -> None:
@@ -75,10 +75,10 @@ class Holding:
 
 
 def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = False) -> str:
-    """A turn as one line of at most `max_tokens` tokens; "" for a turn without text.
+    """A turn as one line of at most `max_tokens` tokens; empty for a turn without text.
 
-    The whole turn if it fits; else its salient spans, numbers and ids first, then how the user began. A reply
-    that was `cut_off` is marked as such. Markers are not quoted here.
+    The whole turn if it fits; otherwise its salient spans, numbers and ids first, then the beginning of the user's
+    message. A `cut_off` reply is marked as such. Markers are not quoted here.
     """
     user, assistant = _flat(user[:LINE_CHARS]), _flat(assistant[:LINE_CHARS])
     if cut_off and assistant:
@@ -92,10 +92,9 @@ def make_line(user: str, assistant: str, max_tokens: int = 40, cut_off: bool = F
 
 
 def outline(reply: str) -> str:
-    """Up to five headings or bullets of a reply, 50 characters each, joined by ` | ` (seed 002,
-    generateOutline).
+    """Up to five headings or bullets of a reply, 50 characters each, joined by ` | `, or else its first short lines.
 
-    Where there are none, its first short lines stand in; at most 400 characters.
+    At most 400 characters (seed 002, generateOutline).
     """
     lines = [" ".join(_CONTROL.sub(" ", line).split()) for line in reply.splitlines()]
     points = [line for line in lines if _HEADING.match(line)][:5]
@@ -112,7 +111,7 @@ def _key(span: str) -> tuple[str, ...]:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """What two ways of writing a thing have in common: case, possessives and thousands separators aside."""
+    """The words of a text in normalized form: without case, possessives and thousands separators."""
     plain = POSSESSIVE.sub("", _GROUPING.sub("", CJK.sub(" ", text.casefold())))
     words: list[str] = []
     for word in _KEY.findall(plain):
@@ -121,10 +120,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _index(text: str, lengths: set[int]) -> set[tuple[str, ...]]:
-    """All runs of the given lengths of the words of `text`, and the parts of words that hold letters."""
+    """All runs of words of the given lengths in `text`, and the parts of words that have letters."""
     words = _words(text)
     runs = {words[at : at + length] for length in lengths for at in range(len(words) - length + 1)}
-    # "HAT062/HAT039" holds both ids, but "2024-05-12" holds no 12.
+    # "HAT062/HAT039" contains both ids, but "2024-05-12" contains no 12.
     parts = (_PART.findall(word) for word in words if not word.isalnum())
     return runs | {(part,) for found in parts for part in found if not part.isdigit()}
 
@@ -134,7 +133,7 @@ def _flat(text: str) -> str:
 
 
 def _gist(user: str, assistant: str, max_tokens: int) -> str:
-    """Salient spans of both sides in about two thirds of `max_tokens`, then how the user began."""
+    """Salient spans of both sides in about two thirds of `max_tokens`, then the beginning of the user's message."""
     spans_room = max_tokens * 2 // 3
     chosen: list[str] = []
     for span in _by_weight(user, assistant):
@@ -153,9 +152,7 @@ def _gist(user: str, assistant: str, max_tokens: int) -> str:
 
 
 def _by_weight(user: str, assistant: str) -> Iterator[str]:
-    """Spans of both sides, each once: numbers and ids, then names, then tiny ones; the user's first in
-    each.
-    """
+    """Yield the distinct spans of both sides: numbers and ids, then names, then tiny ones; the user's first in each."""
     both = {span.casefold(): (span, hard) for span, hard in (*scan(user), *scan(assistant))}
     yield from (span for span, hard in both.values() if hard and len(span) > SHORT_SPAN)
     yield from (span for span, hard in both.values() if not hard and len(span) > SHORT_SPAN)
@@ -163,4 +160,4 @@ def _by_weight(user: str, assistant: str) -> Iterator[str]:
 
 
 CUT_OFF = "[cut off]"
-"""Stands after a reply that was cut off or cancelled, wherever the turn is shown to a model."""
+"""Marks a reply that was cut off or cancelled, wherever its turn is shown to a model."""

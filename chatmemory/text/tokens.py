@@ -1,9 +1,8 @@
-"""Counting tokens: one function, used wherever a token is counted (o200k_base, seed 000 section 8.1).
+"""Counts tokens: one function for all token counts (o200k_base, seed 000 section 8.1), and clipping by that count.
 
-The ranks are carried in the package, so nothing is downloaded, and their hash is checked when they are
-loaded. Counting never raises, whatever the text: special tokens count as text, and what the tokenizer cannot
-digest is cut into pieces. Clipping lives here too, because a cut is only right if this count says so. Nothing
-here knows what a text is for.
+The ranks are part of the package, so nothing is downloaded, and their hash is checked when they are loaded. Counting
+never raises, for any text: special tokens count as text, and text that the tokenizer cannot handle is cut into
+pieces. Clipping is here too, because a cut must be right by this count. This module does not know what a text is for.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from threading import Lock
 import tiktoken
 
 MESSAGE_OVERHEAD = 4
-"""Tokens that a message costs besides its text where it is sent as a message (role and separators)."""
+"""Tokens of a message in addition to its text (role and separators)."""
 
 RANKS_FILE = Path(__file__).parent / "data" / "o200k_base.tiktoken"
 RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 """As published with tiktoken (`tiktoken_ext/openai_public.py`)."""
 
 PIECE_CHARS = 250_000
-"""Longer texts are counted piece by piece: exact for any message, off by a token or two per piece beyond."""
+"""Longer texts are counted in pieces: exact for any message, off by a token or two per piece beyond that."""
 
 BORDER_CHARS = 40
-"""How far a cut in the middle moves to reach a word border."""
+"""Maximum distance in characters that a cut in the middle moves to reach a word boundary."""
 
 _SPECIAL_TOKENS = {"<|endoftext|>": 199999, "<|endofprompt|>": 200018}
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -49,7 +48,7 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]?(?=\s)|[。！？]|\n")
 _WHITESPACE = re.compile(r"\s")
 
 MOST_COUNTED = 10_000
-"""Texts of which the count is kept: 1.5 MB."""
+"""Maximum number of texts whose count is kept: 1.5 MB."""
 _counted: dict[bytes, int] = {}
 
 _lock = Lock()
@@ -57,11 +56,11 @@ _encoding: tiktoken.Encoding | None = None
 
 
 class RanksError(RuntimeError):
-    """The carried token ranks are missing or not what was published. The message names the file."""
+    """The packaged token ranks are missing or differ from the published ones. The message names the file."""
 
 
 def load() -> None:
-    """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raises `RanksError`."""
+    """Load the tokenizer (about 0.4 s, 45 MB); later calls do nothing. Raise `RanksError`."""
     global _encoding
     with _lock:
         if _encoding is None:
@@ -69,12 +68,12 @@ def load() -> None:
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of `text` in o200k_base. Never raises for any text; lone surrogates count as U+FFFD."""
+    """Count the tokens of `text` in o200k_base. Never raises; lone surrogates count as U+FFFD."""
     return len(_encode(text))
 
 
 def count_repeated(text: str) -> int:
-    """The same for a text that comes again with every turn, as memory does: counted once, known by its digest."""
+    """Count the tokens of a text that recurs every turn, such as memory. The count is cached by the text's digest."""
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     count = _counted.get(key)
     if count is None:
@@ -87,8 +86,8 @@ def count_repeated(text: str) -> int:
 def clip_middle(text: str, max_tokens: int) -> str:
     """Head and tail of `text` with a note between, at most `max_tokens` by `count_tokens`.
 
-    A text that fits comes back as it is; "" when not even the note has room. The number in the note is that
-    of the tokens left out before the cuts moved to word borders.
+    A text that fits is returned unchanged; if not even the note fits, the result is empty. The number in the note is
+    that of the tokens left out before the cuts moved to word boundaries.
     """
     tokens = _encode(text)
     if len(tokens) <= max_tokens:
@@ -106,8 +105,8 @@ def clip_middle(text: str, max_tokens: int) -> str:
 def clip_end(text: str, max_tokens: int) -> str:
     """The beginning of `text`, at most `max_tokens` by `count_tokens`.
 
-    Cut after a sentence if one ends in the last third, else after a word, else anywhere. A text that fits
-    comes back as it is.
+    It is cut after a sentence if one ends in the last third, else after a word, else anywhere. A text that fits is
+    returned unchanged.
     """
     tokens = _encode(text)
     if len(tokens) <= max_tokens:
@@ -131,7 +130,7 @@ def _build() -> tiktoken.Encoding:
         special_tokens=_SPECIAL_TOKENS,
         explicit_n_vocab=None,
     )
-    ranks.clear()  # it has tables of its own: these 27 MB are never read again
+    ranks.clear()  # the encoding has its own tables: these 27 MB are never read again
     return encoding
 
 
@@ -169,7 +168,7 @@ def _encode(text: str) -> list[int]:
 
 
 def _decode(tokens: list[int]) -> str:
-    """The text of `tokens`; a character cut in two at either end is left out."""
+    """The text of `tokens`, without a character that is cut in two at either end."""
     return _tokenizer().decode_bytes(tokens).decode("utf-8", "ignore")
 
 
@@ -200,7 +199,7 @@ def _start_at_word(text: str) -> str:
 
 
 def _to_a_stop(longer: str, text: str) -> str:
-    """`text` cut after its last full sentence, or word; `longer` goes on where `text` ends."""
+    """`text` cut after its last whole sentence or word; `longer` is the same text with one more token."""
     third = len(text) * 2 // 3
     ends = [match.end() for match in _SENTENCE_END.finditer(longer, third) if match.end() <= len(text)]
     if ends:

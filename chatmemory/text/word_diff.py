@@ -1,7 +1,7 @@
-"""What changed between two texts, word by word. Pure; knows neither what the texts are nor how a change is shown.
+"""The difference between two texts, word by word. Pure; knows neither what the texts are nor how the result is shown.
 
-Words that each text has once, in the same order, hold both together; what lies between them is compared in full where
-it is short, and else counts as replaced. So the time is in proportion to the texts, whatever they say.
+Words that occur once in each text, in the same order, anchor the comparison; a stretch between two anchors is
+compared in full if it is short, and otherwise counts as replaced. So the time is linear for any texts.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ MOST_WORDS = 10_000
 """Longer texts are not compared."""
 
 MOST_PAIRS = 250_000
-"""Words times words of two stretches that are compared in full: the time grows with that, and faster."""
+"""The largest stretch that is compared in full: words times words. The time grows faster than that product."""
 
 _WORD = re.compile(r"\n\s*|\s+|(?:\w+|[^\w\s])[^\S\n]*")
-"""A word with the space behind it: alone, spaces would be most of what two texts have in common. Line breaks stand by
-themselves, so that a line that is added changes nothing of the line before."""
+"""Matches a word with the space after it: as words of their own, spaces would be most of what two texts have in
+common. Line breaks are separate, so that an added line does not change the line before it.
+"""
 
 
 class DiffPiece(NamedTuple):
-    """A run of text that is in both, only in the older (`del`), or only in the newer (`ins`)."""
+    """A run of text that is in both texts, only in the older (`del`), or only in the newer (`ins`)."""
 
     kind: Literal["same", "del", "ins"]
     text: str
 
 
 class _Stretch(NamedTuple):
-    """Where two runs of words lie: from and to in the older text, from and to in the newer."""
+    """Two runs of words: from and to in the older text, from and to in the newer."""
 
     i1: int
     i2: int
@@ -53,12 +54,12 @@ def word_diff(older: str, newer: str) -> list[DiffPiece]:
 
 
 def replaced(older: str, newer: str) -> list[DiffPiece]:
-    """The pieces of two texts that have nothing to do with each other."""
+    """The pieces of two unrelated texts."""
     return _joined([DiffPiece("del", older), DiffPiece("ins", newer)])
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[_Stretch, bool]]:
-    """Stretches that cover both texts in order, and whether each is the same in both."""
+    """Yield stretches that cover both texts in order, and whether each is the same in both."""
     if len(before) * len(after) <= MOST_PAIRS:
         yield from _in_full(before, after, _Stretch(0, len(before), 0, len(after)))
         return
@@ -73,7 +74,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[_St
 
 
 def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """How many words both begin with, and how many more they end with."""
+    """How many words both texts begin with, and how many more they end with."""
     most = min(len(before), len(after))
     head = next((at for at in range(most) if before[at] != after[at]), most)
     rest = range(1, most - head + 1)
@@ -83,7 +84,7 @@ def _alike(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
 def _in_full(
     before: Sequence[str], after: Sequence[str], stretch: _Stretch
 ) -> Iterator[tuple[_Stretch, bool]]:
-    """One stretch, compared word by word if it is short enough."""
+    """Compare one stretch word by word, if it is short enough."""
     i1, i2, j1, j2 = stretch
     if (i2 - i1) * (j2 - j1) > MOST_PAIRS:
         yield stretch, False
@@ -95,14 +96,14 @@ def _in_full(
 
 
 def _anchors(before: Sequence[str], after: Sequence[str], offset: int) -> list[tuple[int, int]]:
-    """Where words stand that each text has once: the most of them that come in the same order in both.
+    """The positions of words that occur once in each text: the longest series with the same order in both.
 
-    Places are counted from `offset` on.
+    Positions are counted from `offset`.
     """
     once = _once(before) & _once(after)
     places = {word: j for j, word in enumerate(after, offset) if word in once}
     pairs = [(i, places[word]) for i, word in enumerate(before, offset) if word in once]
-    # The longest run of pairs that rises on both sides, by patience sorting.
+    # The longest series of pairs that rises on both sides, by patience sorting.
     ends: list[int] = []
     last: list[int] = []
     previous: list[int] = []
@@ -123,7 +124,7 @@ def _once(words: Sequence[str]) -> set[str]:
 
 
 def _pieces(older: str, newer: str, *, same: bool) -> Iterator[DiffPiece]:
-    """What a stretch shows; white space that both of its sides end with stays."""
+    """The pieces of a stretch. White space at the end of both sides counts as the same."""
     if same:
         yield DiffPiece("same", older)
         return
@@ -141,7 +142,7 @@ def _common_space(older: str, newer: str) -> str:
 
 
 def _joined(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
-    """`pieces` without empty ones, and with neighbours of one kind as one."""
+    """`pieces` without empty ones, and with neighbours of one kind joined."""
     joined: list[DiffPiece] = []
     for piece in filter(lambda one: one.text, pieces):
         if joined and joined[-1].kind == piece.kind:

@@ -1,6 +1,6 @@
-"""Which errors an operation can answer with, read off its shape: its parameters, its body, who may call it.
+"""The errors that an operation can answer with, derived from its parameters, its body and its security.
 
-Pure: values of the schema in, values out. The codes are those of `errors`; a test compares.
+Pure: takes values of the schema and returns values. A test compares the codes with those of `chatmemory.errors`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ REPLYING = {"message", "message_first", "messages_create", "messages_regenerate"
 """Operations that make a reply in a chat."""
 STATELESS = {"ask", "summarize"}
 REBUILDING = {"resummarize", "chats_update", "revisions_restore", "brief_resume", "brief_clear"}
-"""Operations that have a chat's memory made anew."""
+"""Operations that rebuild a chat's memory."""
 LIMITED = {
     *REPLYING,
     *STATELESS,
@@ -67,7 +67,7 @@ _BY_NAME: list[tuple[set[str], set[int]]] = [
 
 
 def _error(status: int) -> Schema:
-    """The one form of errors. Details are sentences by field, but of a limit and of an upstream that failed."""
+    """The schema of an error. Details are sentences by field, except for limits and upstream errors."""
     sentences = {"type": "array", "items": {"type": "string"}}
     details: Schema = {} if status in (429, 502, 504) else sentences
     error = {

@@ -1,6 +1,6 @@
-"""The events of a stream as the schema tells them: what each is called, and what JSON its `data` holds.
+"""The events of a stream in the schema: their names, and the JSON that `data` holds.
 
-The schema of `text/event-stream` describes one event; `contentSchema` what is inside of its text.
+The schema of `text/event-stream` describes one event; `contentSchema` describes the JSON in its text.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _POSITION: Schema = {
 }
 _ERROR: Schema = {"$ref": "#/components/schemas/ReplyErrorOut"}
 ENDINGS = ("incomplete", "failed", "cancelled")
-"""How a reply ends that is not complete."""
+"""How a reply ends if it is not complete."""
 
 
 def _object(**properties: Schema) -> Schema:
-    """An object with exactly these properties."""
+    """The schema of an object with exactly these properties."""
     return {
         "type": "object",
         "required": list(properties),
@@ -40,7 +40,7 @@ MEANINGS = {
     "message.cancelled": "Somebody stopped the reply. The partial reply is saved.",
     "reconnect": "This server is about to stop: come back with `Last-Event-ID`.",
 }
-"""What each event says."""
+"""The description of each event."""
 
 
 def _event(name: str, data: Schema, **more: Schema) -> Schema:
@@ -82,7 +82,7 @@ _CREATED = _object(
 
 
 def _stream(created: Schema, message: str, endings: tuple[str, ...], **position: Schema) -> Schema:
-    """One event of a reply. `position`: the `id` of what can be resumed."""
+    """The schema of one event of a stream. `position` is the `id` of events from which a stream can be resumed."""
     final = {"$ref": f"#/components/schemas/{message}", "description": "The reply as it is stored."}
     delta = {"type": "string", "description": "Text."}
     error = {**_ERROR, "description": "Why it did not complete."}

@@ -1,7 +1,7 @@
-"""An example of every body: of requests as one would write them, of answers composed from their schema.
+"""An example of every body: requests are written by hand, answers are composed from their schema.
 
-Pure. A composed example has all properties of its schema, each with the value that its name has below, or one that its
-type allows; so it is never out of date.
+Pure. A composed example has all properties of its schema, each with the value listed below for its name, or else one
+that its type allows, so it is never out of date.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REQUESTS: dict[str, Any] = {
     },
     "trace_privately": {"text": "AB-1234"},
 }
-"""By operation. Each can be sent as it is, but for the ids and the password."""
+"""Example requests by operation. Each can be sent as it is, except for ids and passwords."""
 
 VALUES: dict[str, Any] = {
     "against": 2,
@@ -127,7 +127,7 @@ VALUES: dict[str, Any] = {
     "WorkOut.state": "idle",
     "UnfoldedOut.tokens": 512,
 }
-"""By the name of a property, or by `Component.name` where it has another value there."""
+"""Values by the name of a property, or by `Component.name` where a component needs another value."""
 _FORMATS = {
     "uuid": _MESSAGE,
     "date-time": "2026-05-04T09:13:00Z",
@@ -156,11 +156,11 @@ data: {"message":{"id":"019ab1c2-7d40-7000-8000-000000000002","status":"complete
 "content":"Your order AB-1234 was sent on 4 May."}}
 
 """
-"""A stream as it comes, its final message shortened."""
+"""An example of a stream. The message in its last event is shortened."""
 
 
 def add_examples(schema: Schema) -> None:
-    """Give every JSON body, and every stream, an example, but where its view gives some."""
+    """Add an example to every JSON body and every stream that has none from its view."""
     components = schema["components"]["schemas"]
     for operation in (one for methods in schema["paths"].values() for one in methods.values()):
         name = operation["operationId"]
@@ -176,7 +176,7 @@ def add_examples(schema: Schema) -> None:
 
 
 def example_of(schema: Schema, components: dict[str, Schema], name: str = "", of: str = "") -> Any:
-    """A value that `schema` allows. `name` is the property's, `of` the component's that it belongs to."""
+    """Return a value that `schema` allows, for the property `name` of the component `of`."""
     for known in (f"{of}.{name}", name):
         if name and known in VALUES:
             return VALUES[known]

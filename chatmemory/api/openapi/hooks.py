@@ -1,8 +1,8 @@
-"""What drf-spectacular cannot see by itself: how tokens are sent, that unknown fields are refused, and what all answer.
+"""Extensions of drf-spectacular, for what it cannot infer: how tokens are sent, and that unknown fields are refused.
 
-The hook `completed` adds to every operation the errors it can answer with (`errors`), the events of a stream
-(`events`), where an answer leads (`links`), what everything means (`words`) and an example of every body (`examples`),
-and to every text of a request that it takes no NUL (`texts`).
+The hook `completed` adds to every operation its errors (`errors`), the events of its stream (`events`), links from
+its answer (`links`), descriptions (`words`) and an example of every body (`examples`), and to every text of a request
+the rule that it has no NUL (`texts`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ METHODS = ("get", "post", "patch", "delete")
 
 
 class OperationSchema(AutoSchema):
-    """drf-spectacular's, but a DELETE whose view names a request has a body, too, and no docstring is published."""
+    """drf-spectacular's, except that a DELETE may have a body, and docstrings are not published."""
 
     def get_description(self) -> str:  # type: ignore[override]  # its stubs are of another class
         return ""
 
     def _get_request_body(self, direction: Any = "request") -> Any:
         method = self.method
-        # It leaves out the body of a DELETE, whatever the view says.
+        # drf-spectacular leaves out the body of a DELETE, even if the view declares one.
         self.method = "POST" if method == "DELETE" else method
         try:
             return super()._get_request_body(direction)  # type: ignore[no-untyped-call]  # not typed
@@ -53,7 +53,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
-    """Serializers that refuse fields they do not know say so, and which names a field takes."""
+    """The schema of strict serializers: unknown fields are refused, and fields with `OneOf` list their names."""
 
     target_class = "conversations.api.serializers.Strict"
     match_subclasses = True
@@ -65,12 +65,12 @@ class StrictScheme(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
                 if isinstance(validator, OneOf):
                     schema["properties"][name]["enum"] = sorted(validator.names())
         if type(self.target).__doc__ is None:
-            schema.pop("description", None)  # that of the base, which says what this says anyhow
+            schema.pop("description", None)  # the description is that of the base class
         return {**schema, "additionalProperties": False}
 
 
 class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]  # registers its subclasses
-    """A history says how long it may be, and that somebody must say something in it."""
+    """The schema of a history: its maximum length, and that one message that is not the system's has text."""
 
     target_class = "conversations.api.stateless_serializers.HistoryField"
 
@@ -80,7 +80,7 @@ class HistoryScheme(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped
 
 
 def completed(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """A postprocessing hook: the schema with what is said above."""
+    """A postprocessing hook of drf-spectacular: return the schema with the additions listed above."""
     components = result["components"]
     texts.without_nul(components["schemas"], result["paths"])
     components["schemas"] |= errors.SCHEMAS | schema_events.SCHEMAS
@@ -98,7 +98,7 @@ def completed(result: dict[str, Any], generator: Any, request: Any, public: bool
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
     parameters = operation.get("parameters", [])
-    # That another form of the answer can be had by `?format=` is DRF's, and no promise of ours.
+    # Answers in other formats by `?format=` are a feature of DRF that we do not promise.
     operation["parameters"] = [one for one in parameters if one["name"] != "format"]
     links = schema_links.links_of(operation["operationId"])
     for answer in operation["responses"].values():
@@ -110,7 +110,7 @@ def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
 
 
 def _require_choice(body: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """A body that is one of several things has to be there, though no single field of it has to."""
+    """Require a body that is one of several alternatives, though none of its fields is required."""
     for content in body.get("content", {}).values():
         name = content["schema"].get("$ref", "").rsplit("/", 1)[-1]
         if "oneOf" in schemas.get(name, {}):
@@ -118,7 +118,7 @@ def _require_choice(body: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def _without_false_events(content: dict[str, Any]) -> None:
-    """DRF's renderer for events writes JSON where nothing is streamed."""
+    """Remove the event stream from operations that do not stream: DRF's renderer for events writes JSON there."""
     events = content.get("text/event-stream", {}).get("schema", {}).get("$ref", "Event")
     if not events.endswith("Event"):
         del content["text/event-stream"]

@@ -1,4 +1,4 @@
-"""Where an answer leads: the ids in it, and the operations that take them. For people, and for tools that walk them."""
+"""OpenAPI links: the ids in an answer, and the operations that take them, for people and tools."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ LINKS: dict[str, list[tuple[tuple[str, ...], dict[str, str]]]] = {
     "chats_list": [(_CHAT, {"chat_id": "results/0/id"})],
     "revisions_list": [(("revisions_read",), {"version": "results/0/version"})],
 }
-"""By operation: operations that its answer leads to, with where in its body their parameters are.
+"""By operation: the operations that its answer links to, and where in its body their parameters are.
 
-The chat of a revision is that of the list it is in.
+A revision's chat is the one whose revisions were listed.
 """
 
 
 def links_of(name: str) -> dict[str, Any]:
-    """The links of the operation of that name."""
+    """The OpenAPI links of an operation."""
     return {
         target: {
             "operationId": target,

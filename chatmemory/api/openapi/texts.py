@@ -1,6 +1,6 @@
-"""Which characters a request's texts may have: any but NUL, which PostgreSQL stores in no text.
+"""The characters that texts of a request may have: all except NUL, which PostgreSQL cannot store in text.
 
-Pure: the schema in, the schema changed.
+Pure: changes the schema that it is given.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 NO_NUL = r"^[^\u0000]*$"
 NO_NUL_NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 JSON = "JSONValue"
-"""The component that says so of what is inside of a free object, at any depth."""
+"""The component that excludes NUL inside of free-form objects, at any depth."""
 _REF = {"$ref": f"#/components/schemas/{JSON}"}
 _OBJECT = {"type": "object", "propertyNames": {"pattern": NO_NUL}, "additionalProperties": _REF}
 JSON_VALUE: Schema = {
@@ -28,11 +28,11 @@ JSON_VALUE: Schema = {
     ],
 }
 CLEANED = "search"
-"""The one parameter from which a NUL is taken out."""
+"""The only parameter from which a NUL is removed instead of refused."""
 
 
 def without_nul(components: dict[str, Schema], paths: dict[str, dict[str, Any]]) -> None:
-    """Say so of all components that are requests, and of the texts of query strings."""
+    """Exclude NUL from the texts of all request components and query parameters."""
     for name in [name for name in components if name.endswith("Request")]:
         for part in _parts(components[name]):
             _narrow(part)
@@ -44,7 +44,7 @@ def without_nul(components: dict[str, Schema], paths: dict[str, dict[str, Any]])
 
 
 def _parts(schema: Any) -> Iterator[Schema]:
-    """A schema and all that is inside of it."""
+    """Yield a schema and all schemas inside of it."""
     if isinstance(schema, dict):
         yield schema
         for inner in schema.values():

@@ -1,7 +1,7 @@
-"""What operations, parameters and properties mean, for who reads the schema: all that no field says of itself.
+"""Descriptions of operations, parameters and properties, for readers of the schema.
 
-Pure. A name means the same wherever it stands; where it does not, `Component.name` says what it means there. Docstrings
-of our own classes are for who reads the code, and never get here.
+Pure. A name has one meaning throughout, except where `Component.name` gives it another. Docstrings of our classes are
+for readers of the code, and are not published.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ OPERATIONS: dict[str, str] = {
     "search_privately": "The same as the GET. Use it where query strings may be logged.",
     "usage_read": "Tokens and cost of your replies, a row per day and model variant.",
 }
-"""By operation, where its view says nothing."""
+"""Descriptions by operation, used where the view gives none."""
 
 PARAMETERS: dict[str, str] = {
     "chat_id": "The chat's id.",
@@ -222,7 +222,7 @@ PROPERTIES: dict[str, str] = {
     "verified": "Whether the rebuilt prompt has the hash that was recorded when it was sent.",
     "version": "The number of a version of the summary; 0 before the first.",
     "why": "Why, in a sentence for people.",
-    # Where a name means something else.
+    # Names with another meaning in one component.
     "AddedOut.after": "What the rebuilt memory has.",
     "AddedOut.before": "What the memory before had.",
     "SharesOut.after": "What the rebuilt memory holds of what the messages name.",
@@ -271,11 +271,11 @@ COMPONENTS: dict[str, str] = {
     "EraseInRequest": "The password, or `confirm` for an account without one.",
     "KnownTokenOut": "A token by what tells it from others.",
 }
-"""What a component is, where the code says it for programmers. "" is not said at all."""
+"""Descriptions of components that replace those from the code. An empty string means no description."""
 
 
 def describe(schema: Schema) -> None:
-    """Give every operation, parameter and property that says nothing of itself what is said of it above."""
+    """Add the descriptions above to every operation, parameter and property that has none."""
     schema["info"]["description"] = INTRODUCTION
     for operation in (one for methods in schema["paths"].values() for one in methods.values()):
         if words := OPERATIONS.get(operation["operationId"]):
@@ -290,6 +290,6 @@ def describe(schema: Schema) -> None:
 
 
 def _fill(told: Schema, words: str | None) -> None:
-    """Say it, but after what is said already."""
+    """Set the description, unless there is one."""
     if words and not told.get("description"):
         told["description"] = words

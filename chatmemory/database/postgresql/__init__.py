@@ -1,1 +1,1 @@
-"""Django's backend for PostgreSQL, by which `DATABASES` names it, with another look at pooled connections."""
+"""The PostgreSQL backend that `DATABASES` names: Django's, with cheaper checks of pooled connections."""

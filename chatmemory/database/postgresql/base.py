@@ -1,7 +1,8 @@
-"""Django's backend for PostgreSQL, but a pooled connection is asked whether it lives only where it may not.
+"""Django's PostgreSQL backend, with a health check only for pooled connections that may be broken.
 
-With `CONN_HEALTH_CHECKS` the pool asks each time, which takes a trip for every job. A server that went away, or ended
-a session, has closed the connection or said so: then there is something to read on it, where nothing should be.
+With `CONN_HEALTH_CHECKS`, the pool checks each time, which costs a round trip per job. A server that went away, or
+ended a session, has closed the connection or sent a message: then there is something to read on it, where nothing
+should be.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from psycopg_pool import ConnectionPool
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection from the pool that was seen to live, or that nothing is said of."""
+    """A connection that is checked when it is taken from the pool, if there is reason to."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Connection[Any]:
         while True:
             connection: Connection[Any] = super().get_new_connection(conn_params)
             if self.pool is None or not _may_be_gone(connection) or _lives(connection):
                 return connection
-            self.pool.putconn(connection)  # which sees that it is broken, and makes another
+            self.pool.putconn(connection)  # which finds that it is broken, and makes another
 
 
 def _may_be_gone(connection: Connection[Any]) -> bool:

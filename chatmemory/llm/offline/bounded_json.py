@@ -1,6 +1,7 @@
-"""JSON that keeps to a number of tokens: items are taken while they fit, and dropped again if the whole does not.
+"""JSON within a limit of tokens: take items while they fit, and drop some again if the whole does not.
 
-Joined text can cost more than its parts, so the parts only plan and the whole decides.
+Joined text can have more tokens than its parts, so parts are counted only to plan, and the whole is counted to
+decide.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Item = TypeVar("Item")
 
 
 def dumps(value: object) -> str:
-    """`value` as compact JSON, its letters as they are."""
+    """`value` as compact JSON, with non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -25,9 +26,9 @@ def cost(value: object) -> int:
 
 
 def take(items: Iterable[Item], room: int, most: int = 100) -> list[Item]:
-    """At most `most` of `items`, in order: each that fits in what the ones before it left of `room` tokens.
+    """Take at most `most` items, in order: each that fits in what those before it left of `room` tokens.
 
-    An item costs what it costs alone: its outer quotes or braces pay for the comma, nearly always.
+    Each item is counted by itself: nearly always, its outer quotes or braces make up for the comma.
     """
     taken: list[Item] = []
     for item in items:
@@ -41,10 +42,10 @@ def take(items: Iterable[Item], room: int, most: int = 100) -> list[Item]:
 
 
 def fit(value: dict[str, Any], max_tokens: int, order: Sequence[str], *, oldest_first: bool = False) -> str:
-    """`value` as JSON of at most `max_tokens`, its fields emptied in `order` as far as that takes.
+    """`value` as JSON of at most `max_tokens`, after shortening its fields in `order` as far as needed.
 
-    Objects and lists lose their last items, lists that are `oldest_first` their first, texts their end. What is left
-    when all of these are empty may still be longer: the bare shape is never broken.
+    Objects and lists lose their last items, lists that are `oldest_first` their first, texts their end. If the JSON
+    is still too long when all of these are empty, it is returned as it is: required fields are never dropped.
     """
     value = dict(value)
     for field in order:

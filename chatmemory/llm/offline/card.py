@@ -1,7 +1,7 @@
-"""A memory card (seed 002), quoted from the card before it and from what was said since.
+"""A memory card (seed 002), quoted from the previous card and the messages since.
 
-What was said last wins, and within the room that is left, what holds numbers and ids. A question stays open until
-somebody other than the asker says something on it.
+The latest statements win and, where room is short, those with numbers and ids. A question stays open until somebody
+other than its author says something about it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from chatmemory.llm.offline.value_names import content_words, named_values
 from chatmemory.text.tokens import clip_end
 
 CARD_TOKENS = 120
-"""The whole card, as the instruction asks."""
+"""Maximum tokens of the whole card, as the instruction demands."""
 
 GOAL_TOKENS, CONTEXT_TOKENS, ITEM_TOKENS = 24, 12, 20
-"""Of the fields' own texts; less than they may have (40 and 30), so that the card has room for the others."""
+"""Token limits of single texts; less than the instruction allows (40 and 30), to leave room for the other fields."""
 
 MOST_SETTLED = 2
-"""Decisions that come before all values told; the others of the five may be values."""
+"""Decisions that precede values from the messages; the others of the five may be values."""
 
 MOST_DECISIONS, MOST_QUESTIONS, MOST_CONSTRAINTS, MOST_TECHNIQUES = 5, 4, 3, 6
 QUESTIONS, CONSTRAINTS, DECISIONS, TECHNIQUES = 0.25, 0.3, 0.7, 1.0
-"""Shares of the room beside goal and context. What one leaves goes to the next, and names take the rest."""
+"""Shares of the room that goal and context leave. Unused room goes to the next field; names take the rest."""
 
 ANSWERED = 0.3
-"""Share of the words of a question that stand in an answer to it."""
+"""Share of a question's words that an answer must contain."""
 
 WIRE = {
     "g": "goal",
@@ -42,14 +42,14 @@ WIRE = {
     "t": "techniques",
     "lc": "lesson_context",
 }
-"""The short keys in which prompts carry a card."""
+"""The short keys that a card has in prompts."""
 
 _GIVES_WAY = ("open_q", "techniques", "constraints", "lesson_context", "decisions", "goal")
 
 
 @dataclass(frozen=True, slots=True)
 class DraftCard:
-    """The six fields; lists are oldest first."""
+    """The six fields of a card. Lists are oldest first."""
 
     goal: str = ""
     decisions: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class DraftCard:
 
 
 def read_card(text: str) -> DraftCard:
-    """The card in `text`, with long keys or short ones; whatever is not of the right type counts as empty."""
+    """Parse a card with long or short keys. Fields of the wrong type count as empty."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -79,13 +79,13 @@ def read_card(text: str) -> DraftCard:
 
 
 def card_texts(card: DraftCard) -> list[str]:
-    """Everything that stands in a card."""
+    """All texts of a card."""
     lists = (*card.decisions, *card.open_q, *card.constraints, *card.techniques)
     return [text for text in (card.goal, *lists, card.lesson_context) if text]
 
 
 def memory_card(talk: ParsedRequest, max_tokens: int = CARD_TOKENS) -> str:
-    """The card after `talk`, whose `existing` is the card before it, as JSON of at most `max_tokens`, or 120."""
+    """The card after `talk`, whose `existing` is the previous card, as JSON of at most `max_tokens`, or 120 if less."""
     max_tokens = min(max_tokens, CARD_TOKENS)
     before, said = read_card(talk.existing), talk.sentences()
     aim = _goal(before, said)
@@ -105,20 +105,20 @@ def memory_card(talk: ParsedRequest, max_tokens: int = CARD_TOKENS) -> str:
 
 
 def _goal(before: DraftCard, said: Sequence[Sentence]) -> str:
-    """What the user said last to be after, else the goal before, else how the user began."""
+    """The goal that the user stated last, else the previous goal, else the user's first sentence."""
     goals = [aim for each in said if each.by_user and (aim := goal(each.text))]
     began = [each.text for each in said if each.by_user and _is_whole(each.text)]
     return clip_end(next(iter([*goals[-1:], before.goal, *began[:1]]), ""), GOAL_TOKENS)
 
 
 def _context(before: DraftCard, said: Sequence[Sentence], aim: str) -> str:
-    """What the user spoke of last, beside the goal."""
+    """The last sentence of the user that is not the goal."""
     spoken = [each.text for each in said if each.by_user and _is_whole(each.text) and aim not in each.text]
     return clip_end(spoken[-1] if spoken else before.lesson_context, CONTEXT_TOKENS)
 
 
 def _decisions(before: DraftCard, said: Sequence[Sentence], typed: Sequence[str], room: int) -> Iterator[str]:
-    """What was settled, the newest first; then, of the card's own and of the values told since, the most telling."""
+    """Decisions, newest first; then the most informative of the previous decisions and the values stated since."""
     settled = list(dict.fromkeys(_item(each.text) for each in reversed(said) if is_decision(each.text)))
     values = (
         named for each in said for named in named_values(each.text) if named.is_hard or named.is_equated
@@ -133,7 +133,7 @@ def _decisions(before: DraftCard, said: Sequence[Sentence], typed: Sequence[str]
 
 
 def _constraints(before: DraftCard, said: Sequence[Sentence]) -> Iterator[str]:
-    """Limits, the newest first, the user's before the assistant's."""
+    """Limits, newest first, the user's before the assistant's."""
     limits = [each for each in reversed(said) if is_condition(each.text) and not is_decision(each.text)]
     ours = [_item(each.text) for each in limits if each.by_user]
     theirs = [_item(each.text) for each in limits if not each.by_user]
@@ -141,7 +141,7 @@ def _constraints(before: DraftCard, said: Sequence[Sentence]) -> Iterator[str]:
 
 
 def _open_questions(before: DraftCard, said: Sequence[Sentence], quoted: Sequence[Sentence]) -> Iterator[str]:
-    """The user's questions that nobody has said or quoted anything on since, the newest first."""
+    """The user's questions that nobody has answered since, by word or quotation, newest first."""
     asked = [(each.text, each.turn) for each in said if each.by_user and _asks(each.text)]
     answers = [
         (terms_of(each.text), each.turn)
@@ -163,7 +163,7 @@ def _is_answered(words: set[str], turn: int, answers: Sequence[tuple[set[str], i
 
 
 def _names(before: DraftCard, said: Sequence[Sentence]) -> Iterator[str]:
-    """What was called by a name, the newest first."""
+    """Names of things, newest first."""
     known = [*before.techniques, *names([each.text for each in said])]
     yield from dict.fromkeys(_item(name) for name in reversed(known))
 
@@ -173,7 +173,7 @@ def _item(text: str) -> str:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether it is about something: more than "That's all, thank you"."""
+    """Whether a sentence has content, unlike "That's all, thank you"."""
     return len(content_words(text)) > 1
 
 

@@ -1,7 +1,7 @@
-"""Cues: the few English turns of phrase by which a sentence gives itself away as a decision, a preference, a goal.
+"""Cues: English phrases that mark a sentence as a decision, a preference or a goal, found by regular expressions.
 
-A rule of thumb over one sentence (at most some hundred characters) at a time: every pattern here is tried on nothing
-longer. What it returns stands in the sentence, word for word.
+A heuristic for one sentence at a time (at most some hundred characters); no pattern is tried on longer text. Results
+are quoted from the sentence verbatim.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 from chatmemory.text.entities import COMMON_WORDS
 
 LONGEST_LINK = 500
-"""Characters; a longer address is left alone, as half of one is none."""
+"""Maximum characters of an address. Longer ones are ignored, because half an address is none."""
 
 MOST_PARTS, LONGEST_PART = 12, 6
-"""Parts of a document that are listed, and words of the name of one."""
+"""Maximum parts of a document, and maximum words of a part's name."""
 
 _LINK = re.compile(r"https?://(?=\w)[^\s<>\"'`{}|\\^、。，；（）「」]{1,501}", re.IGNORECASE)
 _PAIRS = {")": "(", "]": "["}
@@ -90,7 +90,7 @@ _LIST_BREAK = re.compile(r"\s*(?:[,;/|]|\band\b|\bthen\b)\s*")
 
 
 def links(text: str) -> list[str]:
-    """The addresses in `text` exactly as they stand, without the punctuation of the sentence around them."""
+    """The addresses in `text` verbatim, without the punctuation around them."""
     found = (match for match in _LINK.findall(text) if len(match) <= LONGEST_LINK)
     return list(dict.fromkeys(_bare(match) for match in found))
 
@@ -103,12 +103,12 @@ _COURTESY = re.compile(
 
 
 def is_courtesy(sentence: str) -> bool:
-    """Whether it greets, thanks or takes leave, and says nothing else."""
+    """Whether the sentence only greets, thanks or says goodbye."""
     return _COURTESY.fullmatch(sentence.strip()) is not None
 
 
 def preference(sentence: str) -> tuple[str, str] | None:
-    """What the speaker likes or not: a word that names the matter, and the words themselves. None: says nothing."""
+    """What the speaker likes or dislikes: a key for the subject, and a quotation. None if the sentence says neither."""
     if match := _FAVOURITE.search(sentence):
         return key_of(match["key"]), clause(match["what"])
     if match := _DISLIKES.search(sentence):
@@ -121,44 +121,44 @@ def preference(sentence: str) -> tuple[str, str] | None:
 
 
 def is_decision(sentence: str) -> bool:
-    """Whether it says that something is settled. Questions and conditionals do not."""
+    """Whether the sentence says that something is settled. Questions and conditionals do not."""
     return bool(_DECIDED.search(sentence)) and not is_question(sentence) and not _UNDECIDED.search(sentence)
 
 
 def decided(sentence: str) -> str:
-    """A decision from the words that settle it to the end of the sentence."""
+    """The end of the sentence, from the decision's object on."""
     match = _DECIDED.search(sentence)
     return sentence[match.end() :] if match else sentence
 
 
 def is_condition(sentence: str) -> bool:
-    """Whether it sets a limit to what may be done."""
+    """Whether the sentence sets a limit to what may be done."""
     return bool(_CONDITION.search(sentence)) and not is_question(sentence)
 
 
 def is_stressed(sentence: str) -> bool:
-    """Whether the speaker says that it matters."""
+    """Whether the speaker says that something is important."""
     return bool(_STRESSED.search(sentence)) and not is_question(sentence)
 
 
 def is_question(sentence: str) -> bool:
-    """Whether it asks, by its last character."""
+    """Whether the sentence is a question, by its last character."""
     return sentence.rstrip("\"'”’) ").endswith(("?", "？"))
 
 
 def takes_back(sentence: str) -> bool:
-    """Whether it says that something no longer holds."""
+    """Whether the sentence says that something is no longer valid."""
     return bool(_FORGET.search(sentence)) and not is_question(sentence)
 
 
 def goal(sentence: str) -> str:
-    """What the speaker is after, from the words that say so on; "" if it does not say."""
+    """The speaker's goal, from its cue to the end of the sentence; empty if there is none."""
     match = _GOAL.search(sentence)
     return sentence[match.start() :] if match else ""
 
 
 def parts_of_document(sentence: str) -> tuple[str, list[str]] | None:
-    """Where it lists at least two parts of a document: what they are, and their names. None: it does not."""
+    """The kind and the names of a document's parts, if the sentence lists at least two; otherwise None."""
     match = _PARTS.search(sentence)
     if not match:
         return None
@@ -168,7 +168,7 @@ def parts_of_document(sentence: str) -> tuple[str, list[str]] | None:
 
 
 def clause(text: str) -> str:
-    """The beginning of `text`, to the end of its first clause."""
+    """The beginning of `text`, up to the end of its first clause."""
     match = _CLAUSE_END.search(text)
     return (text[: match.start()] if match else text).strip(' .!?"“”')
 
@@ -179,7 +179,7 @@ def key_of(words: str) -> str:
 
 
 def _preferred(matter: str, value: str) -> tuple[str, str] | None:
-    """The noun that a phrase ends in names it: "dark mode for the editor" is about a mode."""
+    """The key is the last noun of the phrase ("dark mode for the editor": mode), the value a quotation."""
     phrase = _PHRASE_END.split(_bared(clause(matter)), maxsplit=1)[0]
     words = [word for word in re.findall(r"[\w-]+", phrase) if word.casefold() not in COMMON_WORDS]
     key = key_of(words[-1]) if words else ""

@@ -1,6 +1,6 @@
-"""Choosing sentences: which of a text's own say the most, or the most about a question.
+"""Extractive summaries: choose the sentences of a text that say the most, or the most about a question.
 
-Pure: texts in, texts out, nothing is ever made up.
+Pure: takes texts and returns texts, all of them quotations.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from chatmemory.text.entities import CJK, COMMON_WORDS, scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 LONGEST_SENTENCE = 60
-"""Tokens; a longer one is cut, so that no single sentence fills a digest."""
+"""Maximum tokens of a sentence. Longer ones are cut, so that one sentence does not fill a digest."""
 
 SENTENCE_CHARS = 600
-"""What is longer and has no stop is cut into pieces of this size."""
+"""Longer text without punctuation is cut into pieces of this size."""
 
 SHORT_WORDS = 4
-"""Sentences of fewer words are only worth their spans."""
+"""Sentences of fewer words count only for their spans."""
 
 SHORT_NAME = 2
-"""A name of so few characters is most likely a label ("ID")."""
+"""Names of at most so many characters are most likely labels ("ID")."""
 
 HARD_WORTH, NAME_WORTH, AMOUNT_WORTH, PLAIN_WORTH = 1.0, 0.5, 0.2, 0.05
-"""What a span not yet covered is worth: id, date or address; name; amount. And any sentence as such."""
+"""Weights of a span that is not yet covered: id, date or address; name; amount. The last is for any sentence."""
 
 STRESS = 3.0
-"""How many times more a span is worth that a person typed, or that an earlier digest kept."""
+"""How much more a span counts if the user typed it, or an earlier digest kept it."""
 
 BULLET_COST = 2
-"""Tokens added to the cost of a sentence, in favour of whole ones over fragments."""
+"""Tokens added to the cost of a sentence, to prefer whole sentences to fragments."""
 
 FACT_BONUS, FACTS_COUNTED = 1.0, 2
-"""What a number or id adds to a sentence that is on the question at all, and how many of them count."""
+"""Score of a number or id in a sentence that matches the question, and how many of them count."""
 
 OPENING_BONUS = 0.5
-"""What it adds that the sentence begins with a word of the question."""
+"""Score if the sentence begins with a word of the question."""
 
 _SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _BULLET = re.compile(r"\A\s*(?:[-*•]|\d{1,3}[.)]|#{1,6}|>)\s+")
@@ -56,12 +56,12 @@ class _Candidate:
     text: str
     cost: int
     spans: dict[str, float]
-    """What it covers and what that is worth."""
+    """The spans in the sentence, and their weights."""
     base: float
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, without bullets and markup at their start; blank ones left out."""
+    """The sentences of `text` in order, without bullets and markup at their start, and without blank ones."""
     lines = (_BULLET.sub("", line, count=1).replace("**", "") for line in text.splitlines())
     whole = (sentence for line in lines for sentence in _whole(_SENTENCE.split(line)))
     found = (piece.strip() for sentence in whole for piece in _pieces(sentence))
@@ -69,8 +69,9 @@ def sentences(text: str) -> list[str]:
 
 
 def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) -> str:
-    """The `best` sentences of `texts` as bullets. Not empty when any text says something and the limit has room for a
-    word of it.
+    """The `best` sentences of `texts` as bullets.
+
+    Not empty if any text has content and the limit has room for a word of it.
     """
     said = unique_sentences(texts)
     bullets = (f"- {sentence}" for sentence in best(said, max_tokens, stressed))
@@ -78,7 +79,7 @@ def digest(texts: Iterable[str], max_tokens: int, stressed: Iterable[str] = ()) 
 
 
 def unique_sentences(texts: Iterable[str]) -> list[str]:
-    """The sentences of all `texts` in order, each once."""
+    """The distinct sentences of all `texts`, in order."""
     return list(dict.fromkeys(sentence for text in texts for sentence in sentences(text)))
 
 
@@ -89,10 +90,10 @@ def best(
     covered: Iterable[str] = (),
     most: int | None = None,
 ) -> list[str]:
-    """At most `most` of the sentences `said`, those that say the most, in their order; as bullets at most `max_tokens`.
+    """The most informative of the sentences `said`, at most `most`, in order; as bullets at most `max_tokens`.
 
-    Chosen greedily: the one whose salient spans not yet covered are worth the most per token comes first. A
-    span is worth more the more sentences hold it, and more if `stressed` texts do; those in `covered` texts count as
+    The choice is greedy: next is the sentence whose salient spans not yet covered have the highest weight per token.
+    A span weighs more the more sentences have it, and more if `stressed` texts do; spans in `covered` texts count as
     covered from the start. Very long sentences are cut.
     """
     worth = span_worth(said, stressed)
@@ -108,22 +109,22 @@ def best(
 
 
 def prose(chosen: Iterable[str]) -> str:
-    """Sentences as running text; those without a stop get one, so that they are found again."""
+    """Sentences as running text. Those without a stop get one, so that they can be split again."""
     return " ".join(text if text.endswith(_STOPS) else f"{text.rstrip(':')}." for text in chosen if text)
 
 
 def names(texts: Sequence[str]) -> list[str]:
-    """The names in `texts` as often as sentences hold them, in order. What is also said in lower case is no name."""
+    """The names in `texts`, once per occurrence, in order. A word that also occurs in lower case is no name."""
     plain = {word for text in texts for word in _WORD.findall(text) if word.islower()}
     found = (span for text in texts for span, hard in scan(text) if not hard)
     return [name for name in found if len(name) > SHORT_NAME and name.casefold() not in plain]
 
 
 def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
-    """Up to `limit` sentences of `texts` that share rare words with `question`, the best first.
+    """Up to `limit` sentences of `texts` that share rare words with `question`, best first.
 
-    Numbers and ids in a sentence speak for it, and that it begins with what is asked for, as labels do. Of equally
-    good ones the latest wins; what is said twice was said last. Sentences that ask themselves count for half.
+    A sentence scores higher with numbers and ids, and if it begins with a word of the question, as labels do. Among
+    equal ones, the latest wins; a repeated sentence counts at its last position. Questions score half.
     """
     all_said = [sentence for text in texts for sentence in sentences(text)]
     said = list(dict.fromkeys(reversed(all_said)))[::-1]
@@ -141,14 +142,12 @@ def on_question(texts: Iterable[str], question: str, limit: int) -> list[str]:
 
 
 def _pieces(line: str) -> list[str]:
-    # Between words where there is a space: half an address or a number is another one.
+    # Split between words where there is a space: half an address or number would be another one.
     return _PIECE.findall(line)
 
 
 def _whole(parts: Sequence[str]) -> list[str]:
-    """Parts of a line, those joined again that were cut after an abbreviation or a number ("No. 5", "Dr.
-    Lee").
-    """
+    """Rejoin parts of a line that were split after an abbreviation or a number ("No. 5", "Dr. Lee")."""
     joined: list[str] = []
     for part in parts:
         if joined and len(joined[-1]) < SENTENCE_CHARS and _is_abbreviated(joined[-1][-6:], part):
@@ -159,14 +158,14 @@ def _whole(parts: Sequence[str]) -> list[str]:
 
 
 def _is_abbreviated(end: str, rest: str) -> bool:
-    """Whether the stop at the `end` is that of an abbreviation. Of everyday words only "No. 5" is one."""
+    """Whether the stop at `end` is that of an abbreviation. Of common words, only "No. 5" counts."""
     found = _ABBREVIATION.search(end)
     word = found[0].strip(" (.").casefold() if found else ""
     return bool(word) and (word not in COMMON_WORDS or (word == "no" and rest[0].isdigit()))
 
 
 def span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]:
-    """What each span (in lower case) is worth, by its kind, by how often and by whom it was said."""
+    """The weight of each span (in lower case), by its kind, its frequency, and whether `stressed` texts have it."""
     spans = [(span.casefold(), hard) for sentence in said for span, hard in scan(sentence)]
     often = Counter(span for span, _ in spans)
     hers = {span.casefold() for text in stressed for span, _ in scan(text)}
@@ -177,7 +176,7 @@ def span_worth(said: Sequence[str], stressed: Iterable[str]) -> dict[str, float]
 
 
 def kind_worth(span: str, hard: bool) -> float:
-    """What a span is worth by its kind."""
+    """The weight of a span by its kind."""
     if not hard:
         return NAME_WORTH
     return AMOUNT_WORTH if _AMOUNT.fullmatch(span) else HARD_WORTH
@@ -191,9 +190,7 @@ def _candidate(sentence: str, worth: Mapping[str, float]) -> _Candidate:
 
 
 def _choose(candidates: Sequence[_Candidate], max_tokens: int, covered: set[str]) -> list[int]:
-    """Greedy cover. Gains only shrink, so that a gain that is still the best when looked at again is the
-    best.
-    """
+    """Choose greedily. Gains only shrink, so a gain that is still the highest when computed again is the highest."""
     chosen: list[int] = []
     heap = [(-_gain(candidate, covered), at) for at, candidate in enumerate(candidates)]
     heapq.heapify(heap)
@@ -218,7 +215,7 @@ def _gain(candidate: _Candidate, covered: set[str]) -> float:
 
 
 def terms_of(text: str) -> set[str]:
-    """Words that can tell sentences apart, plurals folded; pairs of characters where no spaces are."""
+    """Words that distinguish sentences, with plurals folded; pairs of characters in scripts without spaces."""
     words = {word.rstrip("s") for word in _WORD.findall(text.casefold()) if word not in COMMON_WORDS}
     terms = {word for word in words if len(word) > 2 or word.isdigit()}
     ideographs = "".join(CJK.findall(text))

@@ -1,7 +1,7 @@
 """Facts as key and value, and a narrative of at most three sentences (seed 003), quoted from a conversation.
 
-A fact answers only what is new or has changed. Where a sentence says what something *is*, it corrects the fact of
-that name; a second value that is merely mentioned gets a name of its own, so that two flights stay two.
+Only facts that are new or have changed are returned. If a sentence says what something *is*, it corrects the fact of
+that name; a second value that is merely mentioned gets a key of its own, so that two flights stay two.
 """
 
 from __future__ import annotations
@@ -21,41 +21,44 @@ from chatmemory.text.entities import scan
 from chatmemory.text.tokens import clip_end
 
 FACTS_TOKENS = 400
-"""Where the prompt does not say how long the answer is to be."""
+"""Length of the answer in tokens if the prompt does not give one."""
 
 NARRATIVE_TOKENS, NARRATIVE_SHARE, NARRATIVE_SENTENCES = 120, 0.25, 3
 TELLING_WORDS = 3
-"""Words that say what a sentence is about; with fewer it is most likely a courtesy."""
+"""Words that make a sentence informative; with fewer, it is most likely a courtesy."""
 
 LEAST_CHARS = 40
-"""Added to the length of what is weighed: whole sentences come before fragments, and every fact has a frame."""
+"""Characters added to a length: prefers whole sentences to fragments, and counts the JSON around a fact."""
 
 VALUE_TOKENS = 25
 
 SETTLED_WORTH = 1.0
-"""What a decision, a state or a preference is worth, beside spans (`extract.span_worth`)."""
+"""The weight of a decision, a state or a preference, compared with spans (`extract.span_worth`)."""
 
 EQUATED = 1.5
-"""How much more a value is worth that a sentence names outright."""
+"""How much more a value counts if a sentence says that something is it."""
 
 SAME_NAME = 20
-"""How many values of one name are told apart."""
+"""Maximum number of values of one name."""
 
 SHORT_VALUE = 3
-"""Characters; a shorter value may stand for anything."""
+"""Characters; a shorter value is ambiguous."""
 
 LONG_NUMBER = 4
-"""Digits; a shorter number may count anything."""
+"""Digits; a shorter number is ambiguous."""
 
 _COUNT = re.compile(r"\d{1,3}")
-"""What only counts something, and is not said to be it, tells little by itself."""
+"""A small number that is only a count says little by itself."""
 
 _TAKEN_BACK = 50
-"""How many of the newest sentences that take something back are looked at."""
+"""How many of the newest sentences with a retraction are examined."""
 
 
 def facts_and_narrative(talk: ParsedRequest, max_tokens: int) -> str:
-    """Facts, the most telling first, the keys that no longer hold and a narrative, as JSON of at most `max_tokens`."""
+    """Facts, most informative first, keys of facts that are no longer valid, and a narrative, as JSON.
+
+    The JSON has at most `max_tokens`.
+    """
     said = talk.sentences()
     worth = span_worth([each.text for each in said], talk.typed)
     narrative = _narrative(said, worth, int(NARRATIVE_SHARE * max_tokens))
@@ -74,7 +77,7 @@ class _Fact:
     named: Named
     worth: float
     message: tuple[int, bool]
-    """Turn and side in which it was said."""
+    """The turn in which it was said, and whether the user said it."""
 
     @property
     def density(self) -> float:
@@ -82,7 +85,7 @@ class _Fact:
 
 
 class _Ledger:
-    """What has been noted so far, by key."""
+    """The facts noted so far, by key."""
 
     def __init__(self, existing: Sequence[tuple[str, str]]) -> None:
         self._before = {key_of(key): (key, value) for key, value in existing}
@@ -93,13 +96,13 @@ class _Ledger:
         return key_of(key) in self._facts
 
     def note(self, named: Named, worth: float, message: tuple[int, bool]) -> None:
-        """Keep it, unless its value is known; under a name of its own where its name is taken."""
+        """Note a fact, unless its value is known; under a numbered key if its name is taken."""
         value = named.value.casefold()
         if (value in self._values and not named.is_equated) or self._value(named.key) == value:
             return
         another = self._is_another(named, message)
         if another and named.category == "NUMERIC" and " " in self._value(named.key):
-            return  # a day or an hour of what is told in full
+            return  # a day or an hour of a value that is known in full
         key = self._free(named.key) if another else named.key
         if key:
             self._facts[key] = _Fact(named, worth, message)
@@ -107,7 +110,7 @@ class _Ledger:
                 self._values.add(value)
 
     def best_first(self) -> Iterator[dict[str, str]]:
-        """All facts as the answer has them, those that are worth the most for their length first."""
+        """All facts in the answer's format, those with the highest weight for their length first."""
         for key, fact in sorted(self._facts.items(), key=lambda item: -item[1].density):
             spelled = self._before[key][0] if key in self._before else key
             yield {
@@ -117,7 +120,7 @@ class _Ledger:
             }
 
     def _is_another(self, named: Named, message: tuple[int, bool]) -> bool:
-        """Whether its name stands for something else: a list in one message corrects nothing."""
+        """Whether the key belongs to another value that this one does not correct, such as one in the same message."""
         if named.key in self._facts:
             return not named.is_equated or self._facts[named.key].message == message
         return named.key in self._before and not named.is_equated
@@ -128,13 +131,13 @@ class _Ledger:
         return self._before[key][1].casefold() if key in self._before else ""
 
     def _free(self, key: str) -> str:
-        """A key with a number that nobody has; "" if there are too many of them."""
+        """The key with a number that is not in use; empty if there are too many of them."""
         numbered = (f"{key}_{number}" for number in range(2, SAME_NAME + 1))
         return next((one for one in numbered if one not in self._facts and one not in self._before), "")
 
 
 def _told(said: Sentence) -> Iterator[Named]:
-    """What one sentence tells. Questions name values, too, but settle nothing."""
+    """The values, the state or decision, and the preference in a sentence. Questions count only for their values."""
     for named in named_values(said.text):
         if named.is_equated or not _COUNT.fullmatch(named.value):
             yield named
@@ -156,14 +159,14 @@ def _worth(named: Named, worth: Mapping[str, float], *, by_user: bool) -> float:
 
 
 def _is_unmistakable(value: str) -> bool:
-    """Whether it is the same thing wherever it is said: "HAT271" and "#1234" are, "2" is not."""
+    """Whether a value means the same in any message: "HAT271" and "#1234" do, "2" does not."""
     return len(value) >= SHORT_VALUE and (
         any(map(str.isalpha, value)) or sum(map(str.isdigit, value)) >= LONG_NUMBER
     )
 
 
 def _removed(facts: Sequence[tuple[str, str]], said: Sequence[Sentence], ledger: _Ledger) -> Iterator[str]:
-    """Keys of facts that the user takes back by their value or by all words of their name."""
+    """Keys of facts that the user retracts, by their value or by all words of their name."""
     taken_back = [each.text.casefold() for each in said if each.by_user and takes_back(each.text)][
         -_TAKEN_BACK:
     ]
@@ -178,9 +181,9 @@ def _removed(facts: Sequence[tuple[str, str]], said: Sequence[Sentence], ledger:
 
 
 def _narrative(said: Sequence[Sentence], worth: Mapping[str, float], room: int) -> str:
-    """How it began, the fullest sentence, and how it ended, in at most `room` tokens.
+    """The first sentence, the fullest one and the last, in at most `room` tokens.
 
-    Sentences that tell something, as far as there are any: a question does not say what came of it.
+    Statements are preferred, if there are any: a question does not say what came of it.
     """
     told = [each for each in said if not each.text.endswith(":")] or list(said)
     if not told:
@@ -196,7 +199,7 @@ def _narrative(said: Sequence[Sentence], worth: Mapping[str, float], room: int) 
 
 
 def _tells(sentence: str) -> bool:
-    """Whether it says something, and is no mere courtesy. Where no spaces are, words cannot be counted."""
+    """Whether a sentence is a statement, not a mere courtesy. In scripts without spaces, words cannot be counted."""
     if is_question(sentence):
         return False
     has_words = len(content_words(sentence)) >= TELLING_WORDS or " " not in sentence.strip()

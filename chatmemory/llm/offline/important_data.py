@@ -1,7 +1,7 @@
-"""Important data in the seven kinds of seed 001, quoted from a conversation, and beside it a summary of the rest.
+"""Important data in the seven kinds of seed 001, quoted from a conversation, and optionally a summary of the rest.
 
-Every value stands in what was said. Each kind has a share of the room, what it leaves goes to the ones after it, and
-facts come last and take the rest.
+Every value is quoted from the conversation. Each kind has a share of the room; what it does not use goes to the kinds
+after it, and facts come last and take the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from chatmemory.text.entities import scan
 from chatmemory.text.tokens import clip_end
 
 HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"
-"""Before important data in a prompt, to the letter of seed 001."""
+"""The heading of important data in a prompt, verbatim from seed 001."""
 
 EMPTY: dict[str, Any] = {
     "user_preferences": {},
@@ -38,22 +38,22 @@ EMPTY: dict[str, Any] = {
     "entities": [],
     "custom_fields": {},
 }
-"""The seven kinds; `custom_fields` is for models that can invent a name for one."""
+"""The seven kinds. `custom_fields` is for models that can invent further kinds."""
 
 DATA_TOKENS = 300
-"""Where the prompt does not say how long the answer is to be, and the most that data take beside a summary."""
+"""Length of the answer in tokens if the prompt does not give one, and the maximum for data next to a summary."""
 
 DATA_AND_SUMMARY_TOKENS = 800
-"""Where the prompt does not say how long both are to be."""
+"""Length of both in tokens if the prompt does not give one."""
 
 LINKS, PREFERENCES, PARTS, DECISIONS, NAMES = 0.30, 0.20, 0.15, 0.30, 0.15
-"""Shares of the room of all kinds."""
+"""Shares of the room for all kinds."""
 
 STRESSED = 0.5
-"""Share of the room of facts for what the user calls important."""
+"""The share of the room for facts that is reserved for what the user calls important."""
 
 VALUE_TOKENS, SENTENCE_TOKENS = 20, 40
-"""The longest preference, and the longest decision or fact."""
+"""Maximum tokens of a preference, and of a decision or fact."""
 _GIVES_WAY = (
     "entities",
     "important_facts",
@@ -65,7 +65,7 @@ _GIVES_WAY = (
 
 
 def data_texts(message: str) -> list[str]:
-    """What stands in important data as prompts carry them, without the JSON around it; [] for any other message."""
+    """The texts of important data in a prompt, without the JSON around them; [] for any other message."""
     heading, _, text = message.partition("\n")
     if heading != HEADING:
         return []
@@ -88,14 +88,14 @@ def _texts(kind: object) -> list[str]:
 
 
 def important_data(talk: ParsedRequest, max_tokens: int) -> str:
-    """The seven kinds as JSON of at most `max_tokens`, unless not even the empty ones have room."""
+    """The seven kinds as JSON of at most `max_tokens`, unless not even the empty kinds fit."""
     return fit(extracted(talk, max_tokens), max_tokens, _GIVES_WAY)
 
 
 def data_and_summary(talk: ParsedRequest, max_tokens: int) -> str:
-    """`important_data` and, in what it leaves of `max_tokens`, a `summary` of what was kept before and what was said.
+    """`important_data`, and a `summary` of the existing summary and the messages, in the rest of `max_tokens`.
 
-    The summary also holds what the data hold: those give way to later data in time.
+    The summary also repeats the data, because later data will replace them in time.
     """
     data = extracted(talk, min(DATA_TOKENS, max_tokens // 2))
     answer = {"important_data": data, "summary": ""}
@@ -105,7 +105,7 @@ def data_and_summary(talk: ParsedRequest, max_tokens: int) -> str:
 
 
 def extracted(talk: ParsedRequest, max_tokens: int) -> dict[str, Any]:
-    """What of each kind was said, in about `max_tokens` as JSON."""
+    """Extract the facts of each kind, as JSON of about `max_tokens`."""
     said = talk.sentences()
     all_room = room = max_tokens - cost(EMPTY)
     data = EMPTY | {"user_preferences": {}, "document_structure": {}}
@@ -124,7 +124,7 @@ def extracted(talk: ParsedRequest, max_tokens: int) -> dict[str, Any]:
 
 
 def _preferences(said: Sequence[Sentence]) -> Iterable[tuple[str, str]]:
-    """The user's, the newest first; of two on one matter the newer."""
+    """The user's preferences, newest first; of two on one subject, the newer."""
     found = [preference(each.text) for each in reversed(said) if each.by_user and not is_question(each.text)]
     newest = dict(reversed([pair for pair in found if pair]))
     return [(key, clip_end(newest[key], VALUE_TOKENS)) for key in reversed(newest)]
@@ -136,19 +136,19 @@ def _structure(said: Sequence[Sentence]) -> Iterable[tuple[str, list[str]]]:
 
 
 def _decisions(said: Sequence[Sentence]) -> Iterable[str]:
-    """The newest first: what was settled last is what holds."""
+    """Decisions, newest first, because later ones replace earlier ones."""
     return (_cut(each.text) for each in reversed(said) if is_decision(each.text))
 
 
 def _names(said: Sequence[Sentence]) -> Iterable[str]:
-    """Those said most often first, as they were first written."""
+    """Names, most frequent first, as they were first written."""
     found = names([each.text for each in said])
     first = {name.casefold(): name for name in reversed(found)}
     return [first[name] for name, _ in Counter(name.casefold() for name in found).most_common()]
 
 
 def _facts(said: Sequence[Sentence], room: int, typed: Sequence[str], covered: str) -> list[str]:
-    """What the user calls important, then statements with numbers, ids or dates that are nowhere else yet."""
+    """What the user calls important, then statements with numbers, ids or dates that are not in `covered`."""
     known = {span.casefold() for span, _ in scan(covered)}
     stated = [each for each in said if not is_question(each.text)]
     stressed = [_cut(each.text) for each in stated if each.by_user and is_stressed(each.text)]

@@ -1,8 +1,8 @@
-"""The built-in model: no key, no network. It only ever repeats what it was shown, and says so.
+"""The built-in model: no key, no network. It only quotes what it was sent, and says so.
 
-With it the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It
-knows how requests for memory are laid out, and nothing of chats, storage or
-policies: these bring what they want extracted.
+With it, the whole product works on one machine, and it folds in place of a summarizer that keeps failing. It knows
+the layout of summarizer inputs and memory cards, but nothing of chats, storage or policies: a policy's schema names
+the function that extracts its object.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ NAME = "offline"
 
 QUOTES = 3
 QUESTION_CHARS = 8000
-"""How much of a question is searched for, and of any one message searched in: ten times this."""
+"""How many characters of a question are used for the search; of each message, ten times as many are searched."""
 
 CARD_OPEN, CARD_CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
-"""Instructions that hold the first ask for a memory card between both, at the end of the reply (seed 002)."""
+"""Instructions that contain the first ask for a memory card between both, at the end of the reply (seed 002)."""
 
 CARD_BEFORE = "Conversation context: "
-"""A message that starts with it goes on with the card before, in wire form."""
+"""A message that starts with it continues with the previous card, with short keys."""
 
 _ROLE = re.compile(r"(?:> )?(?:\[\d+\] )?(?:User|Assistant): ")
 _WORD = re.compile(r"\s*\S+")
 
 
 class OfflineModel:
-    """A `ChatModel` that extracts. Deterministic; `pause` is the seconds between two words of a stream."""
+    """A deterministic `ChatModel` that only extracts. `pause`: the seconds between two words of a stream."""
 
     def __init__(self, pause: float = 0.01, summary_tokens: int = 500) -> None:
         self.pause = pause
@@ -51,9 +51,9 @@ class OfflineModel:
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
     ) -> AsyncIterator[Delta | Reply]:
-        """Yield the answer word by word, then a `complete` reply; with a memory card where the prompt asks for one."""
-        del deadlines  # Nothing here waits for anyone.
-        # Searching and counting a long prompt takes milliseconds that belong to other streams.
+        """Yield the answer word by word, then a `complete` reply; with a memory card if the prompt asks for one."""
+        del deadlines  # nothing here waits for others
+        # Searching and counting a long prompt takes milliseconds that other streams need.
         text, call, is_whole = await asyncio.to_thread(_reply, prompt, variant)
         usage = await asyncio.to_thread(_usage, prompt, text + call)
         for word in _WORD.findall(text):
@@ -63,15 +63,16 @@ class OfflineModel:
         yield replace(ended, usage=usage, model=NAME, call=call)
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        """Answer at once: what the prompt's schema names, a summary if the last message is a summarizer input, else
-        as `stream` would, but without a card.
+        """Answer at once: with the object that the prompt's schema names, or a summary of a summarizer input.
+
+        For any other prompt, answer as `stream` would, but without a card.
         """
-        del timeout  # Nothing here waits for anyone.
+        del timeout  # nothing here waits for others
         text = self._extract(prompt) or _told(_quotes(prompt), variant)
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 
     def _extract(self, prompt: Prompt) -> str:
-        """The summary, or the object by the prompt's schema, that is asked for; "" if none is."""
+        """The object for the prompt's schema, or the summary of a summarizer input; empty for other prompts."""
         said = prompt.messages[-1].content if prompt.messages else ""
         if prompt.schema and prompt.schema.extract:
             return prompt.schema.extract(said, prompt.answer_tokens)
@@ -87,19 +88,19 @@ class OfflineModel:
 
 
 def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str, bool]:
-    """The text of a reply, the arguments of its call where the prompt brings a tool, and whether it is whole."""
+    """The text of a reply, the arguments of its call if the prompt has a tool, and whether it is whole."""
     quotes = _quotes(prompt)
     if wants_card(prompt) and not prompt.tool:
         card = card_block(card_after(prompt, _answer(quotes)))
         text = _told(quotes, variant, reserved=count_tokens(card))
-        return text + card, "", True  # the card is the end of what was asked for
+        return text + card, "", True  # the card is the end of the requested reply
     text = _told(quotes, variant)
     call = card_after(prompt, _answer(quotes)) if prompt.tool else ""
     return text, call, text == _answer(quotes)
 
 
 def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
-    """The quotes as a reply, within the variant's limit less the `reserved` tokens."""
+    """The quotes as a reply, within the variant's limit minus the `reserved` tokens."""
     text, limit = _answer(quotes), variant.max_output_tokens
     return clip_end(text, max(0, limit - reserved)) if limit else text
 
@@ -117,7 +118,7 @@ def _question(prompt: Prompt) -> str:
 
 
 def _remembered(prompt: Prompt) -> Iterator[str]:
-    """Everything before the question, without headings, markers and what this model said itself."""
+    """Everything before the question, without headings, markers and this model's own words."""
     for message in prompt.messages[:-1]:
         if not message.content.startswith(INTRODUCTION):
             text = message.content[: 10 * QUESTION_CHARS]
@@ -133,29 +134,29 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def wants_card(prompt: Prompt) -> bool:
-    """Whether the reply is to bring a memory card, in its text or as a call of the prompt's tool."""
+    """Whether the prompt asks for a memory card, in the reply's text or as a call of the prompt's tool."""
     return prompt.tool is not None or CARD_OPEN in prompt.instructions
 
 
 def card_after(prompt: Prompt, reply: str) -> str:
-    """The card that goes with `reply`: of the card in the prompt, the last turn, the question and the reply."""
+    """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
     turns = [_last_turn(prompt), (_question(prompt), reply)]
     return memory_card(talk_of(_card_before(prompt), turns))
 
 
 def card_block(card: str) -> str:
-    """A card as it stands at the end of a reply's text."""
+    """A card in the form in which it ends a reply's text."""
     return f"\n\n{CARD_OPEN}{card}{CARD_CLOSE}"
 
 
 def _card_before(prompt: Prompt) -> str:
-    """The card that the prompt carries; "" if it carries none."""
+    """The card in the prompt; empty if it has none."""
     carried = (message.content for message in prompt.messages[:-1] if message.content.startswith(CARD_BEFORE))
     return next(carried, "").removeprefix(CARD_BEFORE).partition("\n")[0]
 
 
 def _last_turn(prompt: Prompt) -> tuple[str, str]:
-    """The newest reply in the prompt and the message before it."""
+    """The newest reply in the prompt, and the user's message before it."""
     before = prompt.messages[:-1]
     at = next((at for at in reversed(range(len(before))) if before[at].role == "assistant"), None)
     if at is None:

@@ -1,8 +1,7 @@
-"""What the built-in model is asked to summarize, read back: who said what, and what was kept before.
+"""Parses what the built-in model has to summarize: who said what, and the memory so far.
 
-Two layouts: the summarizer's input of `chatmemory.text.markers`, and that of facts and narrative (seed 003). Whatever
-the text, reading it takes time in proportion to its length, and no more than `READ_CHARS` of it are looked at any
-closer, the newest first.
+There are two layouts: the summarizer's input of `chatmemory.text.markers`, and that of facts and narrative (seed
+003). Parsing takes linear time for any text, and at most the newest `READ_CHARS` of it are analyzed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.cleaning import clean
 
 READ_CHARS, READ_CHARS_EACH = 400_000, 80_000
-"""How much of a conversation is looked at, and of any one message."""
+"""Maximum characters that are analyzed, of a conversation and of one message."""
 
 FACTS_HEADING = "## Existing facts (merge, update, or remove as needed):\n"
 CONVERSATION_HEADING = "\n\n## Conversation:\n"
@@ -29,7 +28,7 @@ _FACT = re.compile(r"- ([^:\n]+): (.+)")
 
 @dataclass(frozen=True, slots=True)
 class QuotedMessage:
-    """One message; `turn` counts from 0."""
+    """One message. `turn` counts from 0."""
 
     text: str
     by_user: bool
@@ -38,7 +37,7 @@ class QuotedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence and who said it when."""
+    """One sentence, its speaker and its turn."""
 
     text: str
     by_user: bool
@@ -47,31 +46,31 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    """What is to be summarized: what was kept before, as text or as facts, and the new messages in order."""
+    """The input of a summary: the memory so far, as text or as facts, and the new messages in order."""
 
     existing: str
     said: tuple[QuotedMessage, ...]
     facts: tuple[tuple[str, str], ...] = ()
-    """(key, value) of the facts kept before."""
+    """The existing facts as (key, value)."""
     quoted: tuple[QuotedMessage, ...] = ()
-    """What the built-in model quoted in its replies: nobody said it anew, but a question may have found its answer."""
+    """Quotations in the built-in model's replies. They are not new statements, but may answer a question."""
 
     @property
     def typed(self) -> list[str]:
-        """What the user said."""
+        """The texts of the user's messages."""
         return [each.text for each in self.said if each.by_user]
 
     @property
     def texts(self) -> list[str]:
-        """What anyone said."""
+        """The texts of all messages."""
         return [each.text for each in self.said]
 
     def sentences(self) -> list[Sentence]:
-        """All sentences in order, each once."""
+        """The distinct sentences of the messages, in order."""
         return list(_unique(self.said))
 
     def quotes(self) -> list[Sentence]:
-        """The sentences that the built-in model quoted, each once."""
+        """The distinct sentences that the built-in model quoted."""
         return list(_unique(self.quoted))
 
 
@@ -85,13 +84,13 @@ def _unique(said: Sequence[QuotedMessage]) -> Iterator[Sentence]:
 
 
 def read_turns(text: str) -> ParsedRequest:
-    """A summarizer input. Raises `ValueError` if `text` is anything else."""
+    """Parse a summarizer input. Raise `ValueError` if `text` is anything else."""
     existing, turns = parse_summarizer_input(clean(text))
     return talk_of(existing, turns)
 
 
 def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> ParsedRequest:
-    """(user, assistant) pairs as a talk."""
+    """Make a request of (user, assistant) pairs."""
     sides = (
         QuotedMessage(text, by_user, number)
         for number, (user, assistant) in enumerate(turns)
@@ -103,7 +102,7 @@ def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> ParsedRequest:
 
 
 def read_messages(text: str) -> ParsedRequest:
-    """Existing facts and `[user]:`, `[assistant]:` messages. Raises `ValueError` if `text` is anything else."""
+    """Parse existing facts and `[user]:`, `[assistant]:` messages. Raise `ValueError` if `text` is anything else."""
     head, found, body = clean(text).partition(CONVERSATION_HEADING)
     if not (found and head.startswith(FACTS_HEADING)):
         raise ValueError("neither facts nor a conversation")
@@ -121,7 +120,7 @@ def _messages(body: str) -> list[QuotedMessage]:
 
 
 def _newest(said: Sequence[QuotedMessage]) -> tuple[tuple[QuotedMessage, ...], tuple[QuotedMessage, ...]]:
-    """The last of them within `READ_CHARS`, in order, each cut to its own limit; and what was only quoted in them."""
+    """The last messages within `READ_CHARS`, in order, each cut to its own limit; and the quotations in them."""
     kept: list[QuotedMessage] = []
     quoted: list[QuotedMessage] = []
     room = READ_CHARS

@@ -1,4 +1,4 @@
-"""What the built-in model says in its replies, of itself and as quotes: no part of a talk that is to be kept."""
+"""Phrases of the built-in model's replies: about itself, and around quotations. Summaries leave them out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NOTHING = (
 
 
 QUOTED = "- "
-"""Before each line that this model quotes."""
+"""Precedes each line that this model quotes."""
 
 
 def own_words_apart(reply: str) -> tuple[str, str]:
-    """What a reply says that is not this model's, and what this model quoted in it.
+    """Split a reply into text that is not this model's, and lines that this model quoted.
 
-    All that it ever says is what it says of itself and quotes of what it was shown, memory's own words among them.
+    This model only ever speaks about itself and quotes its prompt, which includes the text of memory.
     """
     said, _, own = reply.partition(INTRODUCTION)
     lines = (line.removeprefix("> ") for line in own.splitlines())

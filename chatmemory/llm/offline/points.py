@@ -1,7 +1,7 @@
-"""A summary as points that a person can read: fragments under the words that led to them, not codes on bare lines.
+"""Summaries as readable points: fragments follow the words that introduced them, instead of codes on bare lines.
 
-A fragment is a piece of a text with hardly a word in it: an item of a list, a short answer. What led to it is the line
-or the question before. Pure: texts in, texts out, and nothing is made up. Which pieces say the most is weighed as in
+A fragment is a piece of text with hardly any words: an item of a list, a short answer. Its lead is the line or the
+question before it. Pure: takes texts and returns texts, all of them quotations. Pieces are weighed as in
 `chatmemory.llm.offline.extract`.
 """
 
@@ -28,19 +28,19 @@ from chatmemory.text.entities import CJK, COMMON_WORDS, scan
 from chatmemory.text.tokens import clip_end, count_tokens
 
 FEW_WORDS = 3
-"""Plain words; a text with fewer is a fragment."""
+"""A text with fewer plain words is a fragment."""
 
 LEAD_TOKENS = 20
-"""Longest lead; of a longer one the last clause is taken."""
+"""Maximum tokens of a lead. Of a longer one, the last clause is used."""
 
 JOIN = "; "
 STOPS = (".", "!", "?", "…", "。", "！", "？")
 TRIES = 4
-"""How often what was chosen by estimates is chosen again, by how far they were off."""
+"""How often the choice, which uses estimates, is repeated with the room corrected by their error."""
 TIME_ALONE = 0.3
-"""What a time is worth, as part of that in a sentence, where hardly a word says what happens then."""
+"""Factor for the weight of a time, such as 19:00, in a piece with hardly any words to say what happens then."""
 SLACK = 8
-"""Tokens of room that are not worth another try."""
+"""Unused tokens that are not worth another try."""
 
 _PLAIN = re.compile(r"(?<![\w@#/.-])[^\W\d_]{2,}(?![\w@#/]|[.-]\w|:/)")
 _LEADS = (":", "?", "：", "？")
@@ -52,14 +52,14 @@ _CLAUSE = re.compile(r"[,;–—]\s|，|；")
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A sentence or a fragment, and the words that led to it; "" where it stands by itself."""
+    """A sentence or a fragment, and the words that introduced it; empty if it needs none."""
 
     text: str
     lead: str = ""
 
 
 def plain_words(text: str) -> int:
-    """Words that are neither code nor number; of scripts without spaces, three characters count for two."""
+    """Count words that are neither code nor number; in scripts without spaces, three characters count as two."""
     ideographs = len(CJK.findall(text))
     return len(_PLAIN.findall(CJK.sub(" ", text) if ideographs else text)) + ideographs * 2 // 3
 
@@ -69,7 +69,7 @@ def is_fragment(text: str) -> bool:
 
 
 def pieces_said(texts: Iterable[str]) -> Iterator[Fragment]:
-    """The pieces of messages that follow each other. A fragment that opens one answers the question before."""
+    """Split consecutive messages into pieces. A fragment at the start of a message answers the question before it."""
     asked = ""
     for text in texts:
         lead, last = asked, ""
@@ -93,7 +93,7 @@ def pieces_said(texts: Iterable[str]) -> Iterator[Fragment]:
 
 
 def pieces_kept(text: str) -> Iterator[Fragment]:
-    """The pieces of an earlier summary, whose points stand by themselves."""
+    """Split an earlier summary into pieces, each of which needs no context."""
     for line in text.splitlines():
         found = sentences(line)
         asked = ""
@@ -107,7 +107,7 @@ def pieces_kept(text: str) -> Iterator[Fragment]:
 
 
 def points(said: Iterable[Fragment], max_tokens: int, stressed: Iterable[str] = ()) -> list[str]:
-    """What says the most of `said`, in order, as points that have at most `max_tokens` together, as bullets."""
+    """The most informative pieces of `said`, in order, as points; as bullets at most `max_tokens` together."""
     pieces = list(dict.fromkeys(said))
     worth, room, best = span_worth([piece.text for piece in pieces], stressed), max_tokens, list[str]()
     for _ in range(TRIES):
@@ -121,7 +121,7 @@ def points(said: Iterable[Fragment], max_tokens: int, stressed: Iterable[str] = 
 
 
 def _as_row(line: str) -> str:
-    """A row of a table as a line of text: its first cell, then the others; "" for the rule below a table's head."""
+    """A row of a table as text: its first cell, then the others; empty for the rule below the table's head."""
     cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
     if len(cells) < 2 or not line.lstrip().startswith("|"):
         return line
@@ -130,7 +130,7 @@ def _as_row(line: str) -> str:
 
 
 def _short(lead: str) -> str:
-    """`lead` from its first telling word on, or its last clause where it is long."""
+    """`lead` from its first informative word on, or its last clause if it is long."""
     words = lead.split(" ")
     at = next((at for at, word in enumerate(words) if word.casefold() not in COMMON_WORDS), 0)
     lead = " ".join(words[at:])
@@ -142,26 +142,26 @@ def _short(lead: str) -> str:
 
 
 def _labelled(label: str, value: str) -> Fragment:
-    """ "Label: value"; whole, where the value speaks for itself."""
+    """A labelled value: a fragment with the label as its lead, or one text if the value is no fragment."""
     return Fragment(value, label) if is_fragment(value) else Fragment(f"{label} {value}")
 
 
 def _apart(point: str) -> tuple[str, list[str]]:
-    """The lead and the fragments that a point of an earlier summary was joined from; any other point is whole."""
+    """The lead and the fragments from which a point of an earlier summary was joined; any other point is one text."""
     lead, colon, first = point.partition(": ")
     is_led = colon and count_tokens(lead) <= LEAD_TOKENS
     items = (first if is_led else point).split(JOIN)
     if not all(map(is_fragment, items)):
         return "", [point]
-    # In running text a point ends with a stop, which is none of the fragment's.
+    # In running text, a point ends with a stop, which is not part of the fragment.
     return (f"{lead}:" if is_led else ""), [*items[:-1], items[-1].rstrip(".")]
 
 
 @dataclass(slots=True)
 class _PointChoice:
-    """Greedy cover: the piece whose spans not yet covered are worth the most per token comes first, its lead included.
+    """A greedy choice: next is the piece whose uncovered spans have the highest weight per token, lead included.
 
-    Once a lead is there, what it leads to costs less.
+    Once a lead is chosen, other pieces with that lead cost less.
     """
 
     pieces: Sequence[Fragment]
@@ -227,7 +227,7 @@ class _PointChoice:
 
 
 def _joined(pieces: Sequence[Fragment]) -> list[str]:
-    """The pieces as points: those of one lead together, and fragments that follow each other."""
+    """Join pieces into points: pieces with the same lead, and consecutive fragments."""
     made: list[str] = []
     open_at: dict[str, int] = {}
     after_fragment = False
@@ -237,7 +237,7 @@ def _joined(pieces: Sequence[Fragment]) -> list[str]:
         at = open_at.get(piece.lead) if piece.lead else len(made) - 1 if fragment and after_fragment else None
         after_fragment = fragment
         if at is not None:
-            # What ends a sentence goes on ending it: otherwise two that were said would read as one that was not.
+            # Keep the stop between sentences: otherwise two statements would read as one that nobody made.
             together = f"{made[at]}{' ' if made[at].endswith(STOPS) else JOIN}{text}"
             if count_tokens(together) <= LONGEST_SENTENCE:
                 made[at] = together

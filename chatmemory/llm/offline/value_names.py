@@ -1,7 +1,7 @@
 """Names for values: what the words around a number, an id or a name call it ("order number is #1234").
 
-A rule of thumb over one sentence at a time, English words only; where no word names a value, its kind does, or it is
-left out. Values stand in the sentence, word for word.
+A heuristic for one sentence at a time, in English only. If no word names a value, its kind does, or it is left out.
+Values are quoted from the sentence verbatim.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from chatmemory.llm.offline.cues import key_of
 from chatmemory.text.entities import COMMON_WORDS, scan
 
 Category = Literal["ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", "GENERAL"]
-"""The six of seed 003."""
+"""The six categories of seed 003."""
 
 REACH = 80
-"""Characters before a value in which its name is looked for."""
+"""Characters before a value in which its name is searched."""
 
 LONGEST_NAME = 3
-"""Words of a key."""
+"""Maximum words of a key."""
 
 _WORD = re.compile(r"[\w'’#-]+|[^\w\s]")
 _LINKS = frozenset("is are was were be been being am as = : # ( \" “ ' ‘ * a an the about around now".split())
@@ -55,7 +55,7 @@ _LABELLED = re.compile(
 )
 _PHONE = re.compile(r"\+\d[\d ()-]{6,18}\d")
 _KINDS = frozenset(("time", "date", "amount"))
-"""Names that say no more than the value shows itself."""
+"""Names that add nothing, because the value itself shows them."""
 _FOLLOWING = re.compile(r" ([^\W\d_]{3,})\b")
 
 _STATES = (
@@ -72,21 +72,23 @@ _STATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A value and its name. `is_equated`: the sentence says that this *is* its value ("is", "=", ":")."""
+    """A value and its name. `is_equated`: the sentence says that the name *is* the value ("is", "=", ":")."""
 
     key: str
     value: str
     category: Category
     span: str
-    """The span that makes it worth keeping; "" if it has none."""
+    """The span that makes the value worth keeping; empty if there is none."""
     is_hard: bool
-    """The span is a number, an id or an address, not a name."""
+    """Whether the span is a number, an id or an address, not a name."""
     is_equated: bool
 
 
 def named_values(sentence: str) -> Iterator[Named]:
-    """The spans of `sentence` that something names, in order; of "Concert: Friday, 19:00", all that the label stands
-    before. A telephone number is one value, and what only its kind would name is left out."""
+    """The spans of `sentence` that have a name, in order; for "Concert: Friday, 19:00", the whole value of the label.
+
+    A telephone number is one value. A value that only its kind would name is left out.
+    """
     spans = scan(sentence)
     if labelled := _labelled(sentence, spans):
         yield labelled
@@ -95,14 +97,14 @@ def named_values(sentence: str) -> Iterator[Named]:
 
 
 _LOOSE = ("_of", "_on", "_at", "_in", "_for", "_into")
-"""Ends of a key that tell where a name stands, and not what it is."""
+"""Ends of a key that say where a name occurs, not what it is."""
 
 _WAYS = ("_to", "_from")
 _ROUTES = frozenset(
     "flight flights fly train bus ticket tickets trip route travel journey transfer move moved drive ship shipped "
     "delivery departure arrival connection return change changed upgrade downgrade".split()
 )
-"""What leads from one name to another: of anything else, "to" and "from" name nothing."""
+"""Words for going from one name to another. After other words, "to" and "from" name nothing."""
 
 _WEAK = frozenset(
     "noted against ask leave roughly about second third first next half hour only still then now today tomorrow "
@@ -114,7 +116,7 @@ _ORDERS = frozenset(
     "add ask bring call charge check count find get give keep leave make note noted plan put remember see send take "
     "tell use write".split()
 )
-"""Verbs with which a sentence tells somebody what to do: what follows is no name."""
+"""Verbs of a request to do something: the words after them are no name."""
 
 _SAYS = frozenset("say says said".split())
 
@@ -131,7 +133,7 @@ def _names(key: str, value: str) -> bool:
 
 
 def _labelled(sentence: str, spans: list[tuple[str, bool]]) -> Named | None:
-    """The value of a sentence that begins with what it is called."""
+    """The value of a sentence that begins with a label."""
     match = _LABELLED.match(sentence)
     words = content_words(match["label"]) if match else []
     key = key_of(" ".join(words))
@@ -150,7 +152,7 @@ def _labelled(sentence: str, spans: list[tuple[str, bool]]) -> Named | None:
 
 
 def _by_words_before(sentence: str, spans: list[tuple[str, bool]]) -> Iterator[Named]:
-    """Each span by the words before it, or by its kind."""
+    """Yield each span with the name from the words before it, or from its kind."""
     at, last, base = 0, 0, ""
     for span, hard in spans:
         start = sentence.find(span, at)
@@ -171,7 +173,7 @@ def _by_words_before(sentence: str, spans: list[tuple[str, bool]]) -> Iterator[N
 
 
 def state_of(sentence: str) -> Named | None:
-    """What it says the state of something is: "order #1234 has been cancelled" → order_1234_status."""
+    """The state of something, if the sentence gives it: "order #1234 has been cancelled" → order_1234_status."""
     match = _STATE.search(sentence)
     words = _content(_WORD.findall(match["what"])) if match else []
     if not match or not words:
@@ -181,7 +183,7 @@ def state_of(sentence: str) -> Named | None:
 
 
 def content_words(text: str) -> list[str]:
-    """The first words of `text` that say what it is about."""
+    """The first words of `text` that say what it is about, at most `LONGEST_NAME`."""
     words = [word for word in _WORD.findall(text) if word[0].isalnum() and word.casefold() not in _NO_NAMES]
     return words[:LONGEST_NAME]
 
@@ -192,12 +194,12 @@ class _Name:
     place: str = ""
     """The preposition before the value."""
     limit: str = ""
-    """The word before the value that makes a limit of it."""
+    """The word before the value that makes it a limit."""
     is_equated: bool = False
 
 
 def _name_before(text: str) -> _Name:
-    """What the words at the end of `text` call a value that follows them."""
+    """The name that the words at the end of `text` give to a value after them."""
     words = [word.casefold() for word in _WORD.findall(text[-REACH:])]
     if len(text) > REACH:
         words = words[1:]  # the first may be half a word
@@ -212,7 +214,7 @@ def _name_before(text: str) -> _Name:
 
 
 def _content(words: list[str]) -> list[str]:
-    """The last up to three words that can name a thing, without the verb that a pronoun or "to" brings along."""
+    """The last words that can name a thing, at most `LONGEST_NAME`, without a verb after a pronoun or "to"."""
     found: list[str] = []
     stop = ""
     for word in reversed(words):
@@ -241,7 +243,7 @@ def _category(span: str, *, hard: bool) -> Category:
 
 
 def _own_name(span: str, after: str, *, hard: bool) -> str:
-    """A name for a value that nothing before it names: its kind, its unit, or the word after it."""
+    """A name for a value that the words before it do not name: its kind, its unit, or the word after it."""
     if not hard:
         return ""
     for kind, name in (

@@ -1,1 +1,1 @@
-"""The client for upstreams that speak OpenAI's Responses or Chat Completions API."""
+"""The client for upstreams with OpenAI's Responses or Chat Completions API."""

@@ -1,4 +1,4 @@
-"""Calls of functions as they are streamed: pieces in, whole calls out. Pure; nothing that is wrong with one raises."""
+"""Reads streamed function calls: takes pieces and returns whole calls. Pure; malformed calls raise no errors."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from chatmemory.llm.protocol import ToolCall
 from chatmemory.text.cleaning import clean
 
 MAX_CHARS = 65_536
-"""Of the arguments of one call, what is kept unless the client's own tools are called."""
+"""Maximum characters kept of the arguments of one call, unless the client's own tools are called."""
 MAX_CALLS = 128
-"""Of one reply. What follows is no call that anybody can answer."""
+"""Maximum number of calls in one reply. With more, the reply counts as too long, and has none."""
 CUSTOM = "custom_tool_call"
-"""The type of an item of the Responses API that calls a custom tool, with any text as its `input`."""
+"""The Responses API's item type for a call of a custom tool, whose `input` is any text."""
 MAX_NAME_CHARS = 256
-"""Of an id and of a name."""
+"""Maximum length of an id or a name, in characters."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class _StreamedCall:
 
 
 class CallReader:
-    """Collects calls in the order in which they begin. Their arguments have `max_chars` characters together."""
+    """Collects calls in the order in which they begin. Their arguments have at most `max_chars` characters together."""
 
     def __init__(self, max_chars: int = MAX_CHARS) -> None:
         self._calls: list[_StreamedCall] = []
@@ -36,12 +36,12 @@ class CallReader:
 
     @property
     def arguments(self) -> str:
-        """Of the last call, uncleaned; "" without a call."""
+        """The arguments of the last call, uncleaned; empty without a call."""
         return "".join(self._calls[-1].parts) if self._calls else ""
 
     @property
     def named(self) -> tuple[ToolCall, ...]:
-        """The calls that say which function they call, clean; none if there are too many. One without an id has ""."""
+        """The calls that name their function, cleaned; none if there are too many. An id may be empty."""
         if len(self._calls) > MAX_CALLS or self._room < 0:
             return ()
         made = [
@@ -52,27 +52,27 @@ class CallReader:
 
     @property
     def is_too_long(self) -> bool:
-        """Something of the calls was not kept."""
+        """Whether a part of the calls was not kept."""
         return self._room < 0 or len(self._calls) > MAX_CALLS
 
     def is_new(self, call_id: object) -> bool:
-        """Whether a call of that id is another than the last."""
+        """Whether a call with that id is not the last one."""
         return bool(call_id) and (not self._calls or self._calls[-1].id != call_id)
 
     def begin(self, call_id: object = None, name: object = None, *, is_custom: bool = False) -> None:
-        """Another call begins."""
+        """Begin another call."""
         if len(self._calls) <= MAX_CALLS:
             self._calls.append(_StreamedCall(is_custom=is_custom))
         self._tell(self._calls[-1], call_id, name)
 
     def add(self, piece: object) -> None:
-        """The next piece of the arguments of the last call."""
+        """Add the next piece of the last call's arguments."""
         if not self._calls:
             self.begin()
         self._add(self._calls[-1], piece)
 
     def replace(self, arguments: object) -> None:
-        """The arguments of the last call as a whole, which an upstream repeats at its end."""
+        """Replace the arguments of the last call by the whole, which an upstream repeats at the end of the call."""
         if isinstance(arguments, str) and arguments:
             if self._calls:
                 self._room += len(self.arguments)
@@ -80,7 +80,7 @@ class CallReader:
             self.add(arguments)
 
     def replace_all(self, items: list[dict[str, Any]]) -> None:
-        """All calls, as the object at the end of a Responses stream has them; nothing where it has none."""
+        """Replace all calls by those of the object at the end of a Responses stream, if it has any."""
         if items:
             self._calls, self._room = [], self._max
         for item in items:
@@ -89,7 +89,7 @@ class CallReader:
             self.add(item.get("input" if is_custom else "arguments"))
 
     def add_chat_part(self, part: dict[str, Any]) -> None:
-        """One entry of `delta.tool_calls`: a call is told apart by its index, or by its id, which comes but once."""
+        """Add an entry of `delta.tool_calls`. Calls are distinguished by index, or by id, which is sent only once."""
         index, call_id = part.get("index"), part.get("id")
         place = index if isinstance(index, int) else None
         call = self._by_index.get(place)

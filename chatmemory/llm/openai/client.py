@@ -1,13 +1,11 @@
-"""OpenAI and every server that speaks its API, as a `ChatModel`: requests, deadlines, failures, connections.
+"""The `ChatModel` for OpenAI and compatible servers: requests, deadlines, failures, connections.
 
-Built from values; reads no settings. Bodies are made in `requests`, replies are read in `reading`; no type
-and no exception of the SDK leaves this module. An upstream may do anything at any speed, and a call still
-ends in time:
+Built from values; reads no settings. `requests` builds the bodies, `reply_reader` reads the replies; no type and no
+exception of the SDK leaves this module. An upstream may do anything at any speed, and a call still ends in time:
 
 - first byte: from the call to the first byte of the answer's body, waiting for a connection included;
-- idle: silence between two reads. Any byte counts, a ping too, because reasoning models ping while they
-  think;
-- total: ends what the others cannot, endless pings and a byte now and then.
+- idle: silence between two reads. Any byte counts, also a ping, because reasoning models send pings while they think;
+- total: ends what the others cannot, such as endless pings or occasional single bytes.
 """
 
 from __future__ import annotations
@@ -52,17 +50,17 @@ logger = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES = 8 * 1024 * 1024
 SECONDS_FOR_USAGE = 2.0
-"""How long a reply that has ended waits for the token counts that chat style sends after the end."""
+"""How long a reply that has ended waits for the token counts that Chat Completions sends after the end."""
 SECONDS_FOR_EOF = 0.05
-"""How long a reply that is over waits for the end of the body, which lets its connection be used again."""
+"""How long a reply that is over waits for the end of the body, so that its connection can be reused."""
 
 
 class OpenAIModel:
     """A `ChatModel` over the Responses API or Chat Completions. Threads and event loops may share it.
 
-    `base_url` None means OpenAI. `terminal` is explained at `stream_parser.StreamParser`. For streams, each event loop
-    gets its own pool of connections, made at first use, so a process that forks later shares none. `aclose` closes the
-    running loop's.
+    Without a `base_url` it uses OpenAI. `terminal` is explained at `stream_parser.StreamParser`. For streams, each
+    event loop has its own pool of connections, created at first use, so that a process forked later shares none.
+    `aclose` closes the pool of the running loop.
     """
 
     def __init__(
@@ -80,17 +78,17 @@ class OpenAIModel:
         self._terminal: Terminal = terminal
         self._transports: WeakKeyDictionary[asyncio.AbstractEventLoop, StreamTransport] = WeakKeyDictionary()
         self._open: set[ReplyReader] = set()
-        """The replies that are streamed at the moment."""
+        """The replies that are being streamed."""
         self._unstructured: set[str] = set()
-        """Models that were seen to refuse a request for structured output and to answer the same without it."""
+        """Models that refused a request for structured output, but answered the same request without it."""
 
     async def stream(
         self, prompt: Prompt, variant: Variant, deadlines: Deadlines
     ) -> AsyncGenerator[Delta | Reply, None]:
-        """Yield the text as it comes, then one `Reply`. One request; raises nothing but `CancelledError`.
+        """Yield the text as it arrives, then one `Reply`. Make one request; raise only `CancelledError`.
 
-        All text that came in one read is one `Delta`; where many are open, reads are paced. Close the generator
-        (`aclosing`) when leaving it early.
+        All text of one read is one `Delta`; with many open streams, reads are paced. Close the generator (`aclosing`)
+        when leaving it early.
         """
         started = time.monotonic()
         reader = ReplyReader(
@@ -112,7 +110,7 @@ class OpenAIModel:
                         yield Delta(text)
                         if (pause := pause_between_reads(len(self._open))) and not reader.has_ended:
                             await asyncio.sleep(pause)
-        except Exception as exc:  # noqa: BLE001 - whatever the SDK or its HTTP stack raise, it ends as a `Reply`
+        except Exception as exc:  # noqa: BLE001 - any exception of the SDK or its HTTP stack ends as a `Reply`
             if not reader.has_ended:
                 failure = no_answer(exc)
                 reader.fail(failure.error)
@@ -126,16 +124,16 @@ class OpenAIModel:
         yield reply
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        """Answer within `timeout` seconds, all tries and pauses included. Raises `UpstreamError`.
+        """Answer within `timeout` seconds, including all tries and pauses. Raise `UpstreamError`.
 
-        For threads without a running event loop (else `RuntimeError`): it runs one of its own, so that the
-        total is hard even when the upstream sends a byte now and then, which no read timeout would end.
+        For threads without a running event loop (otherwise `RuntimeError`): it runs its own, so that the total holds
+        even if the upstream sends single bytes slowly, which no read timeout would end.
         """
         forbid_running_loop()
         started = time.monotonic()
         try:
             return run_in_private_loop(self._complete(prompt, variant, timeout))
-        except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` keeps the cause
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` keeps the cause
             failure = no_answer(exc)
             _log_failure(failure.error, variant, started, failure)
             error = failure.error
@@ -177,16 +175,15 @@ class OpenAIModel:
     async def _answering(
         self, client: AsyncOpenAI, body: dict[str, Any]
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """One request; inside, the bytes of its answer. Leaving gives the connection back or closes it.
+        """Make one request and yield the bytes of its answer. On exit, the connection is returned or closed.
 
-        By the client's `post`, not by `responses.create`: that walks through every message once more to
-        check its type.
+        Uses the client's `post`, because `responses.create` walks through every message again to check its type.
         """
         response: Any = await client.post(
             self._path,
             cast_to=httpx2.Response,
             body=body,
-            # A few bytes on the wire must not become many in memory.
+            # Compression is refused, so that a few bytes on the wire cannot become many in memory.
             options={"headers": {"Accept-Encoding": "identity"}},
             stream=True,
             stream_cls=AsyncStream[Any],
@@ -195,12 +192,12 @@ class OpenAIModel:
             async with aclosing(response.aiter_bytes()) as chunks:
                 yield chunks
         finally:
-            await response.aclose()  # an iterator that was never begun closes nothing
+            await response.aclose()  # an iterator that was never started closes nothing
 
     async def _chunks(
         self, body: dict[str, Any], deadlines: Deadlines, reader: ReplyReader
     ) -> AsyncGenerator[bytes, None]:
-        """The bytes of a streamed answer as they come. Raises `TimeoutError` at a deadline."""
+        """Yield the bytes of a streamed answer as they arrive. Raise `TimeoutError` at a deadline."""
         patience = ReadDeadlines(deadlines)
         async with AsyncExitStack() as stack:
             stack.callback(patience.close)
@@ -225,7 +222,7 @@ class OpenAIModel:
     async def _answer_in_shape(
         self, client: AsyncOpenAI, prompt: Prompt, variant: Variant, deadline: float
     ) -> responses.UpstreamAnswer:
-        """The answer, by the prompt's schema where the upstream takes one; else the instructions have to do."""
+        """The answer, by the prompt's schema if the upstream supports that, otherwise by instructions only."""
         plain = replace(prompt, schema=None)
         if variant.model in self._unstructured:
             prompt = plain
@@ -249,7 +246,7 @@ class OpenAIModel:
             tries += 1
             try:
                 return await self._answer(client, body)
-            except Exception as exc:  # noqa: BLE001 - sorted out by `no_answer`: retried or raised, never swallowed
+            except Exception as exc:  # noqa: BLE001 - classified by `no_answer`: retried or raised, never swallowed
                 failure = no_answer(exc)
             remaining = deadline - asyncio.get_running_loop().time()
             jitter = random.random()  # noqa: S311 - spreads load, guards nothing
@@ -278,17 +275,17 @@ class OpenAIModel:
 
 @functools.cache
 def _tls_context() -> ssl.SSLContext:
-    """One for all clients: to read the certificates takes longer (20 ms) than all else about a client."""
+    """One context for all clients: reading the certificates (20 ms) takes longer than the rest of creating a client."""
     return httpx2.create_ssl_context()
 
 
 def _may_mean_schema(failure: NoAnswerError) -> bool:
-    """Whether a server that knows no structured output might have said so. They have no code for it in common."""
+    """Whether a failure may mean that the server has no structured output. Servers have no common code for that."""
     return failure.status in (400, 422) and failure.error.code != "context_length_exceeded"
 
 
 def _completion(answer: responses.UpstreamAnswer, variant: Variant) -> Completion:
-    """An answer as a value; cut off and refused are marked, any other unusual end is a failure."""
+    """The answer as a `Completion`. Cut-off and refusal are marked; any other unusual end raises `NoAnswerError`."""
     error = answer.ending.error
     if error and error not in (failures.TOO_LONG, failures.REFUSED):
         raise NoAnswerError(error)

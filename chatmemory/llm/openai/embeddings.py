@@ -1,7 +1,7 @@
-"""Texts → vectors by the `/embeddings` endpoint of OpenAI and its like.
+"""Embeddings from the `/embeddings` endpoint of OpenAI and compatible servers.
 
-Built from values; reads no settings. Whatever the endpoint does, a call ends in time, with as many vectors as there
-were texts, or with `UpstreamError`.
+Built from values; reads no settings. Whatever the endpoint does, a call ends in time, with one vector per text, or
+with `UpstreamError`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.vectors import SHORTEST, Embedded
 
 BATCH = 128
-"""Texts of one request."""
+"""Maximum number of texts in one request."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class UpstreamEmbedder:
-    """One model of one server. Threads and event loops may share it: each loop gets connections of its own."""
+    """One model of one server. Threads and event loops may share it: each loop has its own connections."""
 
     batch = BATCH
 
@@ -40,7 +40,7 @@ class UpstreamEmbedder:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
 
     async def embed(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The vectors of `texts` within `timeout` seconds, by one request. Raises `UpstreamError`."""
+        """Return the vectors of `texts` within `timeout` seconds, with one request. Raise `UpstreamError`."""
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
@@ -48,7 +48,7 @@ class UpstreamEmbedder:
         return await self._ask(client, texts, timeout)
 
     def embed_now(self, texts: Sequence[str], *, timeout: float) -> Embedded:
-        """The same, for threads without a running event loop (else `RuntimeError`)."""
+        """Do the same in a thread without a running event loop (otherwise `RuntimeError`)."""
         forbid_running_loop()
         return run_in_private_loop(self._once(texts, timeout))
 
@@ -69,7 +69,7 @@ class UpstreamEmbedder:
             async with asyncio.timeout(seconds):
                 answer = await self._answer(client, texts)
             return read_answer(answer, len(texts), self.dimensions)
-        except Exception as exc:  # noqa: BLE001 - the caller knows one exception; `no_answer` sorts them
+        except Exception as exc:  # noqa: BLE001 - callers handle one exception; `no_answer` classifies them
             error = no_answer(exc).error
             raise UpstreamError(error.code, error.message, error.retry_after) from None
 
@@ -85,7 +85,7 @@ class UpstreamEmbedder:
             cast_to=httpx2.Response,
             body=body,
             options={"headers": {"Accept-Encoding": "identity"}},
-            stream=True,  # so that an answer without end is not read to its end
+            stream=True,  # so that an endless answer is not read to its end
             stream_cls=AsyncStream[Any],
         )
         try:
@@ -102,7 +102,7 @@ class UpstreamEmbedder:
 
 
 def read_answer(answer: dict[str, Any], number: int, dimensions: int) -> Embedded:
-    """The vectors of an answer to `number` texts. Raises `NoAnswerError` if they are not what was asked for."""
+    """Read the vectors from an answer to `number` texts. Raise `NoAnswerError` if number or size are wrong."""
     data = answer.get("data")
     if not isinstance(data, list) or len(data) != number:
         raise NoAnswerError(failures.NONSENSE)
@@ -121,10 +121,10 @@ def _index(item: object) -> int:
 
 
 def _unit(values: object, dimensions: int) -> bytes:
-    """The vector of these numbers, made one long."""
+    """The normalized vector of these numbers."""
     if not isinstance(values, list) or len(values) != dimensions:
         raise NoAnswerError(failures.NONSENSE)
-    if not all(type(value) in (int, float) and abs(value) < 1e9 for value in values):  # not so for NaN
+    if not all(type(value) in (int, float) and abs(value) < 1e9 for value in values):  # NaN fails this, too
         raise NoAnswerError(failures.NONSENSE)
     length = math.hypot(*values)
     if length < SHORTEST:

@@ -1,7 +1,7 @@
-"""Why an upstream gave no whole answer, in our words: codes that clients rely on and sentences for people.
+"""Why an upstream gave no whole answer: our codes, which clients rely on, and sentences for people.
 
-Pure. Sentences name a status code at most. They never repeat what the upstream wrote, which can quote
-people or keys.
+Pure. Sentences contain a status code at most. They never repeat what the upstream wrote, which can quote users or
+keys.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ NOTHING_SAID = ReplyError("upstream_error", "The model returned an empty reply."
 UNUSUAL_END = ReplyError("upstream_error", "The model stopped before the reply was complete.")
 NOT_SENT = ReplyError("upstream_error", "The request to the model could not be sent.")
 
-# Other servers than OpenAI put their own code, or a bare 400, beside one of these phrases (vLLM, LiteLLM,
-# llama.cpp).
+# Servers other than OpenAI send their own code, or only a 400, with one of these phrases (vLLM, LiteLLM, llama.cpp).
 CONTEXT_CODES = {"context_length_exceeded", "exceed_context_size_error"}
 CONTEXT_PHRASES = ("context window", "context length")
 REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
 MAX_RETRY_AFTER = 600.0
-"""Seconds. An upstream that asks for more is not believed: clients would stay away for good."""
+"""Maximum seconds. Longer waits that an upstream asks for are cut, because clients would never come back."""
 _CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
-"""`model_not_found`, `BadRequestError`: no room for a sentence, an address or a key."""
+"""Matches `model_not_found`, `BadRequestError`; too strict for a sentence, an address or a key."""
 
 
 def from_report(error: object) -> ReplyError:
-    """What an `error` object of an upstream means: `{"code","type","message"}`, in any of its dialects."""
+    """The meaning of an upstream's `error` object: `{"code","type","message"}`, in any of its dialects."""
     return _with_code(_known(error) or REPORTED, error)
 
 
 def from_status(status: int, error: object, *, after: float | None = None) -> ReplyError:
-    """What an HTTP status before any answer means; `error` is the error object of its body, or None.
+    """The meaning of an HTTP status before any answer; `error` is the error object of its body, or None.
 
-    `after`: seconds that the upstream asked for before the next request.
+    `after`: the seconds to wait before the next request, as the upstream asked.
     """
     known = _known(error) if status in (400, 413, 422) else None
     found = _with_code(known or ReplyError("upstream_error", _status_sentence(status)), error)
@@ -62,7 +61,7 @@ def is_worth_retrying(status: int, error: object) -> bool:
 
 
 def ended_for(reason: str) -> ReplyError:
-    """What an upstream's own reason for stopping means (`incomplete_details.reason`, `finish_reason`)."""
+    """The meaning of an upstream's own reason for stopping (`incomplete_details.reason`, `finish_reason`)."""
     if reason in ("max_output_tokens", "length", "max_tokens", "model_length"):
         return TOO_LONG
     return REFUSED if reason in REFUSAL_CODES else UNUSUAL_END
@@ -86,7 +85,7 @@ def _codes(error: object) -> set[str]:
 
 
 def _with_code(found: ReplyError, error: object) -> ReplyError:
-    """`found` with the upstream's own code, if that can be nothing but a code."""
+    """`found` with the upstream's own code, if that has the form of a code."""
     given = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
     codes = [code for code in given if isinstance(code, str) and _CODE.fullmatch(code)]
     return replace(found, upstream_code=codes[0]) if codes else found

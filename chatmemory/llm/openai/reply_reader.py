@@ -1,8 +1,7 @@
-"""One reply as it is read: chunks of bytes in, clean text out, and at the end one honest `Reply`. Pure.
+"""Reads one streamed reply: takes chunks of bytes, returns clean text, and at the end one `Reply`. Pure.
 
-Two bounds hold for any upstream. Text never exceeds `max_bytes` of UTF-8 and is cut there. All bytes
-together, pings and unknown events included, never exceed `NOISE` times that: the events of both styles
-spend 100 to 350 bytes on a token.
+Two limits hold for any upstream. The text is cut at `max_bytes` of UTF-8. All bytes together, including pings and
+unknown events, are at most about `NOISE` times that: the events of both styles spend 100 to 350 bytes on a token.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from chatmemory.llm.protocol import Reply, ReplyError, ReplyStatus, ToolCall
 from chatmemory.text.cleaning import TextCleaner, clean, clip_bytes
 
 NOISE = 256
-# An upstream repeats the whole text in its last event, where JSON may spend six bytes on one of ours.
+# An upstream repeats the whole text in its last event, where JSON may take six bytes for one of ours.
 EVENT_FACTOR = 6
 EVENT_ROOM = 1024 * 1024
 
@@ -29,10 +28,10 @@ def max_event_bytes(max_bytes: int) -> int:
 
 
 class ReplyReader:
-    """`feed` chunks until `is_over`, `fail` if the transport did, take what `finish` has, then `reply`.
+    """`feed` chunks until `is_over`, `fail` if the transport failed, `finish` for the last text, then `reply`.
 
-    With `takes_calls`, the reply has the calls that the model made, but for those of `own_tool`; without, only the
-    arguments of the last one: the prompt has one tool then, which is ours.
+    With `takes_calls`, the reply has the calls that the model made, except those of `own_tool`. Without, it has only
+    the arguments of the last call: the prompt's only tool is ours then.
     """
 
     def __init__(
@@ -64,16 +63,16 @@ class ReplyReader:
 
     @property
     def is_over(self) -> bool:
-        """Nothing that may still come can matter."""
+        """Whether nothing that may still arrive can matter."""
         return self._parser.is_over or self._error is not None
 
     @property
     def has_ended(self) -> bool:
-        """There is a verdict, the upstream's or ours; usage may still follow."""
+        """Whether the outcome is known, from the upstream or from us; usage may still follow."""
         return self._parser.ending is not None or self._error is not None
 
     def feed(self, chunk: bytes) -> str:
-        """The clean text that `chunk` completes; may be empty."""
+        """Return the clean text that `chunk` completes; may be empty."""
         self._raw_room -= len(chunk)
         text = self._within_room(self._cleaner.feed(self._parser.feed(chunk)))
         if self._raw_room < 0:
@@ -81,16 +80,16 @@ class ReplyReader:
         return text
 
     def fail(self, error: ReplyError) -> None:
-        """Something outside of the stream's text went wrong; a verdict that already came stands."""
+        """Record a failure outside of the stream's text, unless the outcome is already known."""
         if not self.has_ended:
             self._error = error
 
     def finish(self) -> str:
-        """The last text: what the cleaner held back."""
+        """Return the last text, which the cleaner held back."""
         return self._within_room(self._cleaner.flush())
 
     def reply(self, *, model: str) -> Reply:
-        """How it ended; `model` is the name to give if the upstream gave none."""
+        """Return the `Reply`; `model` is the model's name if the upstream sent none."""
         error = self._error or self._parser.close().error
         calls, own = self._calls()
         if self._takes_calls and self._parser.calls.is_too_long:
@@ -106,7 +105,7 @@ class ReplyReader:
         return Reply(status, error, parser.usage, *told, own, kept, tuple(parser.logprobs or ()))
 
     def _calls(self) -> tuple[tuple[ToolCall, ...], str]:
-        """The calls of the client's tools, and the arguments of the last one of ours."""
+        """The calls of the client's tools, and the arguments of the last call of our own tool."""
         if not self._takes_calls:
             return (), clean(self._parser.calls.arguments)
         made = self._parser.calls.named
@@ -124,7 +123,7 @@ class ReplyReader:
 
 
 def _with_ids(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """Some servers give no ids, or one id twice; such a call could not be answered."""
+    """Give calls an id if they have none or a duplicate, as from some servers; they could not be answered otherwise."""
     made: dict[str, ToolCall] = {}
     for call in calls:
         name = call.id if call.id and call.id not in made else f"call_{uuid4().hex}"

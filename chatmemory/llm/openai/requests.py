@@ -1,10 +1,9 @@
-"""A prompt → the body of a request, in each API style. Pure; knows what which kind of server understands.
+"""Builds the body of a request from a prompt, in each API style, with only the fields that the server accepts. Pure.
 
-OpenAI itself and compatible servers differ. Compatible servers reject or ignore fields they do not know, so
-in chat style `store` and `prompt_cache_key` go to OpenAI alone. The output limit is `max_completion_tokens`
-there, because its reasoning models refuse `max_tokens`; anywhere else it is `max_tokens`, which every
-server knows, while Ollama and llama-cpp-python accept `max_completion_tokens` without obeying it (ollama
-issue 7125, llama-cpp-python issue 1907).
+OpenAI and compatible servers differ. Compatible servers reject or ignore unknown fields, so in chat style only OpenAI
+is sent `store` and `prompt_cache_key`. OpenAI's output limit is `max_completion_tokens`, because its reasoning models
+refuse `max_tokens`; elsewhere it is `max_tokens`, which every server knows, while Ollama and llama-cpp-python accept
+`max_completion_tokens` without obeying it (ollama issue 7125, llama-cpp-python issue 1907).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from chatmemory.llm.openai.stream_parser import Style
 from chatmemory.llm.protocol import Prompt, PromptMessage, Schema, Tool, ToolCall, Variant
 
 _HINTS = {"user", "safety_identifier", "prompt_cache_key", "service_tier"}
-"""Parameters that change no answer: compatible servers need not know them."""
+"""Parameters that do not change the answer: compatible servers may not know them, and are not sent them."""
 CHAT_ONLY = {"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"}
 """Parameters that the Responses API does not have."""
 
@@ -25,9 +24,9 @@ CHAT_ONLY = {"stop", "seed", "presence_penalty", "frequency_penalty", "logit_bia
 def request_body(
     prompt: Prompt, variant: Variant, *, style: Style, is_openai: bool, stream: bool
 ) -> dict[str, Any]:
-    """The JSON to send. Hosted prompts exist in responses style; chat style sends model and instructions.
+    """Return the JSON to send. Only the responses style has hosted prompts; chat style sends model and instructions.
 
-    A prompt's schema asks for structured output; where there is none, the caller takes the schema out.
+    A prompt's schema requests structured output; for servers without it, the caller removes the schema.
     """
     wanted = {name: value for name, value in prompt.parameters.items() if is_openai or name not in _HINTS}
     if style == "responses":
@@ -53,15 +52,15 @@ def _responses(prompt: Prompt, variant: Variant) -> dict[str, Any]:
 
 
 def _for_items(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool of Chat Completions as the Responses API has it."""
+    """A tool of Chat Completions in the Responses API's format."""
     if tool["type"] == "custom":
         return {"type": "custom", **{name: _flat(value) for name, value in tool["custom"].items()}}
-    # Without `strict` this API takes every parameter for required.
+    # Without `strict`, this API takes every parameter for required.
     return {"type": "function", "strict": False, **tool["function"]}
 
 
 def _flat(value: Any) -> Any:
-    """A custom tool's format: the grammar lies flat in the Responses API."""
+    """A custom tool's format: the Responses API has the grammar's fields at the top level."""
     if isinstance(value, Mapping) and isinstance(grammar := value.get("grammar"), Mapping):
         return {"type": value.get("type"), **grammar}
     return value
@@ -72,7 +71,7 @@ def _own(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _for_responses(body: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of Chat Completions as the Responses API has them; the caller refuses what it has not."""
+    """Parameters of Chat Completions in the Responses API's format; the caller refuses those that it does not have."""
     made = {name: value for name, value in wanted.items() if name not in _NESTED}
     if wanted.get("logprobs"):
         made["include"] = ["message.output_text.logprobs"]
@@ -93,7 +92,7 @@ _NESTED = {"reasoning_effort", "verbosity", "response_format", "logprobs"}
 
 
 def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """A choice of tools: what is an object of its own in Chat Completions lies flat in the Responses API."""
+    """A choice of tools: Chat Completions nests it in an object, the Responses API does not."""
     kind = choice["type"]
     if kind != "allowed_tools":
         return {"type": kind, "name": choice[kind]["name"]}
@@ -103,7 +102,7 @@ def _choice_for_items(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hosted(prompt: Prompt) -> dict[str, Any]:
-    """The prompt kept at the provider names model, effort and limits; a single message goes as a string."""
+    """The body for a hosted prompt, which names model, effort and limits; a single message is sent as a string."""
     name, version = prompt.hosted_prompt or ("", "")
     hosted = {"id": name} | ({"version": version} if version else {})
     items = _items(prompt)
@@ -145,7 +144,7 @@ def _messages(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def message_json(message: PromptMessage) -> dict[str, Any]:
-    """A message as Chat Completions has it."""
+    """A message in Chat Completions' format."""
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
     if message.attachments:
@@ -158,14 +157,14 @@ def message_json(message: PromptMessage) -> dict[str, Any]:
 
 
 def chat_call(call: ToolCall) -> dict[str, Any]:
-    """A call of a tool as Chat Completions has it."""
+    """A call of a tool in Chat Completions' format."""
     if call.is_custom:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
 def _part(attachment: Attachment) -> dict[str, Any]:
-    """An image or a file as a part of a message of Chat Completions."""
+    """An image or a file as a part of a Chat Completions message."""
     if attachment.kind == "file":
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.link}}
     detail = {"detail": attachment.detail} if attachment.detail else {}
@@ -173,20 +172,20 @@ def _part(attachment: Attachment) -> dict[str, Any]:
 
 
 def _item_part(attachment: Attachment) -> dict[str, Any]:
-    """The same as a part of a message of the Responses API."""
+    """An image or a file as a part of a Responses API message."""
     if attachment.kind == "file":
         return {"type": "input_file", "filename": attachment.name, "file_data": attachment.link}
     return {"type": "input_image", "image_url": attachment.link, "detail": attachment.detail or "auto"}
 
 
 def _items(prompt: Prompt) -> list[dict[str, Any]]:
-    """The messages as items of the Responses API, where each call is one by itself."""
+    """The messages as items of the Responses API, where each call is an item of its own."""
     custom = {call.id for message in prompt.messages for call in message.calls if call.is_custom}
     return [item for message in prompt.messages for item in _items_of(message, custom)]
 
 
 def _items_of(message: PromptMessage, custom: Container[str]) -> Iterator[dict[str, Any]]:
-    """`custom` are the ids of calls of custom tools, whose outputs are items of another type."""
+    """The items of one message. `custom` has the ids of custom tools' calls, whose outputs have another item type."""
     if message.role == "tool":
         kind = "custom_tool_call_output" if message.call_id in custom else "function_call_output"
         yield {"type": kind, "call_id": message.call_id, "output": message.content}

@@ -1,7 +1,7 @@
-"""What the JSON of an upstream says: who spoke, what was said, what it cost, how it ended. Both API styles.
+"""Readers of an upstream's JSON in both API styles: text, tool calls, usage, model, and how the answer ended.
 
-Pure readers of untrusted objects: a field of the wrong type is `MalformedError` where it would hold text and is
-ignored where it only informs.
+Pure readers of untrusted objects: a field of the wrong type raises `MalformedError` if it should hold text, and is
+ignored if it is only informative.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from chatmemory.text.cleaning import clean
 
 _decode = json.JSONDecoder().decode
 
-# What stored answers have room for; a test holds these against the columns.
+# The lengths of the columns for stored answers; a test compares them.
 MAX_MODEL_CHARS = 128
 MAX_ID_CHARS = 200
 MAX_REASON_CHARS = 64
 MAX_TOKENS = 100_000_000
-"""Of one answer, in or out. No model reads or writes that much; what claims to is not believed."""
+"""Maximum tokens of one answer, in or out. No model reads or writes that much, so higher counts are ignored."""
 
-# OpenAI says "stop". The next are the same thing in the words of text-generation-inference, Together and
-# Anthropic bridges; the last two end an answer that calls a tool.
+# OpenAI says "stop". The next are the same in text-generation-inference, Together and Anthropic bridges; the last two
+# end an answer that calls a tool.
 STOPPED = {"stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call"}
 CALLS = ("function_call", "custom_tool_call")
 """Types of items that call a tool."""
 
 
 class MalformedError(ValueError):
-    """The upstream sent something that cannot be what its API promises."""
+    """The upstream sent something that violates its API."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamEnding:
-    """How the upstream itself said that it ended; `error` is None when it said "complete"."""
+    """How the answer ended according to the upstream; `error` is None if it is complete."""
 
     error: ReplyError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamAnswer:
-    """One whole answer. `text` is clean; a refusal's words are its text."""
+    """One whole answer. `text` is clean; a refusal is its text, too."""
 
     text: str
     ending: UpstreamEnding
@@ -56,11 +56,11 @@ class UpstreamAnswer:
 
 
 def load_object(data: bytes) -> dict[str, Any]:
-    """Parse one JSON object. Raises `MalformedError` for all else: bad UTF-8, bad JSON, a list."""
+    """Parse one JSON object. Raise `MalformedError` for anything else: bad UTF-8, bad JSON, a list."""
     try:
         value = orjson.loads(data)
     except ValueError:
-        # What Python takes and orjson does not, such as half a surrogate pair: its other half may come next.
+        # Python accepts some JSON that orjson refuses, such as half a surrogate pair, whose other half may come next.
         try:
             value = _decode(data.decode())
         except (ValueError, RecursionError) as exc:
@@ -71,7 +71,7 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 
 def text_in(value: object) -> str:
-    """A field that holds text; null and absent are empty. Raises `MalformedError` for other types."""
+    """Return a text field; null and absent are empty. Raise `MalformedError` for other types."""
     if value is None:
         return ""
     if not isinstance(value, str):
@@ -80,7 +80,7 @@ def text_in(value: object) -> str:
 
 
 def object_in(value: object) -> dict[str, Any]:
-    """A field that holds an object; null and absent are empty. Raises `MalformedError` for other types."""
+    """Return an object field; null and absent are empty. Raise `MalformedError` for other types."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -89,22 +89,22 @@ def object_in(value: object) -> dict[str, Any]:
 
 
 def objects_in(value: object) -> list[dict[str, Any]]:
-    """The objects in a field that holds a list; anything else in it is ignored."""
+    """Return the objects in a list field; other items and types are ignored."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def model_in(value: object) -> str:
-    """The name of a model, cut to its length; "" if it is none."""
+    """The name of a model, cut to its maximum length; empty for other types."""
     return _label(value, MAX_MODEL_CHARS)
 
 
 def id_in(value: object) -> str:
-    """The id of an answer, cut to its length; "" if it is none."""
+    """The id of an answer, cut to its maximum length; empty for other types."""
     return _label(value, MAX_ID_CHARS)
 
 
 def usage_in(value: object) -> Usage | None:
-    """Token counts in the terms of either style; None unless input and output are there and believable."""
+    """Token counts in either style's names; None unless input and output are present and plausible."""
     if not isinstance(value, dict):
         return None
     spent = _count(value, "input_tokens", "prompt_tokens")
@@ -117,7 +117,7 @@ def usage_in(value: object) -> Usage | None:
 
 
 def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
-    """The text of a Responses object, and whether (a part of) it is a refusal."""
+    """The text of a Responses object, and whether any part of it is a refusal."""
     parts = [
         part
         for item in objects_in(response.get("output"))
@@ -129,7 +129,7 @@ def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
 
 
 def logprobs_in(value: object) -> list[dict[str, Any]]:
-    """The log probabilities of tokens in an event, which both API styles write alike; what is none is left out."""
+    """The log probabilities of tokens in an event, in the format of both API styles; invalid items are left out."""
     return [
         {**_logprob(one), "top_logprobs": [_logprob(other) for other in objects_in(one.get("top_logprobs"))]}
         for one in objects_in(value)
@@ -147,7 +147,7 @@ def _logprob(one: dict[str, Any]) -> dict[str, Any]:
 
 
 NEVER = -9999.0
-"""OpenAI's log probability of a token that is not likely at all."""
+"""OpenAI's log probability for very unlikely tokens."""
 
 
 def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ def calls_in(response: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEnding:
-    """How a Responses object says that it ended."""
+    """How a Responses object ended."""
     status = response.get("status", "completed")
     if status == "completed":
         return UpstreamEnding(failures.REFUSED if refused else None)
@@ -166,20 +166,20 @@ def responses_ending(response: dict[str, Any], *, refused: bool) -> UpstreamEndi
 
 
 def chat_ending(finish_reason: str, *, refused: bool) -> UpstreamEnding:
-    """How a chat completion's finish reason says that it ended."""
+    """How a chat completion ended, by its finish reason."""
     if finish_reason in STOPPED:
         return UpstreamEnding(failures.REFUSED if refused else None)
     return UpstreamEnding(failures.ended_for(finish_reason))
 
 
 def read_responses(body: dict[str, Any]) -> UpstreamAnswer:
-    """A whole answer of the Responses API."""
+    """Read a whole answer of the Responses API."""
     text, refused = spoken_in(body)
     return _answer(body, text, responses_ending(body, refused=refused))
 
 
 def read_chat(body: dict[str, Any]) -> UpstreamAnswer:
-    """A whole chat completion. A null `finish_reason` is let pass here: the JSON itself came to its end."""
+    """Read a whole chat completion. A null `finish_reason` is accepted here, because the JSON is complete."""
     if error := body.get("error"):
         return _answer(body, "", UpstreamEnding(failures.from_report(error)))
     choices = objects_in(body.get("choices"))
@@ -204,7 +204,7 @@ def _reason(response: dict[str, Any]) -> str:
 
 
 def _label(value: object, length: int) -> str:
-    """A name given by the upstream: one line of printable characters, of bounded length; "" for other types."""
+    """A name from the upstream: one line of printable characters, of bounded length; empty for other types."""
     if not isinstance(value, str):
         return ""
     return "".join(filter(str.isprintable, clean(value[: 4 * length]))).strip()[:length]
@@ -213,6 +213,6 @@ def _label(value: object, length: int) -> str:
 def _count(counts: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = counts.get(name)
-        if type(value) is int and 0 <= value <= MAX_TOKENS:  # a bool is an int to `isinstance`
+        if type(value) is int and 0 <= value <= MAX_TOKENS:  # bool is a subclass of int
             return value
     return None

@@ -1,4 +1,4 @@
-"""Exceptions and HTTP statuses of the SDK → one exception of ours. No other place knows which there are."""
+"""Maps the SDK's exceptions and HTTP statuses to one exception of ours. No other module knows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_ERROR_BYTES = 64 * 1024
 
 
 class NoAnswerError(OpenAIError):
-    """No answer, and why. An `OpenAIError`, because the SDK lets those through unchanged."""
+    """No answer, and why. A subclass of `OpenAIError`, because the SDK lets those through unchanged."""
 
     def __init__(
         self, error: ReplyError, *, status: int = 0, retry: bool = False, after: float | None = None
@@ -32,13 +32,13 @@ class NoAnswerError(OpenAIError):
 
 
 async def refuse_errors(response: httpx2.Response) -> None:
-    """Raise a status that is no success. The SDK would read all of its body first, however much that is."""
+    """Raise for an unsuccessful status, before the SDK reads the whole body, which may be large."""
     if not response.is_success:
         await refuse_status(response.status_code, response.headers, response.aiter_bytes())
 
 
 async def refuse_status(status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> NoReturn:
-    """Raise such a status, reading no more of its body than an error object needs."""
+    """Raise for an unsuccessful status, reading at most `MAX_ERROR_BYTES` of its body."""
     try:
         body = await read_bounded(chunks, MAX_ERROR_BYTES, failures.NONSENSE)
         error = responses.load_object(body).get("error")
@@ -63,9 +63,9 @@ async def read_bounded(chunks: AsyncIterator[bytes], limit: int, too_much: Reply
 
 
 def no_answer(exc: Exception) -> NoAnswerError:
-    """What any exception of a request means.
+    """Return the `NoAnswerError` for any exception of a request.
 
-    Deadlines are ours alone, and the SDK's are off: what it calls a timeout is a connection that failed.
+    Deadlines are ours, and the SDK's are off: what it calls a timeout is a failed connection.
     """
     if isinstance(exc, NoAnswerError):
         return exc

@@ -1,9 +1,9 @@
-"""The lines of an upstream's event stream → text, calls of tools and a verdict. A push parser for each API style.
+"""Push parsers for an upstream's event stream, one per API style: they return text, tool calls and the outcome.
 
-Pure: bytes are pushed in as they come, cut anywhere; nothing is ever raised. A stream is complete only when the
-upstream's own terminal marker came to its end, the blank line after it included. Whatever follows a verdict is ignored,
-and whatever is not understood ends the stream as incomplete: guessing would mean to promise text that may be missing.
-The length of one event is bounded, because it is held in memory. Nothing that is wrong with a call ends a reply.
+Pure: bytes are pushed in as they arrive, cut anywhere; nothing is ever raised. A stream is complete only when the
+upstream's own terminal marker is complete, including the blank line after it. Anything after the outcome is ignored,
+and anything malformed ends the stream as incomplete, because guessing could hide missing text. The length of one
+event is limited, because it is held in memory. A malformed tool call does not end a reply.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Terminal = Literal["strict", "done"]
 
 
 MAX_LOGPROBS = 100_000
-"""Tokens of one reply whose log probabilities are kept."""
+"""Maximum number of tokens of one reply whose log probabilities are kept."""
 
 
 class StreamParser(ABC):
-    """Feed it bytes, get text. `ending` is the upstream's verdict once it came; `close` the one at the end.
+    """Feed it bytes, get text. `ending` is the upstream's outcome once it has arrived; `close` returns the final one.
 
-    `terminal="done"` also takes `[DONE]` for a terminal marker, for servers that leave `finish_reason` null
-    on complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
+    `terminal="done"` also accepts `[DONE]` as a terminal marker, for servers that leave `finish_reason` null on
+    complete answers. It is not the default, because proxies send `[DONE]` after a cut, too.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class StreamParser(ABC):
     ) -> None:
         self.ending: UpstreamEnding | None = None
         self.is_over = False
-        """Nothing that may still come can change text, verdict or usage."""
+        """Whether nothing that may still arrive can change text, outcome or usage."""
         self.usage: Usage | None = None
         self.model = ""
         self.response_id = ""
         self.calls = CallReader(max_call_chars)
         self.logprobs: list[dict[str, Any]] | None = None
-        """Of the tokens so far, for who sets it to a list."""
+        """The log probabilities of the tokens so far, collected if the caller sets it to a list."""
         self._terminal = terminal
         self._max_event_bytes = max_event_bytes
         self._unended = bytearray()
@@ -57,7 +57,7 @@ class StreamParser(ABC):
         self._refused = False
 
     def feed(self, chunk: bytes) -> str:
-        """The text in the events that `chunk` completes, uncleaned, in order."""
+        """Return the text of the events that `chunk` completes, uncleaned, in order."""
         if self.is_over:
             return ""
         ended, newline, rest = chunk.rpartition(b"\n")
@@ -72,7 +72,7 @@ class StreamParser(ABC):
         return text
 
     def close(self) -> UpstreamEnding:
-        """The verdict when no more bytes come. An event without its blank line never happened."""
+        """Return the outcome when no more bytes arrive. An event without its blank line does not count."""
         if self.ending:
             return self.ending
         return UpstreamEnding(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
@@ -101,7 +101,7 @@ class StreamParser(ABC):
 
     @abstractmethod
     def _read(self, event: dict[str, Any]) -> str:
-        """The text in one event; sets the verdict if the event gives one. Raises `MalformedError`."""
+        """Return the text of one event, and set the outcome if the event has one. Raise `MalformedError`."""
 
     def _keep_logprobs(self, value: object) -> None:
         if self.logprobs is not None and value and len(self.logprobs) < MAX_LOGPROBS:
@@ -120,7 +120,7 @@ class StreamParser(ABC):
 
 
 class ResponsesParser(StreamParser):
-    """Events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
+    """Parses events of the Responses API. Its markers: `response.completed`, `.incomplete`, `.failed`, `error`."""
 
     _ENDS = ("response.completed", "response.incomplete", "response.failed")
     _ARGUMENTS = (
@@ -156,7 +156,7 @@ class ResponsesParser(StreamParser):
         response = {**response, "status": kind.removeprefix("response.")}
         self.ending = responses.responses_ending(response, refused=self._refused or refused)
         self.is_over = True
-        return "" if self._has_text else text  # a server may send no deltas but the whole text at the end
+        return "" if self._has_text else text  # some servers send no deltas, only the whole text at the end
 
     def _called(self, kind: str, event: dict[str, Any]) -> None:
         item = event.get("item")
@@ -175,7 +175,7 @@ class ResponsesParser(StreamParser):
 
 
 class ChatParser(StreamParser):
-    """Chunks of Chat Completions. Its marker: a `finish_reason`. Usage follows, so it is over at `[DONE]`."""
+    """Parses chunks of Chat Completions. Its marker is a `finish_reason`. Usage follows, so it is over at `[DONE]`."""
 
     def _read(self, event: dict[str, Any]) -> str:
         if event.get("error"):
@@ -196,7 +196,7 @@ class ChatParser(StreamParser):
             self.calls.add_chat_part(part)
         self._keep_logprobs(responses.object_in(choice.get("logprobs")).get("content"))
         if text or parts:
-            self.ending = None  # some servers name a reason in every chunk: it ended only if nothing follows
+            self.ending = None  # some servers send a reason in every chunk: it counts only if nothing follows
         if reason := responses.text_in(choice.get("finish_reason")):
             self.ending = responses.chat_ending(reason, refused=self._refused)
         return text
@@ -205,6 +205,6 @@ class ChatParser(StreamParser):
 def parser_for(
     style: Style, *, terminal: Terminal, max_event_bytes: int, max_call_chars: int = MAX_CHARS
 ) -> StreamParser:
-    """A fresh parser for one stream."""
+    """Return a new parser for one stream."""
     kind = ResponsesParser if style == "responses" else ChatParser
     return kind(terminal=terminal, max_event_bytes=max_event_bytes, max_call_chars=max_call_chars)

@@ -1,8 +1,8 @@
-"""Requests for streams, past the SDK and by the aiohttp below it: one POST, the bytes of its answer as they come.
+"""Sends requests for streams by aiohttp, without the SDK: one POST, the bytes of its answer as they arrive.
 
-The SDK and its HTTP client take nine tenths of what a request costs here, for what a stream does not need: models of
-options, merged URLs and headers, retries, five generators around each read. Its headers, made once, are sent all the
-same.
+The SDK and its HTTP client take nine tenths of the cost of a request, for features that a stream does not need:
+models of options, merged URLs and headers, retries, five generators around each read. The SDK's headers, built once,
+are still sent.
 """
 
 from __future__ import annotations
@@ -22,37 +22,38 @@ from chatmemory.llm.openai import failures
 from chatmemory.llm.openai.sdk_errors import NoAnswerError, refuse_status
 
 KEPT_SECONDS = 5.0
-"""For which a connection that nobody uses stays open. Servers close theirs after a while, too: better before them."""
+"""How long an unused connection stays open. Servers close theirs after a while; it is better to be first."""
 IN_ONE_PIECE = 512 * 1024
-"""Bytes of a request that are written at once: only images and files make one longer."""
+"""Bytes of a request that are written at once. Only images and files make a request longer."""
 
 
 class StreamTransport:
-    """Connections to one URL, of one event loop."""
+    """The connections of one event loop to one URL."""
 
     def __init__(self, url: str, headers: Mapping[str, str], tls: ssl.SSLContext) -> None:
         self._url = url
-        # Without a limit: a stream too many would wait for a connection until its deadline.
+        # Without a limit, because another stream would wait for a connection until its deadline.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_SECONDS, ssl=tls)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            # A few bytes on the wire must not become many in memory.
+            # Compression is refused, so that a few bytes on the wire cannot become many in memory.
             headers={**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"},
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Asked once: `trust_env` would look for a netrc in a thread at each request.
+            # Looked up once: `trust_env` would look for a netrc in a thread at each request.
             proxy=_proxy_for(url),
         )
 
     @asynccontextmanager
     async def answering(self, body: Mapping[str, Any]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """One request; inside, the bytes of its answer, empty at the end. Leaving gives the connection back.
+        """Make one request and yield the bytes of its answer, empty at the end. On exit, return the connection.
 
-        Raises `NoAnswerError` for what is no success. A connection that breaks later raises aiohttp's error.
+        Raises `NoAnswerError` if there is no successful answer. A connection that breaks later raises aiohttp's
+        error.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        # In one piece, what is long would hold up the loop; aiohttp warns of it.
+        # Writing a long request in one piece would block the loop; aiohttp warns about that.
         sent = data if len(data) <= IN_ONE_PIECE else io.BytesIO(data)
         try:
             response = await self._session.post(self._url, data=sent, allow_redirects=False)
@@ -69,13 +70,13 @@ class StreamTransport:
 
 
 def _proxy_for(url: str) -> str | None:
-    """The proxy that the environment names for that URL."""
+    """The proxy that the environment names for a URL."""
     parts = urlsplit(url)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 class _Chunks(AsyncIterator[bytes]):
-    """What a body has at each read."""
+    """Iterates over a body, with all available bytes per read."""
 
     def __init__(self, content: aiohttp.StreamReader) -> None:
         self._read = content.readany

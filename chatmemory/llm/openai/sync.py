@@ -1,7 +1,7 @@
-"""A coroutine run to its end from synchronous code, never a second longer than the coroutine itself takes.
+"""Runs a coroutine to its end from synchronous code, without taking longer than the coroutine itself.
 
-`asyncio.run` joins the default executor before it returns, and a DNS look-up that hangs there would outlive
-any deadline.
+`asyncio.run` joins the default executor before it returns, so a DNS lookup that hangs there would outlive any
+deadline.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def forbid_running_loop() -> None:
-    """Raise `RuntimeError` where an event loop already runs: waiting here would stop all that it serves."""
+    """Raise `RuntimeError` if an event loop runs in this thread: waiting here would block everything that it serves."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -23,7 +23,7 @@ def forbid_running_loop() -> None:
 
 
 def run_in_private_loop(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run in a new event loop of this thread and raise what it raises. An interruption cancels it first."""
+    """Run a coroutine in a new event loop of this thread and raise its errors. An interruption cancels it first."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(coroutine)
     try:
