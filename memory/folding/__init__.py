@@ -1,1 +1,1 @@
-"""Folding turns into the brief: when, by which request, checked how, and published."""
+"""Folding: deciding when to fold, asking the summarizer, checking its answer and publishing the new brief."""

@@ -1,15 +1,15 @@
-"""Checks of a summarizer's answer: what refuses it, and what is asked for once more. Pure.
+"""Checks of a summarizer's answer: which answers are refused, and which are requested once more. Pure.
 
-*Refused whole*: no link, address or order may be in a new state that was not in the state before it or in what its
-model was shown. What else is in such an answer came from the same pen. Cutting a state to its length and taking out
-what nobody sees are its policy's.
+*Refused as a whole*: a new state that has a link, address or order which is neither in the state before it nor in
+what the model was shown. The rest of such an answer is not trusted either, as the same model wrote it. Cutting a
+state to its length and removing invisible characters are left to its policy.
 
-*Soft faults*: an answer is far too short for what it replaces; or it lost too much of what was known; or it took in
-next to nothing of the new turns. Salient spans decide, counted, not weighed: what a text means is not judged.
+*Soft faults*: an answer is far too short for what it replaces, has lost too much of what was known, or includes next
+to nothing of the new turns. The check counts salient spans, without weights; it does not judge what a text means.
+
 Measured with the built-in model on 34 recorded service chats, 469 folds under the five policies: of the spans that a
-full summary of 500 tokens has, a fold of 6000 tokens leaves 73 % at the least and 85 % in the middle, and of the
-spans of the new turns it takes in 27 % at the least. With a share of 0.5 one of the 469 answers is wanting, with 0.8
-eleven.
+full summary of 500 tokens has, a fold of 6000 tokens keeps at least 73 % (median 85 %), and of the spans of the new
+turns it includes at least 27 %. With a share of 0.5 one of the 469 answers has a fault, with 0.8 eleven.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(before: State, after: State, shown: Iterable[str]) -> None:
     new = [text for text in texts_of(after) if text not in old]
     if not new:
         return
-    # A state may have been made one line since.
+    # The earlier state may have been collapsed to one line since.
     known = [*old, *(" ".join(text.split()) for text in old), *shown]
     links = KnownLinks(known)
     if any(links.new_in(text) for text in new):
@@ -45,7 +45,7 @@ def check(before: State, after: State, shown: Iterable[str]) -> None:
 
 
 def said_in(turns: Sequence[Turn]) -> list[str]:
-    """What a model is shown of `turns`: each side, and how it begins behind the label under which it is shown."""
+    """Return the texts that a model is shown of `turns`: each side, and its first line with its label."""
     sides = [
         side for turn in turns for side in (("User", turn.user), ("Assistant", turn.assistant)) if side[1]
     ]
@@ -53,13 +53,13 @@ def said_in(turns: Sequence[Turn]) -> list[str]:
 
 
 def texts_of(state: State) -> Iterator[str]:
-    """Every text of any state at all, keys included; of a summary that is a JSON object, those in it."""
+    """Yield every text of a state, keys included; if its summary is a JSON object, the texts in that object."""
     yield from strings_in(_read(state.summary))
     yield from strings_in(state.data)
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Every text in a JSON value, in order, keys included."""
+    """Yield every text in a JSON value, in order, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -72,7 +72,7 @@ def strings_in(value: object) -> Iterator[str]:
 
 
 def _read(summary: str) -> object:
-    """What a summary says. A card's is its wire form, in which quotation marks and backslashes are escaped."""
+    """Parse the summary if it is a JSON object, such as a card's, which has escaped quotes and backslashes."""
     if not summary.startswith("{"):
         return summary
     try:
@@ -88,28 +88,28 @@ SOFT_FAULTS: dict[SoftFault, str] = {
     "known_lost": "much of what was known is gone",
     "new_lost": "next to nothing of the new turns is in it",
 }
-"""What each means, for staff."""
+"""What each soft fault means, for staff."""
 
 FEW = 3
-"""So many known spans may always go: what is corrected is no loss."""
+"""A known span may be lost where a fact was corrected: fewer losses than this are never a fault."""
 FEW_NEW = 10
-"""Turns with fewer spans say little that could be lost."""
+"""The fewest spans in new turns for which `new_lost` is checked: fewer say little that could be lost."""
 SUMMARIZED = 4
-"""A summary may be expected to have a fourth of what it replaces, up to what it may have."""
+"""A summary is expected to have a fourth of the tokens that it replaces, up to its limit."""
 SHORT = 5
-"""An answer below a fifth of that is far too short."""
+"""An answer with less than a fifth of the expected tokens is far too short."""
 ENOUGH = 2
-"""When asked again, half of what may be expected is enough: a wish beyond what was said would be met with padding."""
+"""The second request names half of the expected tokens as enough: asking for more than was said would bring padding."""
 LITTLE = 50
-"""Where no more than so many tokens are expected, an answer may be as short as it likes."""
+"""If at most this many tokens are expected, an answer may be of any length."""
 SPAN_TOKENS = 10
-"""A summary has room for a span in so many tokens."""
+"""Tokens of a summary that one span is assumed to need."""
 NEW_SHARE = 5
-"""Of the spans of new turns that there is room for, this fraction of the share of known ones is enough."""
+"""A fifth of the share required of known spans is required of new ones, counted up to what there is room for."""
 
 MOST_NAMED = 40
 LONGEST_NAMED = 80
-"""Characters of a span that is named."""
+"""The longest span, in characters, that is named in a second request."""
 
 AGAIN = "=== YOUR_LAST_ANSWER ==="
 END_AGAIN = "=== END_YOUR_LAST_ANSWER ==="
@@ -117,7 +117,7 @@ END_AGAIN = "=== END_YOUR_LAST_ANSWER ==="
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How many spans there were, and which of them are lost, numbers and ids first."""
+    """The number of spans in a source, and those that were lost, with numbers and ids first."""
 
     total: int
     lost: tuple[str, ...]
@@ -133,7 +133,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Wanting:
-    """How an answer stands against what it was made from."""
+    """How an answer compares with what it was made from."""
 
     tokens: int
     expected: int
@@ -143,11 +143,11 @@ class Wanting:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """The lower, the better."""
+        """A sort key: the lower, the better the answer."""
         return len(self.faults), -(self.known.share + self.new.share)
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The faults, with the numbers that they stand on, and the first of what is lost."""
+        """The faults, each with the numbers it is based on and the first of the lost spans."""
         told: dict[SoftFault, dict[str, Any]] = {
             "short": {"tokens": self.tokens, "expected": self.expected},
             "known_lost": _told(self.known),
@@ -159,9 +159,9 @@ class Wanting:
 def wanting(
     policy: Policy, before: State, after: State, turns: Sequence[Turn], *, room: int, least: float
 ) -> Wanting:
-    """What is wanting in `after`, made of `before` and `turns` by an answer of about `room` tokens.
+    """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
-    `least` is the share of the spans known before that an answer must have; 0 finds nothing wanting.
+    `least` is the share of the spans known before that an answer must have; with 0 no faults are reported.
     """
     holding = Holding("\n".join(section.text for section in policy.render(after)))
     known = _held(policy.carried(before), holding)
@@ -174,9 +174,10 @@ def wanting(
 
 
 def again(found: Wanting) -> str:
-    """What stands behind the material when the same is asked again: what was wrong with the answer before.
+    """Return the text appended to the material of a second request: what was wrong with the first answer.
 
-    Ours, not material: so of what people said it has nothing but spans, quoted in one line, and none that is an order.
+    It is an instruction of ours, so all it repeats of people's messages are spans, quoted on one line, none of them
+    an order.
     """
     wrong = [SOFT_FAULTS[fault] for fault in found.faults]
     lines = [
@@ -201,7 +202,7 @@ def again(found: Wanting) -> str:
 
 
 def without_again(asked: str) -> str:
-    """A request as it was when it was made first."""
+    """Return a request without the part that `again` appended to it."""
     return asked.partition(f"\n\n{AGAIN}\n")[0]
 
 
@@ -225,7 +226,7 @@ def _held(text: str, holding: Holding) -> Held:
 
 
 def _named(found: Wanting) -> list[str]:
-    """What is to be named of what was lost: all of what was known before any of the new."""
+    """The lost spans to name in a second request: those known before come first, then the new ones."""
     lost = (*found.known.lost, *(found.new.lost if "new_lost" in found.faults else ()))
     orders = KnownOrders([])
     safe = (

@@ -1,6 +1,7 @@
-"""What of a chat may be folded now, and the oldest bite of it: counts and seqs decide, only the bite has text.
+"""Which turns of a chat can be folded now, and the oldest bite of them.
 
-Reads; writes nothing. However long the backlog, it costs the counts of the newest `MAX_TURNS` turns and a bite.
+Counts and seqs decide; texts are loaded only for the bite. Reads only. However long the backlog, the cost is the
+counts of the newest `MAX_TURNS` turns and one bite.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ class Bite:
     """The oldest turns that fit into one request."""
 
     turns: tuple[Turn, ...]
-    """As stored."""
+    """The turns as stored."""
     shown: tuple[Turn, ...]
-    """As the summarizer gets them: a giant turn is clipped."""
+    """The turns as the summarizer gets them: a giant turn is clipped."""
 
     @property
     def counts(self) -> Counts:
-        """What these turns are in a chat's counters."""
+        """These turns as a chat's counters count them."""
         return totals_of(self.turns)
 
     @property
     def last_assistant_id(self) -> UUID | None:
-        """The highest assistant message among them."""
+        """The id of the last assistant message among them; None if there is none."""
         ids = (turn.last_assistant_id for turn in reversed(self.turns))
         return next((message_id for message_id in ids if message_id), None)
 
 
 def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
-    """Whether the chat is due, by its newest unfolded turns if those are all, else by its counters."""
+    """Whether the chat is due, judged by `newest` if those are all its unfolded turns, else by its counters."""
     limits = limits_beside_pins(brief)
     if not limits.enabled:
         return False
@@ -57,7 +58,7 @@ def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
 def beyond_window(
     policy: Policy, state: State, newest: Sequence[Turn], after_seq: int, limits: MemoryLimits
 ) -> int:
-    """The last message after `after_seq` that lies beyond the policy's window; `after_seq` if none does."""
+    """Return the seq of the last message beyond the policy's window; `after_seq` if there is none after it."""
     folds = turns_beyond(policy, state, newest, limits)
     if folds:
         return newest[folds - 1].through_seq
@@ -65,7 +66,7 @@ def beyond_window(
 
 
 def next_bite(chat_id: UUID, after_seq: int, through_seq: int) -> Bite | None:
-    """The oldest turns after `after_seq` up to `through_seq` that fit a request. None if none has text."""
+    """Return the oldest turns after `after_seq` up to `through_seq` that fit one request. None if they have no text."""
     if through_seq <= after_seq:
         return None
     size = settings.MEMORY_LIMITS.bite_tokens

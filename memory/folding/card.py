@@ -1,7 +1,8 @@
-"""What the card of a finished reply does to a chat's memory: one more revision, in the transaction that finishes it.
+"""Publishing the card of a finished reply as a revision, in the transaction that finishes the reply.
 
-No model is asked. The reply knew the card before it and the turns that its prompt showed; so those are folded by it,
-and its own turn is known to the state while it still stays verbatim. How a card reads is `memory.policies.card`'s.
+No summarizer is called. The reply's model was shown the previous card and the turns in its prompt, so its card folds
+those turns; its own turn is then known to the state while it is still sent verbatim. `memory.policies.card` parses
+and renders cards.
 """
 
 from __future__ import annotations
@@ -35,26 +36,26 @@ from memory.policies.window import before_window, totals_of
 logger = logging.getLogger(__name__)
 
 BROUGHT = ("new_url", "new_instruction", "unsaid")
-"""Why a card is refused that reads well."""
+"""Reasons to refuse a card although it is well-formed."""
 TOKEN_CHARS = 20
-"""More than a token has, to tell about how far a source was shown that was cut."""
+"""More characters than a token has: an upper bound of how much of a cut source was shown."""
 
 
 def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
-    """What the record of a prompt that asks for a card says of it besides."""
+    """Return the fields that the record of a prompt has in addition if the prompt requested a card."""
     return {"card_asked": request.form, "epoch": brief.epoch}
 
 
 def was_asked(record: dict[str, Any]) -> bool:
-    """Whether the prompt of this record asked for a card."""
+    """Whether the prompt of this record requested a card."""
     return bool(record.get("card_asked"))
 
 
 def take(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
-    """Make the card `text` of `reply` part of the chat's memory, or leave that as it is; what became of it.
+    """Make the card `text` of `reply` part of the chat's memory if it is usable, and return the outcome.
 
-    Runs where the reply is finished, after the messages that it takes the place of are out of memory. A card of a
-    reply that is not complete, or of one before whose end memory was changed by others than replies, counts as missing.
+    Call it where the reply is finished, after the messages that it replaces have left the memory. A card counts as
+    missing if its reply is incomplete, or if anything but a reply changed the memory while the reply was written.
     """
     became = _taken(reply, record, text)
     if became is not CardOutcome.KEPT:
@@ -67,7 +68,7 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     brief = locked_brief(reply.chat_id)
     if brief is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
-    # A regeneration bumped the epoch itself, in this transaction.
+    # A regeneration raised the epoch itself, in this transaction.
     expected = record["epoch"] + bool(record["again"])
     if (brief.epoch, brief.policy) != (expected, record["policy"]):
         return CardOutcome.MISSING
@@ -79,7 +80,7 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
         if refusal.reason in BROUGHT:
             _note(brief, refusal)
         return CardOutcome.MALFORMED
-    # What it left out may have been about turns that it would fold.
+    # What was left out of the card may have been about the turns that it would fold.
     turns = [] if spoken.has_unsaid else turns
     waited = bool(brief.due or brief.requested)
     if (brief.last_error or {}).get("attempt") == 0:
@@ -91,7 +92,7 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
 
 
 def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]:
-    """The unfolded turns before the window, if the reply knew every one of them; else none."""
+    """The unfolded turns before the window, if the reply was shown every one of them; else none."""
     question = reply.reply_to
     after = brief.folded_through_seq
     untold = [span.through_seq for span in plan.lines]
@@ -110,14 +111,14 @@ def _covered(brief: ConversationBrief, reply: Message, plan: Plan) -> list[Turn]
 
 
 def _told_themselves(turns: list[Turn]) -> bool:
-    """Whether the own card of each of `turns` was kept: its model had all of it."""
+    """Whether the reply of each of `turns` had its own card kept: the model of that reply had the whole turn."""
     replies = {turn.last_assistant_id for turn in turns}
     kept = ContextRecord.objects.filter(pk__in=replies - {None}, card=CardOutcome.KEPT)
     return not replies or kept.count() == len(replies)
 
 
 class _Spoken:
-    """What may be remembered of a reply's turn, and what may not: said by somebody, or only given to the model."""
+    """What may be remembered of a reply's turn: what somebody said, and not what was only given to the model."""
 
     def __init__(self, brief: ConversationBrief, reply: Message, record: dict[str, Any], turns: list[Turn]):
         question = reply.reply_to.content if reply.reply_to else ""
@@ -125,25 +126,25 @@ class _Spoken:
         steps = planned_steps(reply.chat_id, record["plan"].get("open_turn", ()))
         tools = [step.content for step in steps]
         self.near = [question, *tools, reply.content, *answer_checks.said_in(turns)]
-        """The turn itself, and those that its card folds."""
+        """The texts of the turn itself and of those that its card folds."""
         self.has_unsaid = False
         """Something was left out of the card, because nobody said it."""
 
     @cached_property
     def said(self) -> list[str]:
-        """The same, and the turns that the model was shown besides, verbatim and as lines."""
+        """The texts in `near`, and the turns that the model was shown besides, verbatim and as lines."""
         turns = planned_turns(self._reply.chat_id, Plan.from_json(self._record["plan"]))
         return [*self.near, *answer_checks.said_in(turns), *(turn.line for turn in turns)]
 
     @cached_property
     def instructions(self) -> list[str]:
-        """The chat's and the turn's."""
+        """The instructions of the chat and of the turn."""
         own = self._texts.get(self._record["turn_instructions_hash"], "")
         return [text for text in (self._brief.chat.instructions, own) if text]
 
     @cached_property
     def sources(self) -> list[str]:
-        """Those that were shown, title and text, about as far as they were."""
+        """Title and text of the sources that were shown, each cut to about what was shown of it."""
         given = json.loads(self._texts.get(self._record["sources_hash"], "[]"))
         clips = self._record["plan"]["sources"]
         shown = [(source, clip) for source, clip in zip(given, clips, strict=False) if clip != 0]
@@ -152,7 +153,7 @@ class _Spoken:
         ]
 
     def unsaid(self, texts: Collection[str]) -> Collection[str]:
-        """Those of a card's texts that stem from instructions or sources, and that nobody said."""
+        """The texts of a card that come from instructions or sources, and that nobody said."""
         material = [*self.instructions, *self.sources]
         if not material:
             return ()
@@ -173,17 +174,17 @@ class _Spoken:
 
 
 def _told(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
-    """The state after the card `text`. Raises `Refusal`.
+    """Return the state after the card `text`. Raises `Refusal`.
 
-    An order or a link that a source brought refuses the card: what else is in it came from the same pen. What stems
-    from instructions, or is copied from a source, is left out of it.
+    An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text
+    that comes from instructions, or is copied from a source, is left out of the card.
     """
     before, limits = stored_state(brief), limits_of(brief)
     whole = told_by_reply(before, text, limits)
     try:
         answer_checks.check(before, whole, spoken.near)
     except Refusal:
-        # Seldom enough for some queries more.
+        # Rare enough to afford a few more queries.
         answer_checks.check(before, whole, [*spoken.said, *spoken.instructions])
     after = told_by_reply(before, text, limits, spoken.unsaid)
     if spoken.has_unsaid:
@@ -192,7 +193,7 @@ def _told(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
 
 
 def _note(brief: ConversationBrief, refusal: Refusal) -> None:
-    """Let staff see why a card was refused, where no failure of a summarizer stands already."""
+    """Record for staff why a card was refused, unless a failure of the summarizer is recorded already."""
     if brief.last_error is None:
         brief.last_error = {
             "code": refusal.reason,

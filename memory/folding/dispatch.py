@@ -1,10 +1,10 @@
-"""Which chats get a task now: what turns made due at once, what a chat's owner caused otherwise one after the other.
+"""Which chats get a task now: those made due by new turns at once, work that a chat's owner demanded one at a time.
 
-Such work on demand (a resummarize, another policy, a restored revision, an edit of what was folded) is counted by
-`conversations.accounts.quotas`. It makes way for everybody's due folds: of one user's chats, one at a time is in the
-queue or with a worker, and that one goes back to the end of the queue after each bite while others wait. So whoever
-asks for much waits for it, and nobody else does. Two that race may both be let in: this is about fairness, and needs
-no lock.
+Work on demand (a resummarize, another policy, a restored revision, an edit of what was folded) is counted by
+`conversations.accounts.quotas`. It gives way to everybody's due folds: of one user's chats, one at a time is in the
+queue or with a worker, and that one goes back to the end of the queue after each bite while others wait. So a user
+who demands much work delays only their own. Of two concurrent demands both may be let in: this is about fairness, and
+needs no lock.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from memory.models import ConversationBrief
 
 
 def hint(brief: ConversationBrief) -> None:
-    """Have a worker do what is to be done for a chat, if it can be now: else whoever ends, or the sweep, finds it."""
+    """Queue a task for a chat with work to do, if the work can begin now.
+
+    Otherwise the end of the current task, or the sweep, finds it.
+    """
     if not (brief.due or brief.requested) or not _can_begin(brief, timezone.now()):
         return
     if brief.on_demand_at is None:
@@ -33,14 +36,14 @@ def hint(brief: ConversationBrief) -> None:
 
 
 def demand(brief: ConversationBrief, delay_seconds: int = 0) -> None:
-    """Note in `brief` that its owner caused what is to be done, and how long that is to wait. Saves nothing."""
+    """Mark the work in `brief` as demanded by its owner, optionally delayed. Does not save the brief."""
     brief.on_demand_at = brief.on_demand_at or timezone.now()
     if delay_seconds:
         brief.delayed_until = timezone.now() + timedelta(seconds=delay_seconds)
 
 
 def hint_next(chat_id: UUID) -> None:
-    """The task of a chat has ended: queue what its owner demanded and is next, if anything."""
+    """Queue the work that the owner of a chat demanded next, if any. Call it when a task of that chat has ended."""
     owners = ConversationBrief.objects.filter(pk=chat_id).values("chat__owner")
     waiting = lease.ready().filter(lease.FLAGGED, on_demand_at__isnull=False, chat__owner__in=owners)
     first = waiting.select_related("chat").order_by("on_demand_at").first()
@@ -49,12 +52,15 @@ def hint_next(chat_id: UUID) -> None:
 
 
 def others_wait(chat_id: UUID) -> bool:
-    """Whether a task of another chat waits for a worker; those that a cluster has fetched already do, too."""
+    """Whether a task of another chat waits for a worker, including those that a cluster has already fetched."""
     return ConversationBrief.objects.filter(queue.RECENT).exclude(pk=chat_id).exists()
 
 
 def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
-    """The chats whose demanded work is to be queued, one a user: for the sweep, which knows what is really `queued`."""
+    """Return chats whose demanded work is to be queued, one per user.
+
+    For the sweep, which knows what is actually `queued`.
+    """
     demanded = ConversationBrief.objects.filter(on_demand_at__isnull=False)
     at_it = demanded.filter(Q(chat_id__in=list(queued)) | lease.in_hand())
     taken = set(at_it.values_list("chat__owner", flat=True))
@@ -68,8 +74,10 @@ def demanded_next(queued: Iterable[str], at_most: int) -> list[UUID]:
 
 
 def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
-    """Whether nobody is at it and it need not wait. Where the upstream was given up, the built-in summarizer does not
-    wait for it."""
+    """Whether no worker has the chat and it need not wait.
+
+    Once the upstream was given up, the built-in summarizer does not wait for its back-off.
+    """
     if brief.delayed_until is not None and brief.delayed_until > now:
         return False
     if brief.lease_expires_at is not None and brief.lease_expires_at > now:
@@ -79,6 +87,6 @@ def _can_begin(brief: ConversationBrief, now: datetime) -> bool:
 
 
 def _busy(owner_id: int) -> QuerySet[ConversationBrief]:
-    """Chats of a user whose demanded work is in the queue or with a worker."""
+    """A user's chats whose demanded work is in the queue or with a worker."""
     demanded = ConversationBrief.objects.filter(chat__owner=owner_id, on_demand_at__isnull=False)
     return demanded.filter(queue.RECENT | lease.in_hand())

@@ -1,4 +1,4 @@
-"""How far memory had drifted from the messages: what a rebuild finds that the memory before it had lost or made up.
+"""How far memory had drifted from the messages: what it had lost or made up, by comparison with a rebuild.
 
 Pure: turns and states in, values out.
 """
@@ -15,9 +15,9 @@ from memory.policies.protocol import Policy, State
 
 
 class Survey:
-    """A rebuilt state held against all its originals, a bite at a time, and beside it the state that it replaces.
+    """Compares a rebuilt state, and the state that it replaces, with the original messages, one bite at a time.
 
-    A span counts once in each bite it is in. `before` is None where the state before is not to be compared.
+    A span counts once in each bite that contains it. `before` is None if the previous state is not to be compared.
     """
 
     def __init__(self, policy: Policy, state: State, before: State | None, version: int) -> None:
@@ -30,7 +30,7 @@ class Survey:
         self._cut_at: int | None = None
 
     def take(self, bite: Sequence[Turn], *, of_both: bool) -> None:
-        """Hold the states against these turns; `of_both`: the state before had folded them, too."""
+        """Compare the states with these turns; `of_both`: the previous state had folded them too."""
         text = said_in(bite)
         found = spans(text)
         tallies = (self._after, self._both, self._before) if of_both else (self._after,)
@@ -41,21 +41,22 @@ class Survey:
             self._unsaid = {span for span in self._unsaid if span not in said}
 
     def end_at(self, seq: int) -> None:
-        """Take no more: the originals after message `seq` are not looked at, and how far memory drifted is not told."""
+        """Stop at message `seq`: later originals are not compared, and no drift is reported."""
         self._cut_at = seq
 
     @property
     def retained(self) -> Retained:
-        """What the rebuilt state holds of the originals."""
+        """Which spans of the originals the rebuilt state retains."""
         tally = self._after
         return Retained(tally.kept[:LIST_CAP], tally.lost[:LIST_CAP], tally.share, self._cut_at)
 
     @property
     def drift(self) -> dict[str, Any] | None:
-        """How far the state before was from what both had folded, as compared with the rebuilt one. None: not compared.
+        """How far the previous state was from the turns that both had folded, compared with the rebuilt one.
 
-        `lost` are spans of the originals that the rebuilt state holds and the one before did not, `only_before` the
-        other way round; `added` are numbers, ids and addresses of either that no original has.
+        None if they were not compared. `lost` are spans of the originals that the rebuilt state has and the previous
+        one did not, `only_before` the reverse; `added` are numbers, ids and addresses of either state that no
+        original has.
         """
         before, after = self._before, self._both
         if not (self._compares and before.total) or self._cut_at is not None:
@@ -73,7 +74,7 @@ class Survey:
 
 
 class _Tally:
-    """Which spans of many sources a text holds."""
+    """Counts which spans of many sources a text has."""
 
     def __init__(self, text: str) -> None:
         self._holding = Holding(text)
@@ -103,11 +104,11 @@ class _Tally:
 
 
 def _figures(text: str) -> list[str]:
-    """The spans of `text` that nobody writes by chance: with a digit or an @ in them."""
+    """The spans of `text` that nobody writes by chance: those with a digit or an @."""
     return [span for span in spans(text) if any(char.isdigit() or char == "@" for char in span)]
 
 
 def _of(some: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Those of `some` that are among `others`, case aside."""
+    """The spans of `some` that are also in `others`, ignoring case."""
     known = {span.casefold() for span in others}
     return [span for span in some if span.casefold() in known]

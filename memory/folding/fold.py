@@ -1,7 +1,7 @@
-"""Folding: lease → load → decide → ask → check → compare and swap, again while there is work and time.
+"""Folding: lease → load → decide → ask → check → compare and swap, repeated while there is work and time.
 
-Whatever happens at any line (two workers, a task that runs twice, a crash) wastes a call at worst, never a turn:
-the cursor moves only in the transaction that stores the summary. How a rebuild goes is `memory.folding.rebuild`'s.
+Any failure (two workers, a task that runs twice, a crash at any line) wastes at most a call and never loses a turn:
+the cursor moves only in the transaction that stores the summary. `memory.folding.rebuild` does rebuilds.
 """
 
 from __future__ import annotations
@@ -43,25 +43,26 @@ class FoldReport:
 
     chat_id: UUID
     outcome: Outcome = "idle"
-    """`idle`: no work, or somebody else is at it. `nothing`: there was nothing to fold. `done`: nothing is left.
+    """How the call ended.
 
-    `failed`: the summarizer did, the next attempt waits. `waiting`: it still does. `more`: time was up, or others wait
-    while this is only what the chat's owner demanded.
+    `idle`: no work, or another worker has the chat. `nothing`: there was nothing to fold. `done`: nothing is left.
+    `failed`: the summarizer failed, the next attempt waits. `waiting`: an earlier failure still waits. `more`: time
+    was up, or other chats wait while this work was only demanded by the chat's owner.
     """
     published: int = 0
-    """Revisions."""
+    """Number of revisions published."""
     bites: int = 0
-    """Answers of a summarizer that were taken, those on the way of a rebuild included."""
+    """Number of answers accepted from a summarizer, including the intermediate ones of a rebuild."""
     turns: int = 0
     lost: int = 0
-    """Answers dropped, because the memory had changed meanwhile."""
+    """Number of answers dropped because the memory had changed in the meantime."""
     error: str = ""
     """Code of the last failure."""
     stuck: bool = False
     """Even the built-in summarizer failed: the next task tries again."""
 
     def add(self, later: FoldReport) -> None:
-        """Take in what a later call did for the same chat."""
+        """Add what a later call did for the same chat."""
         self.outcome, self.error = later.outcome, later.error or self.error
         self.published += later.published
         self.bites += later.bites
@@ -71,7 +72,7 @@ class FoldReport:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one step works on: the brief as loaded under its lease, and the bite that is due, if any."""
+    """The input of one step: the brief as loaded under its lease, and the bite that is due, if any."""
 
     brief: ConversationBrief
     step: NextStep
@@ -79,10 +80,10 @@ class Job:
 
 
 def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
-    """Bring the memory of a chat up to date, until `until` (of `time.monotonic`) or nothing is left to do.
+    """Bring the memory of a chat up to date, until nothing is left to do or `time.monotonic` reaches `until`.
 
-    Must not be called in a transaction. Returns at once where there is no work or somebody else is at it. `tell`
-    is told of each bite that was folded.
+    Must not be called in a transaction. Returns at once if there is no work or another worker has the chat. `tell` is
+    called after each step with the number of bites it folded.
     """
     report = FoldReport(chat_id)
     owner = lease.take(chat_id)
@@ -93,14 +94,14 @@ def fold(chat_id: UUID, *, until: float, tell: Callable[[int], None] = lambda _:
         _work(chat_id, owner, until, report, tell)
     finally:
         lease.release(chat_id, owner)
-    # A turn that was finished while we held the lease sent its task in vain.
+    # A turn that was finished while we held the lease queued its task in vain.
     if report.outcome == "done" and lease.ready().filter(chat_id=chat_id).exists():
         report.outcome = "more"
     return report
 
 
 def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Callable[[int], None]) -> None:
-    # A call that is not likely to end in time is not begun: half of what one may take, or of all the time there is.
+    # A call that is unlikely to end in time is not begun: it needs half of a call's limit, or half of all the time.
     enough = min(settings.SUMMARIZER_TOTAL_SECONDS, until - time.monotonic()) / 2
     while (job := _load(chat_id, owner)) is not None:
         if job.step.work is Work.NOTHING:
@@ -123,7 +124,7 @@ def _work(chat_id: UUID, owner: str, until: float, report: FoldReport, tell: Cal
 
 
 def _load(chat_id: UUID, owner: str) -> Job | None:
-    """Load the chat's brief and decide what is next. None if the lease was lost, or the chat is gone."""
+    """Load the chat's brief and decide the next step. None if the lease was lost, or the chat is gone."""
     waiting = lease.held(chat_id, owner).filter(next_attempt_at__gt=Now()).exists()
     delayed = not lease.held(chat_id, owner).filter(lease.ALLOWED).exists()
     brief = lease.held(chat_id, owner).select_related("chat").first()
@@ -154,7 +155,7 @@ def _bite_due(brief: ConversationBrief) -> Bite | None:
 
 
 def _settle(chat_id: UUID, job: Job) -> None:
-    """Nothing is to be done: let the brief say so, by an exact count, unless it changed since it was loaded."""
+    """Record in the brief, by an exact count, that nothing is to be done, unless it changed since it was loaded."""
     seen = job.brief
     with transaction.atomic():
         brief = locked_brief(chat_id)
@@ -195,7 +196,7 @@ def _step(job: Job, timeout: float) -> Done:
 
 
 def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> Done:
-    """Fold one bite and publish it. `LOST` if the memory had changed meanwhile: the answer is dropped."""
+    """Fold one bite and publish it. Return `LOST` if the memory had changed in the meantime: the answer is dropped."""
     folding = FoldRequest(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     result = _result(brief, bite, answer, degraded=builtin)

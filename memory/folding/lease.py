@@ -1,10 +1,10 @@
-"""Who may work on a chat's memory, and what came of each attempt: leases and the count of failures.
+"""Leases on briefs, and the count of failed attempts.
 
-A lease on a brief is taken by conditional UPDATE, by the database's clock. It only saves calls. What keeps memory right
-is the compare and swap when a result is published; so a lease that ran out under its owner does no harm.
+A lease is taken by conditional UPDATE, using the database's clock. It only saves calls: correctness comes from the
+compare and swap when a result is published, so a lease that expires while its owner works does no harm.
 
-An attempt is written down before it begins, and again when it fails. So a worker that dies in it has been counted, and
-a chat that kills workers or is refused for ever comes to the built-in summarizer in the end.
+An attempt is recorded before it begins, and again when it fails. So an attempt in which the worker dies is counted
+too, and a chat that kills workers or is always refused is passed to the built-in summarizer in the end.
 """
 
 from __future__ import annotations
@@ -29,22 +29,21 @@ from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.usage import daily
 
 TOO_FAR = timedelta(hours=1)
-"""What lies that far beyond a lease's or a wait's length was written before the clock was set back, and counts no more.
-"""
+"""A timestamp this far beyond the longest lease or wait was written before the clock was set back, and is ignored."""
 
 LONGEST_DELAY = timedelta(days=1)
 FLAGGED = Q(due=True) | ~Q(requested=Requested.NOTHING)
 WANTED = FLAGGED | Q(degraded=True)
-"""Chats whose memory is to be worked on, now or when their next attempt has come."""
+"""Chats whose memory needs work, now or when their next attempt is allowed."""
 UNPAUSED = Q(paused_at=None) | FLAGGED
-"""What the built-in summarizer did is not made good while updates are paused."""
+"""What the built-in summarizer did is not replaced while updates are paused."""
 ALLOWED = (
     Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
 )
 
 
 def free() -> Q:
-    """Briefs that nobody works on."""
+    """Match briefs that no worker holds."""
     return (
         Q(lease_owner="")
         | Q(lease_expires_at=None)
@@ -54,12 +53,12 @@ def free() -> Q:
 
 
 def in_hand() -> Q:
-    """Briefs that somebody works on."""
+    """Match briefs that a worker holds."""
     return Q(lease_expires_at__gte=Now(), lease_expires_at__lte=_latest_expiry()) & ~Q(lease_owner="")
 
 
 def may_try() -> Q:
-    """Briefs whose next attempt has come."""
+    """Match briefs whose next attempt is allowed."""
     longest = timedelta(seconds=max(MAX_BACKOFF_SECONDS, settings.MEMORY_FOLD_BACKOFF_SECONDS))
     return (
         Q(next_attempt_at=None)
@@ -73,21 +72,21 @@ def _latest_expiry() -> Any:
 
 
 def take(chat_id: UUID) -> str | None:
-    """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None: no work, or it is held."""
+    """Take the lease on a chat that has work, for `MEMORY_FOLD_LEASE_SECONDS`. None if it has no work, or is held."""
     owner = f"{process_id.name()}:{uuid4().hex[:8]}"[:100]
     wanted = ConversationBrief.objects.filter(free(), WANTED, UNPAUSED, chat_id=chat_id)
     return owner if wanted.update(lease_owner=owner, lease_expires_at=_expiry()) else None
 
 
 def held(chat_id: UUID, owner: str) -> QuerySet[ConversationBrief]:
-    """The brief, as long as `owner` holds its lease: to update what is written under a lease."""
+    """The brief, as long as `owner` holds its lease: use it for every update made under a lease."""
     return ConversationBrief.objects.filter(chat_id=chat_id, lease_owner=owner)
 
 
 def count_attempt(chat_id: UUID, owner: str, attempt: int, wait_seconds: float) -> bool:
-    """Write down, before it begins, that `attempt` of the upstream is made, and when the next may follow.
+    """Record the upstream's `attempt` before it begins, and when the next one may follow. Renews the lease.
 
-    So an attempt that kills its worker counts as any other. Renews the lease; False if it is `owner`'s no more.
+    So an attempt that kills its worker counts like any other. Returns False if `owner` no longer holds the lease.
     """
     wait = timedelta(seconds=wait_seconds)
     mine = held(chat_id, owner)
@@ -95,25 +94,25 @@ def count_attempt(chat_id: UUID, owner: str, attempt: int, wait_seconds: float) 
 
 
 def renew(chat_id: UUID, owner: str) -> bool:
-    """Renew the lease. False if it is not `owner`'s any more."""
+    """Renew the lease. Returns False if `owner` no longer holds it."""
     return bool(held(chat_id, owner).update(lease_expires_at=_expiry()))
 
 
 def release(chat_id: UUID, owner: str) -> None:
-    """Give the lease back, if it is still `owner`'s."""
+    """Release the lease, if `owner` still holds it."""
     held(chat_id, owner).update(lease_owner="", lease_expires_at=None)
 
 
 def release_dead(process_name: str) -> int:
-    """Give back all that a process held which is known to be gone. Returns how many leases that were."""
+    """Release all leases of a process that is known to be gone. Returns how many there were."""
     its = ConversationBrief.objects.filter(lease_owner__startswith=f"{process_name}:")
     return its.update(lease_owner="", lease_expires_at=None)
 
 
 def ready() -> QuerySet[ConversationBrief]:
-    """Briefs with work that nobody is at and that need not wait.
+    """Briefs with work that no worker holds and that need not wait.
 
-    Where the upstream was given up, what is due does not wait for it.
+    Once the upstream was given up, due work does not wait for its back-off.
     """
     given_up = Q(attempts__gte=settings.MEMORY_FOLD_ATTEMPTS)
     return ConversationBrief.objects.filter(
@@ -132,7 +131,7 @@ NOT_STORED = "not_stored"
 
 
 class LeaseLost(Exception):
-    """Somebody else works on the chat now, or it is gone."""
+    """Another worker holds the lease now, or the chat is gone."""
 
 
 def attempt(
@@ -143,11 +142,10 @@ def attempt(
     timeout: float,
     kind: RevisionKind = RevisionKind.FOLD,
 ) -> FoldAnswer:
-    """Ask a summarizer for what `folding` wants. `brief` was loaded under the lease that it names.
+    """Ask a summarizer to do `folding`. `brief` must have been loaded under the lease that it names.
 
-    `kind` is the work that it is part of.
-
-    Raises `FoldFailed` when that failed and was written down, `LeaseLost` when it was not even begun.
+    `kind` is the kind of revision that it will be part of. Raises `FoldFailed` after recording a failure, `LeaseLost`
+    if the attempt was not even begun.
     """
     number = brief.attempts + 1
     if not _begin(brief, number, builtin=builtin):
@@ -166,9 +164,10 @@ def attempt(
 
 
 def storing(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]) -> T:
-    """What `store` returns, which writes what attempts brought. An answer that no column takes counts as a failed one.
+    """Call `store`, which writes the results of attempts, and return its value.
 
-    Raises `FoldFailed` when that was written down. What a rebuild has come to so far goes: it could never be stored.
+    A result that the database cannot store counts as a failed attempt: it is recorded, and `FoldFailed` is raised. A
+    rebuild's progress is discarded, since it could never be stored.
     """
     try:
         return store()
@@ -184,9 +183,10 @@ def storing(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]
 
 
 def forgive(brief: ConversationBrief) -> None:
-    """The upstream answered: its failures count no more, whatever becomes of the answer.
+    """Reset the failure count after an answer from the upstream, whether or not that answer is used.
 
-    Only those of storing do: else a rebuild that can never be stored would be made, and paid for, again and again.
+    Failures to store still count: otherwise a rebuild that can never be stored would be made, and paid for, again and
+    again.
     """
     mine = held(brief.chat_id, brief.lease_owner)
     if (brief.last_error or {}).get("code") == NOT_STORED:

@@ -1,9 +1,9 @@
-"""What of a chat's memory is to be done next, by whom, and how long a failure waits. Pure.
+"""What to do next for a chat's memory, which summarizer does it, and how long to wait after a failure. Pure.
 
-Attempts are those of the upstream since it last answered for this chat. Up to `max_attempts` each waits
-longer than the one before, and nothing else happens meanwhile. From then on the built-in summarizer does what
-is due, at once, and the upstream is asked again whenever its wait is over: a dead upstream costs one call a
-wait. What the built-in one did is made good from the originals as soon as the upstream answers.
+Attempts are those made of the upstream since it last answered for this chat. Up to `max_attempts` each waits longer
+than the one before, and nothing else is done in between. After that the built-in summarizer does what is due, at
+once, and the upstream is asked again whenever its wait is over: a dead upstream costs one call per wait. What the
+built-in summarizer did is replaced by a rebuild from the originals as soon as the upstream answers.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ class Work(Enum):
     FOLD = "fold"
     REBUILD = "rebuild"
     RECOVER = "recover"
-    """A rebuild, to replace what the built-in summarizer did; never by the built-in one."""
+    """A rebuild that replaces what the built-in summarizer did; never done by the built-in one."""
     WAIT = "wait"
     NOTHING = "nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkState:
-    """What decides: the state of work on one chat."""
+    """The state of work on one chat, from which the next step is decided."""
 
     due: bool
-    """Turns are due, or an update was requested and turns lie beyond the window."""
+    """Turns are due, or an update was requested and there are turns beyond the window."""
     rebuild_requested: bool
     degraded: bool
     attempts: int
     waiting: bool
     """The time of the next attempt has not come."""
     rereads: bool = False
-    """The policy folds by reading all originals again: what is due is a rebuild."""
+    """The policy folds by reading all originals again: due work is done as a rebuild."""
     delayed: bool = False
-    """The chat's owner caused more work than their limits allow: it waits, whoever would do it."""
+    """The chat's owner demanded more work than their limits allow: it waits, whichever summarizer would do it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class NextStep:
 
 
 def next_step(standing: WorkState, max_attempts: int) -> NextStep:
-    """What to do next: first what is due, so that no chat outgrows its budget during a long rebuild.
+    """Return the next step: due turns come first, so that no chat outgrows its budget during a long rebuild.
 
-    Not where the policy rereads: there each step is a part of a rebuild, which takes in whatever came meanwhile.
+    If the policy rereads, each step is part of a rebuild instead, which includes the turns added since it began.
     """
     if standing.delayed and (standing.due or standing.rebuild_requested or standing.degraded):
         return NextStep(Work.WAIT)
@@ -71,6 +71,6 @@ def next_step(standing: WorkState, max_attempts: int) -> NextStep:
 
 
 def backoff_seconds(attempts: int, first: float) -> float:
-    """How long to wait after the `attempts`-th failure in a row: `first` seconds, doubling to 600."""
+    """Return the wait after the `attempts`-th failure in a row: `first` seconds, doubling to 600."""
     doublings = min(max(0, attempts - 1), 32)
     return float(min(first * 2**doublings, MAX_BACKOFF_SECONDS))

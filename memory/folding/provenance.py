@@ -1,6 +1,6 @@
-"""Where a revision came from, in short: which texts went into it, and which of their salient spans it still holds.
+"""Provenance of a revision: a hash of the texts that went into it, and which of their salient spans it retains.
 
-Pure: turns and a state in, values out. What a rebuild finds that memory had lost is `memory.folding.drift`'s.
+Pure: turns and a state in, values out. `memory.folding.drift` compares a rebuild with the memory before it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from memory.policies.protocol import Policy, State
 
 
 def source_hash(turns: Iterable[Turn], before: str = "") -> str:
-    """A chain of SHA-256 over `turns`: each over the hash before it and the turn's two texts, as a JSON list.
+    """Hash `turns` as a chain of SHA-256: each over the previous hash and the turn's two texts, as a JSON list.
 
-    `before` is the chain so far, where turns come in several bites.
+    `before` is the hash so far, if turns come in several bites.
     """
     for turn in turns:
         link = json.dumps([before, turn.user, assistant_text(turn)])
@@ -26,12 +26,12 @@ def source_hash(turns: Iterable[Turn], before: str = "") -> str:
 
 
 def retained_in(policy: Policy, state: State, turns: Sequence[Turn]) -> Retained:
-    """Which salient spans of `turns` the state, as the model reads it, still holds."""
+    """Return which salient spans of `turns` are retained in the state as the model reads it."""
     return retained(said_in(turns), rendered(policy, state))
 
 
 def said_in(turns: Sequence[Turn]) -> str:
-    """All that was said in them."""
+    """All texts of `turns`, joined by newlines."""
     return "\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side)
 
 

@@ -1,7 +1,7 @@
-"""Publishing what a summarizer said: compare and swap on a brief's version and epoch, with its revision.
+"""Publishing a summarizer's result: compare and swap on a brief's version and epoch, and write the revision.
 
-One short transaction each. Locks are taken in the order of the transaction that finishes a reply: the chat, then its
-brief.
+Each is one short transaction. Locks are taken in the same order as in the transaction that finishes a reply: the
+chat, then its brief.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ from memory.usage import daily
 logger = logging.getLogger(__name__)
 
 MAX_STORED_TOKENS = 2**31 - 1
-"""What a revision has room for: the calls of a long rebuild may add up to more."""
+"""The largest token count that a revision's column can hold: the calls of a long rebuild may add up to more."""
 
 
 class Done(Enum):
-    """What came of a step."""
+    """The outcome of a step."""
 
     PUBLISHED = "published"
     KEPT = "kept"
-    """A bite of a rebuild, which is published as a whole."""
+    """A bite of a rebuild was saved; the rebuild is published as a whole."""
     LOST = "lost"
-    """Dropped: the memory had changed meanwhile."""
+    """The result was dropped, because the memory had changed in the meantime."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is to be published: a state, the turns that went into it, and what that took."""
+    """A result to publish: a state, the turns that went into it, and what it cost."""
 
     kind: RevisionKind
     policy: str
     state: State
     degraded: bool
-    """The built-in summarizer stood in for the upstream, in all or in part of it."""
+    """The built-in summarizer replaced the upstream, in all or part of it."""
     from_seq: int
     through_seq: int
     folded: Counts
-    """Of the turns folded: what leaves the counters."""
+    """Counts of the folded turns, to be subtracted from the counters."""
     tokens_before: int
     last_assistant_id: UUID | None
     source_hash: str
@@ -73,17 +73,17 @@ class Result:
     prompt_hash: str
     duration_ms: int
     seen_seq: int = 0
-    """The last message that went into the state, where that is later than `through_seq`."""
+    """Seq of the last message that went into the state, if later than `through_seq`."""
     soft_faults: Sequence[Mapping[str, Any]] = ()
-    """What is wanting in the state, for staff."""
+    """Defects of the state, for staff."""
     drift: Mapping[str, Any] | None = None
-    """Of a rebuild: what it found the memory before it to have lost and added."""
+    """For a rebuild: what it found the memory before it to have lost and added."""
     by_reply: bool = False
-    """No summarizer was asked: what its failures left behind stands."""
+    """A reply's card, without a call to the summarizer: records of the summarizer's failures are kept."""
 
 
 def locked_brief(chat_id: UUID) -> ConversationBrief | None:
-    """The brief, locked after its chat, in the order in which everybody locks them. None if the chat is gone."""
+    """Return the brief, locked after its chat: the order of locks used everywhere. None if the chat is gone."""
     Chat.objects.select_for_update(no_key=True).only("pk").filter(pk=chat_id).first()
     return ConversationBrief.objects.select_for_update().filter(chat_id=chat_id).first()
 
@@ -107,9 +107,9 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
 
 
 def write(brief: ConversationBrief, result: Result) -> None:
-    """Make `result`, which came of `brief` as it stands, the memory in use. The caller has locked it and its chat.
+    """Make `result`, computed from the current `brief`, the memory in use. Brief and chat must be locked.
 
-    A pause of updates ends with it: somebody asked for it, or the prompt ran full.
+    This ends a pause of updates: somebody requested the update, or the prompt was full.
     """
     unpause(brief)
     parent, brief.version = brief.head or None, brief.version + 1
@@ -123,7 +123,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
     brief.folded_tokens = _folded_tokens(brief, result)
     brief.folded_through_seq = result.through_seq
     seen_seq = max(result.seen_seq, result.through_seq)
-    # A fold goes on from what the state knew; a card may have told it of turns that are not folded yet.
+    # A fold starts from what the state knew, which may include turns that are not folded yet but were part of a card.
     brief.seen_seq = seen_seq if result.kind == RevisionKind.REBUILD else max(seen_seq, brief.seen_seq)
     if result.last_assistant_id or result.kind == RevisionKind.REBUILD:
         brief.last_summarized_message_id = result.last_assistant_id
@@ -136,7 +136,7 @@ def write(brief: ConversationBrief, result: Result) -> None:
 
 
 def _folded_tokens(before: ConversationBrief, result: Result) -> int:
-    """Tokens of all turns up to the end of `result`. Counted from the tables where an older version folded the rest."""
+    """Tokens of all turns up to the end of `result`, counted in the tables if an older version folded some."""
     if result.kind == RevisionKind.REBUILD or not before.folded_through_seq:
         return result.folded.tokens
     known = before.folded_tokens
@@ -144,7 +144,7 @@ def _folded_tokens(before: ConversationBrief, result: Result) -> int:
 
 
 def _count(brief: ConversationBrief, result: Result) -> None:
-    """Add the fold to the figures of its day."""
+    """Add the fold to its day's figures."""
     daily.count_fold(
         result.kind,
         result.policy,
@@ -161,7 +161,7 @@ def _count(brief: ConversationBrief, result: Result) -> None:
 
 
 def _has_folded_enough(chat_id: UUID) -> bool:
-    """Whether so many folds followed each other that memory is to be rebuilt, where a setting says so."""
+    """Whether the setting for it requires a rebuild after this many folds in a row."""
     every = settings.MEMORY_REBUILD_EVERY_FOLDS
     if not every:
         return False
@@ -189,7 +189,7 @@ def _log(brief: ConversationBrief, result: Result, started: float) -> None:
 
 
 def _settle(brief: ConversationBrief, result: Result) -> None:
-    """What a success means for the work that waits: after the upstream's, nothing is wrong any more."""
+    """Update the pending work after a success. A success of the upstream clears every failure."""
     if result.by_reply:
         return
     if result.kind == RevisionKind.REBUILD:
@@ -206,7 +206,7 @@ def _settle(brief: ConversationBrief, result: Result) -> None:
 
 
 def _recount(brief: ConversationBrief, result: Result) -> None:
-    """Count what is left: exactly while it is little, else by subtraction: a long backlog is not read again."""
+    """Count what is left: exactly if it is little, else by subtraction, so that a long backlog is not read again."""
     left = brief.unfolded_turns - result.folded.turns
     if result.kind == RevisionKind.REBUILD or left <= MAX_TURNS:
         recount(brief)

@@ -1,8 +1,8 @@
-"""Rebuilding: a chat's memory made anew from its first message, from the originals, bite by bite.
+"""Rebuilding: making a chat's memory anew from its original messages, starting at the first, bite by bite.
 
-Progress stands in the brief after every bite, so that any worker can go on after a crash; it is thrown away when the
-epoch changed. The old memory serves until the new one takes its place, in one swap and as one revision, which tells how
-far the old one had drifted from the originals.
+Progress is saved in the brief after every bite, so that any worker can continue after a crash; it is discarded if the
+epoch changes. The old memory stays in use until the new one replaces it, in one swap and as one revision, which
+records how far the old one had drifted from the originals.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from memory.policies.protocol import Counts, State
 logger = logging.getLogger(__name__)
 
 MOST_FAULTS = 20
-"""Soft faults that a rebuild tells of, the first ones."""
+"""The most soft faults that a rebuild records; later ones are dropped."""
 SURVEY_SECONDS = 30.0
-"""A rebuilt memory is held against the originals for no longer, so that any chat's rebuild ends within its task."""
+"""Time limit for comparing a rebuilt memory with the originals, so that any chat's rebuild ends within its task."""
 
 
 def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> Done:
-    """Fold the next bite of the chat's rebuild, or, when all that lies beyond the window is folded, swap it in.
+    """Fold the next bite of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
-    The wanted policy is the chat's. `recovers`: it is to replace what the built-in summarizer did, so a progress
-    that this one had a part in begins again. Raises as `attempt` does.
+    It uses the policy set on the chat. `recovers`: the rebuild replaces what the built-in summarizer did, so progress
+    in which that summarizer took part is discarded. Raises the same errors as `attempt`.
     """
     progress = progress_of(brief, recovers=recovers)
     policy, state = get_policy(progress.policy), State.from_json(progress.summary, progress.state)
@@ -91,13 +91,13 @@ def _after(progress: Progress, bite: Bite, answer: FoldAnswer, target: int, *, b
 
 
 def _faults_of(bite: Bite, answer: FoldAnswer) -> list[dict[str, Any]]:
-    """What is wanting in the answer to a bite, and where that lies."""
+    """The defects of the answer to a bite, each with the span of messages it applies to."""
     span = {"from_seq": bite.turns[0].from_seq, "through_seq": bite.turns[-1].through_seq}
     return [{**fault, **span} for fault in answer.soft_faults]
 
 
 def _keep(brief: ConversationBrief, progress: Progress) -> Done:
-    """Save the progress, if the lease is still ours and nothing was taken out from under it."""
+    """Save the progress, if we still hold the lease and the epoch is unchanged."""
     mine = lease.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
     if not mine.update(rebuild=asdict(progress)):
         return Done.LOST
@@ -143,7 +143,7 @@ def _swap(brief: ConversationBrief, progress: Progress) -> Done:
 
 
 def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Survey:
-    """The rebuilt state held against the originals, and beside it the memory in use, if that is of the same policy."""
+    """Compare the rebuilt state with the originals, and the memory in use as well if it is of the same policy."""
     policy = get_policy(progress.policy)
     is_alike = brief.head and brief.policy == progress.policy
     survey = Survey(policy, state, stored_state(brief) if is_alike else None, brief.head)
@@ -167,7 +167,7 @@ def _survey(brief: ConversationBrief, progress: Progress, state: State) -> Surve
 
 
 def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]:
-    """The turns up to `through_seq` with their texts, about a bite at a time; one of them ends at `border`."""
+    """Yield the turns up to `through_seq` with their texts, about a bite at a time; one ends at `border`."""
     bite: list[Turn] = []
     for turn in each_turn(chat_id, 0, through_seq + 1, text=True):
         if bite and bite[-1].through_seq == border:
@@ -182,7 +182,7 @@ def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]
 
 
 def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
-    """There is nothing to fold and nothing to replace: only the policy changes."""
+    """Change only the policy: there is nothing to fold and nothing to replace."""
     with transaction.atomic():
         brief = locked_brief(seen.chat_id)
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
@@ -199,13 +199,13 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rebuild has come, as `ConversationBrief.rebuild` holds it."""
+    """Progress of a rebuild, as stored in `ConversationBrief.rebuild`."""
 
     epoch: int
     policy: str
     through_seq: int = 0
     of_seq: int = 0
-    """Where it ends, as things stood at its last bite."""
+    """Seq of the last message to fold, as of the last bite."""
     summary: str = ""
     state: dict[str, Any] = field(default_factory=dict)
     turns: int = 0
@@ -215,7 +215,7 @@ class Progress:
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: str | None = "0"
-    """As a decimal; None once the price of a bite was not known."""
+    """A decimal number; None if the price of any bite was unknown."""
     duration_ms: int = 0
     model: str = ""
     prompt_hash: str = ""
@@ -224,11 +224,11 @@ class Progress:
 
 
 class RebuildProgress(NamedTuple):
-    """What is shown of a rebuild: the last message it has folded, of which last one, and how many turns those were."""
+    """A rebuild's progress as shown to users: the last message folded, the last to fold, and turns folded."""
 
     through_seq: int
     of_seq: int | None
-    """None before its first bite."""
+    """None before the first bite."""
     turns: int
 
 
@@ -236,9 +236,9 @@ _FIELDS = {one.name for one in fields(Progress)}
 
 
 def progress_of(brief: ConversationBrief, *, recovers: bool) -> Progress:
-    """What was saved, if it still holds, else a beginning.
+    """Return the saved progress if it is still valid, else a new one.
 
-    `recovers`: what the built-in summarizer had a part in does not hold.
+    `recovers`: progress in which the built-in summarizer took part is not valid.
     """
     fresh = Progress(epoch=brief.epoch, policy=brief.chat.policy)
     saved = _saved(brief)
@@ -248,7 +248,7 @@ def progress_of(brief: ConversationBrief, *, recovers: bool) -> Progress:
 
 
 def told(brief: ConversationBrief) -> RebuildProgress | None:
-    """How far the chat's rebuild is; None where none is under way and none was asked for."""
+    """Return the progress of the chat's rebuild; None if none is running or requested."""
     saved = _saved(brief)
     if saved is not None:
         return RebuildProgress(saved.through_seq, saved.of_seq, saved.turns)
@@ -256,7 +256,7 @@ def told(brief: ConversationBrief) -> RebuildProgress | None:
 
 
 def _saved(brief: ConversationBrief) -> Progress | None:
-    """What was saved, unless something was taken out from under it, or another version of this program wrote it."""
+    """The saved progress; None if the epoch changed since, or if another version of this program wrote it."""
     stored: dict[str, Any] = brief.rebuild or {}
     saved = Progress(**stored) if stored.keys() == _FIELDS else None
     return saved if saved is not None and saved.epoch == brief.epoch else None

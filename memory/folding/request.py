@@ -1,6 +1,6 @@
-"""Asking for a chat's memory to be brought up to date beyond what is due: later by a worker, or here and now.
+"""Requests to bring a chat's memory up to date beyond what is due: later by a worker, or at once in this process.
 
-Requests are durable: the queue is only told of them.
+Requests are stored in the brief; the queue is only a hint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ Mode = Literal["update", "rebuild"]
 def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str:
     """Have everything outside the window folded, or the memory rebuilt from the originals. Returns the task's id.
 
-    As the operator: at once, whatever the limits of the chat's owner. `user` is who asked, for the log.
+    This is the operator's way: at once, regardless of the limits of the chat's owner. `user` is who requested it, for
+    the log.
     """
     with transaction.atomic():
         note_request(chat, mode)
@@ -56,10 +57,10 @@ def request_resummarize(chat: Chat, mode: Mode, user: User | None = None) -> str
 
 
 def demand_resummarize(chat: Chat, mode: Mode) -> str:
-    """The same for the chat's owner, within their limits. Returns the id of the task that does it, or will.
+    """Request the same as the chat's owner, within their limits. Returns the id of the task that does it, or will.
 
-    What was asked for before and is not done yet covers this, and is not counted again. A summarizer that fails is not
-    asked earlier. Raises `NotFound`, `RateLimited` and `QuotaExceeded`.
+    An earlier request that is still open covers this one, which is then not counted again. A request does not shorten
+    the wait after a failure of the summarizer. Raises `NotFound`, `RateLimited` and `QuotaExceeded`.
     """
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
@@ -85,10 +86,10 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
 
 
 def note_request(chat: Chat, mode: Mode) -> None:
-    """Write the request into the chat's brief, where it stands until it is done. Queues nothing.
+    """Store the request in the chat's brief, where it stays until it is done. Queues nothing.
 
-    A rebuild includes an update and is not taken back by one. What an operator asks for waits neither for a back-off
-    nor for the limits of the chat's owner. A pause of updates ends with it.
+    A rebuild includes an update and is not replaced by one. An operator's request waits neither for a back-off nor
+    for the limits of the chat's owner. It ends a pause of updates.
     """
     with transaction.atomic():
         brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
@@ -103,9 +104,9 @@ def note_request(chat: Chat, mode: Mode) -> None:
 
 
 def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lambda _: None) -> FoldReport:
-    """Update or rebuild the memory of `chat` here, however long it takes; `tell` is told of each bite.
+    """Update or rebuild the memory of `chat` in this process, however long it takes; `tell` is called as in `fold`.
 
-    Must not run in a transaction. The outcome is `done` or `nothing` if all is well; `idle` if a worker is at it.
+    Must not run in a transaction. The outcome is `done` or `nothing` on success; `idle` if a worker has the chat.
     """
     note_request(chat, mode)
     total = FoldReport(chat.pk)
@@ -120,13 +121,13 @@ def resummarize_now(chat: Chat, mode: Mode, *, tell: Callable[[int], None] = lam
 
 
 CALLS_LOOKED_AT = 50
-"""Newest folds by which the time of a call is told."""
+"""Newest folds from which the time of a call is estimated."""
 
 
 def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate:
-    """What a rebuild of the chat's memory would take, or an update: of all beyond the window, due or not.
+    """Estimate what a rebuild of the chat's memory would take, or an update of everything beyond the window.
 
-    `after_seq`: an update from there on, instead of from where the memory in use ends.
+    `after_seq`: for an update, start after this message instead of at the end of the memory in use.
     """
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
         chat=chat, **new_brief(chat)
@@ -137,7 +138,7 @@ def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate
     after = 0 if mode == "rebuild" else brief.folded_through_seq if after_seq is None else after_seq
     newest = newest_turns(chat.pk, after, before_seq=pending_seq(chat.pk))
     through = beyond_window(policy, begins, newest, after, limits)
-    # What is remembered now is about as large as what is sent along from bite to bite.
+    # The current state is about as large as the one that is sent along from bite to bite.
     carried = stored_state(brief) if policy.name == brief.policy else begins
     return estimate(
         span_of(chat, after, through, limits.bite_tokens),
@@ -151,7 +152,7 @@ def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate
 
 
 def span_of(chat: Chat, after_seq: int, through_seq: int, bite_tokens: int) -> FoldSpan:
-    """Counts of the messages with `after_seq` < seq ≤ `through_seq` that a summarizer would read."""
+    """Count the messages with `after_seq` < seq ≤ `through_seq` that a summarizer would read."""
     giant = When(token_count__gt=bite_tokens, then=Value(bite_tokens))
     tokens = Case(giant, default=F("token_count"), output_field=IntegerField())
     asked, replied = Q(role=Role.USER), ~Q(role=Role.USER)
@@ -172,7 +173,7 @@ def _spoken(chat: Chat, after_seq: int, through_seq: int) -> QuerySet[Message]:
 
 
 def _wanted(brief: ConversationBrief) -> tuple[Policy, MemoryLimits]:
-    """By what a rebuild is made: the chat's own policy, which need not be the one in use."""
+    """Policy and limits of a rebuild: those set on the chat, which may differ from the ones in use."""
     policy = get_policy(brief.chat.policy)
     return policy, wanted_limits(brief.chat, policy)
 

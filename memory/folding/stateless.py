@@ -1,6 +1,6 @@
-"""A summary of what a caller sends, for clients that keep their own history (seed 004). Nothing is stored.
+"""Summarize messages that a caller sends, for clients that keep their own history (seed 004). Nothing is stored.
 
-The same policies, checks and bites as for chats; but nobody waits in a queue here: a failure is told to the caller, who
+The policies, checks and bites are those of chats, but nothing is queued: a failure is reported to the caller, who
 still has the messages. Blocking, and without the database.
 """
 
@@ -29,14 +29,14 @@ from memory.policies.protocol import State
 logger = logging.getLogger(__name__)
 
 MOST_BITES = 20
-"""Requests to the summarizer for one of ours. What would take more is refused before the first."""
+"""Most requests to the summarizer for one API request. Input that would take more is refused before the first."""
 
 NO_USAGE = Usage(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """What is to be summarized, and what is known already."""
+    """Messages to summarize, and the previous summary."""
 
     policy: str
     previous: str
@@ -45,14 +45,14 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Summarized:
-    """A state and what it took. `cost_usd` is None where the price is not known."""
+    """A state and what it took. `cost_usd` is None if the price is unknown."""
 
     state: State
     usage: Usage = NO_USAGE
     cost_usd: Decimal | None = Decimal(0)
 
     def then(self, answer: FoldAnswer) -> Summarized:
-        """After one more request."""
+        """Return the total after one more request."""
         usage = Usage(
             self.usage.input_tokens + answer.usage.input_tokens,
             self.usage.cached_tokens + answer.usage.cached_tokens,
@@ -64,7 +64,7 @@ class Summarized:
 
 
 class TimeLeft:
-    """How long somebody waits. May be ended early, from any thread: then no further request is begun."""
+    """How long the caller waits. `end` may be called from any thread: then no further request is begun."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -74,15 +74,16 @@ class TimeLeft:
 
     @property
     def left(self) -> float:
-        """Seconds; not above zero when it is over."""
+        """Seconds left; zero or less if the time is over."""
         return self._until - time.monotonic()
 
 
 def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
-    """The previous summary with all messages folded in, bite after bite.
+    """Fold all messages into the previous summary, bite after bite, and return the result.
 
     A message that begins with the opening words of `interval` is the previous summary, or adds to it. Raises
-    `InvalidRequest` for too much or nothing at all, `UpstreamFailed` and `UpstreamTimedOut` for want of an answer.
+    `InvalidRequest` if there is too much or nothing to summarize, `UpstreamFailed` and `UpstreamTimedOut` if no
+    answer came.
     """
     carried, turns = set_apart(_turns(wanted.messages))
     known = [without_opening(wanted.previous), *carried]
@@ -101,7 +102,7 @@ def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
 
 
 def _turns(messages: Sequence[PromptMessage]) -> list[Turn]:
-    """Turns of messages that stand nowhere: their ids and seqs are their places. What no reader sees is nothing."""
+    """Turns of messages that are not stored, with positions as ids and seqs. Invisible messages are skipped."""
     rows = [
         StoredMessage(
             id=UUID(int=seq),

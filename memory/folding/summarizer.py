@@ -1,6 +1,6 @@
-"""Asking a summarizer to fold turns into a state: a call or a few, then answers that were checked, or a failure.
+"""Asking a summarizer to fold turns into a state, in one call or several, and checking its answers.
 
-An answer that can be taken but leaves much wanting is asked for once more, and the better one is kept.
+An answer that is acceptable but has soft faults is requested once more, and the better one is kept.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from memory.policies.protocol import Ask, Policy, Refusal, State
 logger = logging.getLogger(__name__)
 
 MOST_CALLS = 6
-"""For one fold. A policy that wants more would never end."""
+"""The most calls for one fold, so that a policy that keeps asking for more comes to an end."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldRequest:
-    """What is to be folded into what, by which policy and which numbers."""
+    """Turns to fold, the state to fold them into, and the policy and limits to use."""
 
     policy: Policy
     state: State
@@ -58,15 +58,15 @@ class FoldAnswer:
     model: str
     usage: Usage
     cost_usd: Decimal | None
-    """None where the price is not known."""
+    """None if the price is unknown."""
     prompt_hash: str
     duration_ms: int
     soft_faults: Sequence[Mapping[str, Any]] = ()
-    """What is wanting in the state all the same (`memory.folding.answer_checks`)."""
+    """Defects of the state, which was accepted anyway (`memory.folding.answer_checks`)."""
 
 
 class FoldFailed(Exception):
-    """The summarizer gave nothing to go by. `code` is an upstream's or a refusal's; the message is ours."""
+    """The summarizer gave no usable answer. `code` is that of an upstream error or a refusal; the message is ours."""
 
     def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -76,35 +76,35 @@ class FoldFailed(Exception):
 
 @dataclass(slots=True)
 class _Calls:
-    """The calls of one fold: to whom, until when, what was sent and what came back."""
+    """The calls of one fold: the model, the time limit, the prompts sent and the answers received."""
 
     model: ChatModel
     chat_id: str
     started: float
     until: float
     is_hosted: bool
-    """Not the built-in summarizer in place of the configured one."""
+    """The configured summarizer, as opposed to the built-in one used in its place."""
     is_free: bool
     sent: list[Prompt] = field(default_factory=list)
     said: list[Completion] = field(default_factory=list)
 
     @property
     def may_repeat(self) -> bool:
-        """Whether there are calls and time left to do it all once more."""
+        """Whether enough calls and time are left to repeat everything once."""
         now = time.monotonic()
         return len(self.sent) < MOST_CALLS and self.until - now > now - self.started
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A state that can be taken, and about how long the answer to it was to be; 0 where nothing was asked."""
+    """An acceptable state, and the requested length of its answer in tokens; 0 if nothing was requested."""
 
     state: State
     room: int = 0
 
 
 def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout: float) -> FoldAnswer:
-    """`folding.state` with its turns folded in, by the configured summarizer or the built-in one.
+    """Return `folding.state` with its turns folded in, by the configured summarizer or the built-in one.
 
     All calls together take at most `timeout` seconds. Raises `FoldFailed` on a hard fault.
     """
@@ -135,14 +135,14 @@ def ask_summarizer(folding: FoldRequest, *, chat_id: str, builtin: bool, timeout
 
 
 def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, list[dict[str, Any]]]:
-    """The state after the answer, or after the better of two where the first leaves something wanting; and what does.
+    """Return the state after the answer, or after the better of two if the first has faults; and its faults.
 
-    The built-in summarizer does as well as it can the first time.
+    The built-in summarizer is asked only once: its first answer is its best.
     """
     if not any(
         without_invisible(text).strip() for turn in folding.turns for text in (turn.user, turn.assistant)
     ):
-        return folding.state, []  # nothing to see, so any answer would be made up, and none would be believed
+        return folding.state, []  # nothing visible to fold: any answer would be made up, and would be refused
     first = _folded(folding, calls)
     if calls.is_free or not first.room:
         return first.state, []
@@ -166,7 +166,7 @@ def _wanting(folding: FoldRequest, taken: _Taken) -> Wanting:
 
 
 def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Taken:
-    """The state after as many calls as the policy wants. `behind` stands after the material of each."""
+    """Return the state after as many calls as the policy wants. `behind` is appended to the material of each."""
     policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
     answers: list[Completion | None] = []
     room = 0
@@ -178,13 +178,13 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Taken:
         answers.append(_call(calls, replace(ask, input=ask.input + behind)))
     after = policy.absorb(state, turns, answers, limits)
     if calls.is_hosted:
-        # The built-in summarizer only repeats what it was shown, and nobody stands behind it: never refused.
+        # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
         answer_checks.check(state, after, answer_checks.said_in(turns))
     return _Taken(after, room)
 
 
 def _call(calls: _Calls, ask: Ask) -> Completion | None:
-    """One call; None where it failed and the policy can do without."""
+    """Make one call; None if it failed and the policy can do without."""
     prompt = _prompt(ask, calls.chat_id, hosted=calls.is_hosted)
     limit = output_limit(settings.SUMMARIZER, ask.max_output_tokens)
     variant = replace(settings.SUMMARIZER, max_output_tokens=limit)
@@ -201,7 +201,7 @@ def _call(calls: _Calls, ask: Ask) -> Completion | None:
 
 
 def _prompt(ask: Ask, chat_id: str, *, hosted: bool) -> Prompt:
-    """Our own instructions, or the prompt kept at the provider where one is configured (Responses alone)."""
+    """Build the prompt: our own instructions, or the one stored at the provider (Responses API only)."""
     use_hosted = (
         hosted
         and ask.takes_hosted
@@ -222,7 +222,7 @@ def _prompt(ask: Ask, chat_id: str, *, hosted: bool) -> Prompt:
 
 
 def _hash(sent: Sequence[Prompt]) -> str:
-    """The version of all that was asked: of the instructions, or of the hosted prompt's name; repeats count once."""
+    """The version of the request: a hash of the instructions, or of the hosted prompt's name; repeats count once."""
     versions = (":".join(prompt.hosted_prompt or (prompt.instructions,)) for prompt in sent)
     return prompt_hash("\n".join(dict.fromkeys(versions)))
 
