@@ -1,1 +1,1 @@
-"""Why a prompt is what it is, and where a fact is and was, for staff and clients."""
+"""Explanations for staff and clients: why a prompt is what it is, and where a fact is and was."""

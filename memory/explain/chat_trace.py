@@ -1,7 +1,7 @@
-"""The trace of a fact through a chat: who said it, which versions of the summary had it, which prompts, and how.
+"""The trace of a fact through a chat: who said it, which versions of the summary and which prompts had it, and how.
 
-Messages are found by the recall index. Of versions and prompts only so many are read, whatever the chat's length: what
-they are is decided in `memory.explain.trace`.
+Messages are found by the recall index. The number of versions and prompts read is bounded, whatever the chat's
+length. `memory.explain.trace` decides what they contain.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from memory.recall.query import read_question
 from memory.recall.search import Sayings, said_in
 
 MOST_SHOWN = 20
-"""Messages that are shown of those that say it."""
+"""The most messages shown of those that say it."""
 MOST_FOLLOWED = 8
-"""Newest messages that say it of which the prompts that followed are looked at."""
+"""The number of newest messages that say it whose following prompts are examined."""
 FOLLOWING = 12
-"""Messages among which those prompts are looked for."""
+"""How many messages after each of those are searched for prompts."""
 PROMPTS_BACK = 100
-"""Messages at the end of the chat, or before the one that is asked for, among which prompts are looked for."""
+"""How many messages are searched for prompts, at the end of the chat or before the one given."""
 ALL_VERSIONS = 100
-"""Up to so many versions, each is read."""
+"""In a history of at most this many versions, every version is read."""
 MOST_MARKS = 100
-"""Versions from which on a fact may be back that are looked at, of a longer history: the newest."""
+"""In a longer history, the most versions examined at which the fact may have come back; the newest are taken."""
 _FORGOTTEN = ("pk", "version", "parent", "kind", "from_seq", "through_seq", "created_at", "forgotten_at")
 
 
 @dataclass(frozen=True, slots=True)
 class TracedVersions:
-    """Which versions of the summary have the fact. `losses` are the versions that lost it, by number.
+    """Which versions of the summary have the fact. `losses` maps the numbers of versions that lost it to their rows.
 
-    `is_exact`: each version was read; else those between two that were are taken to be as they are. `is_cut`: there
-    are older ones that were not looked at.
+    `is_exact`: every version was read; otherwise versions between two that were read are inferred from them.
+    `is_cut`: there are older versions that were not examined.
     """
 
     held: tuple[HeldSpan, ...]
@@ -61,23 +61,23 @@ class TracedVersions:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where a fact was and is. `prompts` are all that were looked at, newest first."""
+    """Where a fact was and is. `prompts` are all that were examined, newest first."""
 
     said: Sayings
     versions: TracedVersions
     prompts: tuple[TracedPrompt, ...]
     earlier: int | None
-    """The message before which there are more that were not looked at."""
+    """There are more prompts before this message, which were not examined."""
     now: tuple[str, ...]
-    """How a prompt would have it if it were asked for now."""
+    """In which ways the next prompt would contain the fact if the fact were the question."""
     recall: Recall | None
     """Whether that prompt would search earlier messages for it, and why."""
 
 
 def trace(chat: Chat, text: str, now: Context, before_seq: int | None = None) -> Trace:
-    """The trace of `text` through `chat`. `now` is the prompt that would be sent if it were asked for.
+    """Trace `text` through `chat`. `now` is the prompt that would be sent with `text` as the question.
 
-    `before_seq`: the message before which prompts are looked at; None: the newest.
+    Prompts before message `before_seq` are examined; None: the newest ones.
     """
     asked = read_question(text, chat.owner_id)
     fact = TracedFact.of(asked)
@@ -111,7 +111,7 @@ def _versions(brief: ConversationBrief, fact: TracedFact, said: Sequence[int]) -
 
 
 def _marks(brief: ConversationBrief, said: Sequence[int]) -> tuple[list[int], bool]:
-    """The versions from which on the fact may be there, in order, and whether there are older ones."""
+    """Return the versions at which the fact may appear or disappear, in order, and whether there are older ones."""
     if brief.version <= ALL_VERSIONS:
         return list(range(1, brief.version + 1)), False
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id)
@@ -136,7 +136,7 @@ def _holding(brief: ConversationBrief, fact: TracedFact, versions: Collection[in
 def _prompts(
     chat: Chat, fact: TracedFact, said: Sequence[int], held: Sequence[HeldSpan], last: int
 ) -> tuple[TracedPrompt, ...]:
-    """The newest prompts up to message `last`, and those that followed the newest messages that say it."""
+    """The newest prompts up to message `last`, and those that followed the newest messages that say the fact."""
     seqs = {*range(max(1, last - PROMPTS_BACK + 1), last + 1)}
     for seq in said[:MOST_FOLLOWED]:
         seqs.update(range(seq, min(seq + FOLLOWING, last) + 1))
@@ -159,7 +159,7 @@ def _prompts(
 
 
 def _places(chat: Chat, fact: TracedFact, said: Sequence[int], plans: Sequence[Plan]) -> FactPlaces:
-    """What of the fact is outside of summaries, as far as `plans` show it."""
+    """Find the fact outside of summaries, as far as `plans` show those places."""
     lines = {line for plan in plans for line in plan.lines if any(line[0] <= seq <= line[1] for seq in said)}
     lined = {seq for first, last in lines for seq in range(first, last + 1)}
     rows = Message.objects.filter(chat=chat, seq__in=lined).exclude(line="").values_list("seq", "line")

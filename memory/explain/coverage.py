@@ -1,4 +1,4 @@
-"""How the turns of a chat are spread over summary and prompt, and the tokens of a prompt over its sections.
+"""How a chat's turns are divided between summary and prompt, and a prompt's tokens between its sections.
 
 Pure, from counts and a plan.
 """
@@ -12,11 +12,11 @@ from memory.context.plan import Plan
 from memory.explain.reasons import name_of
 
 BESIDE = ("instructions", "tools", "sources", "question", "open_turn", "attachments")
-"""Sections of a prompt that are no part of memory, and not of its budget."""
+"""Sections of a prompt that are not part of memory, and do not count against its budget."""
 
 
 FACTS = ("facts", "data", "card")
-"""Sections that hold what is known by name, beside a text that tells the rest."""
+"""Sections that hold named facts, beside the text of the summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CoveragePart:
 
     @property
     def count(self) -> int:
-        """What it shows, whatever the bar counts."""
+        """The number that the bar shows for this part."""
         return self.turns
 
 
@@ -48,7 +48,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The tokens of one prompt: of memory by section with what is `free`, and of what stands `beside` it."""
+    """The tokens of one prompt: memory by section, with what is `free`, and the sections `beside` memory."""
 
     tokens: int
     budget: int
@@ -58,7 +58,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Turns by where they stand. `gap` has neither summary, text nor line: found by recall only."""
+    """Number of turns by where they are. `gap` counts turns in neither summary nor prompt: found by recall only."""
 
     folded: int
     verbatim: int
@@ -71,7 +71,7 @@ class Coverage:
 
     @property
     def parts(self) -> list[CoveragePart]:
-        """The four parts in order of the chat, oldest first, as they follow each other on a bar."""
+        """The four parts of the bar, oldest turns first."""
         labels = {
             "folded": "In the summary",
             "gap": "Not in the prompt (recall only)",
@@ -91,16 +91,14 @@ class Coverage:
 
 
 def coverage_of(plan: Plan, folded_turns: int) -> Coverage:
-    """What `plan` shows of the unfolded turns, beside the folded ones."""
+    """Count how `plan` shows the unfolded turns, in addition to the folded ones."""
     merged = plan.merged.turns if plan.merged else 0
-    unsaid = min(
-        len(plan.lines), max(0, plan.unrepresented - merged)
-    )  # turns of the plan's lines that have none
+    unsaid = min(len(plan.lines), max(0, plan.unrepresented - merged))  # turns in `plan.lines` without a line
     return Coverage(folded_turns, len(plan.verbatim), len(plan.lines) - unsaid, plan.unrepresented)
 
 
 def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
-    """How the tokens of `sections`, (kind, tokens) each, fill `budget`, in the order of the prompt."""
+    """Divide `budget` by `sections`, a (kind, tokens) pair each, in the order of the prompt."""
     sections = list(sections)
     memory = [(_drawn(kind), name_of(kind), tokens) for kind, tokens in sections if kind not in BESIDE]
     used = sum(tokens for _, _, tokens in memory)
@@ -115,6 +113,6 @@ def budget_of(sections: Iterable[tuple[str, int]], budget: int) -> Budget:
 
 
 def _drawn(kind: str) -> str:
-    """How a section is drawn: as the turns are whose text it has; what is known by name apart from what is told."""
+    """The style of a section's bar: that of the turns whose text it has; named facts have a style apart from prose."""
     drawn = {"lines": "lines", "window": "verbatim", "recall": "recall", "pins": "pins-part"}
     return drawn.get(kind) or ("facts-part" if kind in FACTS else "folded")

@@ -1,6 +1,6 @@
-"""What folding a stretch of a chat will take, before it is done: an estimate from counts and limits. Pure.
+"""An estimate of what folding a part of a chat will take, before it is done, from counts and limits. Pure.
 
-Nothing is known of the texts: how turns fall into bites follows from their number and spread alone.
+The texts are not read: how turns fall into bites is derived from their number and spread only.
 """
 
 from __future__ import annotations
@@ -22,51 +22,51 @@ from memory.policies.protocol import Policy, State
 
 @dataclass(frozen=True, slots=True)
 class FoldSpan:
-    """Counts of the messages that are to be read: those with text, users' and replies, giants as long as a bite."""
+    """Counts of the messages to read: those with text, from users and replies, giants counted as long as a bite."""
 
     questions: int
     question_tokens: int
     replies: int
     reply_tokens: int
     reply_squares: float
-    """Sum of the squares of the replies' tokens: how unequal they are."""
+    """Sum of the squares of the replies' tokens, from which their variance is computed."""
 
     @property
     def turns(self) -> int:
-        """About as many as there are questions."""
+        """The approximate number of turns: that of the questions."""
         return max(self.questions, min(1, self.replies))
 
     @property
     def tokens(self) -> int:
-        """What the turns cost together."""
+        """The cost of the turns in tokens, including per-message overhead."""
         messages = self.questions + self.replies
         return self.question_tokens + self.reply_tokens + messages * MESSAGE_OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """About what it will take. Tokens of turns are what is told anew; those of calls have all that is sent with it."""
+    """An estimate. `tokens` counts the turns to fold; `input_tokens` also counts everything else that calls send."""
 
     turns: int
     tokens: int
     calls: int
     input_tokens: int
     output_tokens: int
-    """Of answers as long as they are asked for."""
+    """If answers are as long as requested."""
     output_most: int
-    """Of answers as long as they can be."""
+    """If answers are as long as their limit."""
     is_free: bool
     """The built-in summarizer does it."""
     cost_usd: Decimal | None
-    """None where the price is not known."""
+    """None if the price is unknown."""
     cost_most: Decimal | None
     minutes: float | None
-    """None where nothing is known of how long a call takes."""
+    """None if no duration of an earlier call is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimatedCall:
-    """What one call costs besides the turns in it: instructions and state sent, and the answer."""
+    """The tokens of one call besides the turns in it: instructions and state sent, and the answer."""
 
     input_tokens: int
     output_tokens: int
@@ -83,9 +83,9 @@ def estimate(
     is_free: bool,
     call_ms: Sequence[int],
 ) -> Estimate:
-    """What folding `span` by `policy` takes, with a state about as large as `state` sent along.
+    """Estimate what folding `span` by `policy` takes, with a state about as large as `state` sent along.
 
-    `call_ms` is how long the summarizer's last calls took.
+    `call_ms` are the durations of the summarizer's latest calls.
     """
     bites, again = bites_of(span, limits.bite_tokens), _calls_a_bite(policy, limits)
     calls = bites * again
@@ -109,9 +109,9 @@ def estimate(
 
 
 def bites_of(span: FoldSpan, bite_tokens: int) -> int:
-    """Into how many bites the turns will fall: in each, what the next turn did not fit into stays empty.
+    """Estimate the number of bites: at the end of each, the room that the next turn did not fit into stays empty.
 
-    That is half a turn, as turns are met by a border: long ones more often.
+    That is half a turn on average, weighted by length, as a border is more likely to fall into a long turn.
     """
     if not span.turns or not span.tokens:
         return 0
@@ -120,19 +120,19 @@ def bites_of(span: FoldSpan, bite_tokens: int) -> int:
     reply = span.reply_tokens / span.turns + MESSAGE_OVERHEAD
     spread = max(0.0, span.reply_squares / span.turns - (span.reply_tokens / span.turns) ** 2)
     met = ((question + reply) ** 2 + spread) / mean
-    # Where turns are all alike, a whole number of them fills a bite.
+    # If all turns are about equally long, a whole number of them fills a bite.
     alike = spread < (mean / 10) ** 2
     filled = max(1, bite_tokens // math.ceil(mean)) * mean if alike else bite_tokens - met / 2
     return math.ceil(span.tokens / min(bite_tokens, max(filled, mean)))
 
 
 def _calls_a_bite(policy: Policy, limits: MemoryLimits) -> int:
-    """Where a policy's numbers say that it asks for parts of its state one by one, as many."""
+    """The number of calls for a bite: more than one if the policy requests the parts of its state one by one."""
     return int(getattr(numbers_in(limits, policy.name, policy.numbers), "calls", 1))
 
 
 def _call(policy: Policy, state: State, limits: MemoryLimits, summarizer: Variant) -> EstimatedCall:
-    """What a call is besides its turns, read off the request for a turn of next to nothing."""
+    """The tokens of a call besides its turns, measured on the request for a nearly empty turn."""
     ask = policy.ask(state, (_NEXT_TO_NOTHING,), limits)
     if ask is None:
         return EstimatedCall(0, 0, 0)

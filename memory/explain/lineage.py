@@ -1,6 +1,6 @@
-"""Which revisions hold what of a chat: those that the memory in use goes on from, and the turns that each folded.
+"""Which revisions led to the memory in use, and the turns that each of them folded.
 
-Read from rows of revisions without their texts; which of them count is decided in `memory.explain.timeline`.
+Reads rows of revisions without their texts; `memory.explain.timeline` decides which of them count.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 
 
 def versions_of(brief: ConversationBrief | None) -> list[Versions]:
-    """The versions that the memory in use goes on from, newest first; none where nothing is folded."""
+    """The versions from which the memory in use was made, newest first; none if nothing is folded."""
     if brief is None or not brief.folded_through_seq:
         return []
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, version__lte=brief.head)
@@ -38,7 +38,7 @@ def folds_of(brief: ConversationBrief, versions: Sequence[Versions], first: int,
 
 
 def folded_turns(brief: ConversationBrief | None, versions: Sequence[Versions]) -> int:
-    """How many turns the memory in use was made from, as its `versions` tell."""
+    """The number of turns that the memory in use was made from, given its `versions`."""
     if brief is None or not versions:
         return 0
     rows = SummaryRevision.objects.filter(

@@ -1,6 +1,7 @@
-"""Why recall brought back each message of a prompt: how well it matches the question, and by which of its words.
+"""Why recall returned each message of a prompt: how well it matches the question, and by which of its words.
 
-Ranked anew, with the chat as it is now, by words alone: what is near in meaning is asked of a model, and not kept.
+The ranking is computed anew, from the chat as it is now and by words only: similarity in meaning requires a call to a
+model, and is not stored.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from memory.recall.retrieve import Search
 
 @dataclass(frozen=True, slots=True)
 class RecallMatch:
-    """A message that was brought back. `score` is a share of the best match of the chat; None: not by its words.
+    """A recalled message. `score` is relative to the chat's best match; None if it was not found by its words.
 
-    `own` are words of the question that it has, as they stand there, `beside` those that only messages around it have.
-    `updated_in` is the later message that says it anew.
+    `own` are the words of the question that the message has, spelled as in the question; `beside` those that only
+    messages around it have. `updated_in` is the later message that updates it.
     """
 
     seq: int
@@ -33,7 +34,7 @@ class RecallMatch:
 
 
 def matches_of(chat: Chat, question: str, before_seq: int, plan: Plan) -> list[RecallMatch]:
-    """The messages that `plan` brought back for `question`, the best match first."""
+    """The messages that `plan` recalled for `question`, best match first."""
     quotes = {quote.seq: quote for quotes in plan.recalled for quote in quotes}
     if not quotes:
         return []
@@ -63,7 +64,7 @@ def _words(question: Question, text: str, ranked: Ranked) -> tuple[tuple[str, ..
 
 
 def _as_said(question: Question, text: str, bits: int) -> Iterator[str]:
-    """These words of the question, as the question has them: terms are stems."""
+    """Yield the selected words of the question as spelled there, since terms are stems."""
     for at, word in enumerate(question.words):
         if bits >> at & 1:
             ranges = highlights(text, {word.term})

@@ -1,4 +1,4 @@
-"""What a prompt shows of memory and what it does not, and why, in sentences for people. Pure: from a plan alone."""
+"""Sentences that explain what a prompt shows of memory, what it omits, and why. Pure: from a plan only."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SECTION_NAMES = {
     "open_turn": "Calls so far, and their output",
     "attachments": "Images and files",
 }
-"""What the sections of a prompt are called, by their kind."""
+"""The names of a prompt's sections, by kind."""
 
 
 Topic = Literal["there", "left out", "brought back"]
 
 
 class Explanation(NamedTuple):
-    """A sentence, the message to look at for it, if there is one, and what it tells of."""
+    """A sentence, the seq of the message it refers to, if any, and its topic."""
 
     text: str
     seq: int | None = None
@@ -40,14 +40,15 @@ class Explanation(NamedTuple):
 
 
 def name_of(kind: str) -> str:
-    """What a section of that kind is called."""
+    """The name of a section of that kind."""
     return SECTION_NAMES.get(kind, kind.capitalize())
 
 
 def explain(plan: Plan, *, head: int = 0, folded_through: int = 0) -> list[Explanation]:
-    """What became of each part of memory in the prompt of `plan`, oldest part first.
+    """Explain what became of each part of memory in the prompt of `plan`, oldest part first.
 
-    `head` is the revision it was made with, which had folded the messages up to `folded_through`; 0: not known.
+    `head` is the revision the prompt was made with, which had folded the messages up to `folded_through`; 0 if
+    unknown.
     """
     return [
         *_folded(head, folded_through),
@@ -139,7 +140,7 @@ def _recalled(plan: Plan) -> Iterator[Explanation]:
 
 
 def _nothing_recalled(plan: Plan) -> Iterator[Explanation]:
-    """Why not, where something might have been."""
+    """Explain why nothing was recalled, if something might have been."""
     if plan.recall and plan.recall.reason not in ("all_shown", "no_words"):
         why = (
             REASONS[plan.recall.reason]
@@ -191,5 +192,5 @@ _ERRORS: dict[str, str] = {
 
 
 def error_words(code: str) -> str:
-    """What the code of a stored error means, in a sentence; of one that nobody knows, the code."""
+    """Return the meaning of a stored error's code as a sentence, which names the code if it is unknown."""
     return _ERRORS.get(code, f"It failed ({code}).")

@@ -1,7 +1,6 @@
-"""Where each turn of a chat stands now: in the summary, word for word in the next prompt, as a line of it, or in none.
+"""Where each turn of a chat is now: in the summary, verbatim in the next prompt, in it as a line, or left out.
 
-Pure: from a plan, the cursor of the fold and the spans of revisions. How it is drawn, and how rows are read, is not
-known here.
+Pure: from a plan, the cursor of the fold and the spans of revisions. Drawing, and reading rows, are done elsewhere.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from memory.context.plan import Plan
 from memory.history.turns import Turn
 
 Versions = tuple[int, int]
-"""The first and the last of versions that follow each other."""
+"""The first and the last of a run of consecutive versions."""
 
 
 class Place(StrEnum):
-    """Where a turn stands."""
+    """Where a turn is."""
 
     FOLDED = "folded"
     VERBATIM = "verbatim"
@@ -30,7 +29,7 @@ class Place(StrEnum):
 
 
 class LineageStep(NamedTuple):
-    """A revision that does not go on from the version before its own."""
+    """A revision whose parent is not the version directly before it, or a rebuild."""
 
     version: int
     parent: int | None
@@ -38,7 +37,7 @@ class LineageStep(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """A revision and the messages that it folded; `id` is its row's."""
+    """A revision and the messages that it folded; `id` is that of its row."""
 
     id: int
     version: int
@@ -48,20 +47,20 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where one turn stands. `fold` is the revision that took it in, where that is known."""
+    """Where one turn is. `fold` is the revision that folded it, if known."""
 
     place: Place
     fold: Fold | None = None
     clipped: bool = False
-    """Verbatim, but cut in its middle."""
+    """Verbatim, but cut in the middle."""
     merged: bool = False
-    """Left to recall; one line of the prompt tells that such turns are there."""
+    """Found by recall only; one line of the prompt says that there are such turns."""
 
 
 def lineage(head: int, steps: Iterable[LineageStep]) -> list[Versions]:
-    """The versions that `head` goes on from, itself included, newest first, back to a rebuild or the first one.
+    """Return the versions that led to `head`, itself included, newest first, back to a rebuild or the first one.
 
-    `steps` are all up to `head` that do not go on from the version before, newest first.
+    `steps` are the revisions up to `head` that are rebuilds or whose parent is not the version before, newest first.
     """
     found: list[Versions] = []
     top = head
@@ -76,23 +75,23 @@ def lineage(head: int, steps: Iterable[LineageStep]) -> list[Versions]:
 
 
 def on_lineage(folds: Iterable[Fold], versions: Sequence[Versions]) -> list[Fold]:
-    """Those of `folds` that the memory in use goes on from."""
+    """Those of `folds` that led to the memory in use."""
     return [fold for fold in folds if any(low <= fold.version <= high for low, high in versions)]
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlaces:
-    """How a chat stands: what the next prompt shows (`plan`), and what was folded."""
+    """Where the turns of a chat are: what the next prompt shows (`plan`), and what was folded."""
 
     plan: Plan
     folded_through: int = 0
     folds: Sequence[Fold] = ()
-    """Of the lineage in use, those that hold the turns that are asked for."""
+    """The folds of the current lineage that contain the turns in question."""
     pending_seq: int | None = None
     """The user message that is being answered."""
 
     def of(self, turn: Turn) -> Mark:
-        """Where `turn` stands."""
+        """Where `turn` is."""
         if self.pending_seq is not None and turn.from_seq <= self.pending_seq <= turn.through_seq:
             return Mark(Place.WAITING)
         if not turn.tokens:
@@ -100,7 +99,7 @@ class TurnPlaces:
         return self.at(turn.from_seq, has_line=bool(turn.line))
 
     def at(self, seq: int, *, has_line: bool = True) -> Mark:
-        """Where the turn stands that holds message `seq`, of which something is left."""
+        """Where the turn with message `seq` is; it must have text left."""
         if seq <= self.folded_through:
             return Mark(Place.FOLDED, fold=self._fold(seq))
         for shown in self.plan.verbatim:

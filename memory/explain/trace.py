@@ -1,6 +1,6 @@
-"""Whether one fact is in a text, from which version of a summary to which, and how a prompt had it. Pure.
+"""Whether a fact is in a text, which versions of a summary had it, and how a prompt contained it. Pure.
 
-A fact is in a text if all its words are in one passage of it, in any of their forms: as recall finds words.
+A fact is in a text if all its words are in one passage of it, in any of their forms, which is how recall finds words.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ WAYS = {
     "pinned": "pinned",
     "question": "in the question itself",
 }
-"""How a prompt can have a fact, and how people are told so."""
+"""The ways in which a prompt can contain a fact, and their names for people."""
 OF_SECTION = {"window": "verbatim", "lines": "line", "recall": "recalled", "pins": "pinned"}
-"""What it means that a section of a prompt has it. Of a policy's own sections: that the summary has it."""
+"""The way that corresponds to a section of a prompt. A policy's own sections count as the summary."""
 BESIDE_MEMORY = frozenset({"instructions", "tools", "sources", "question", "open_turn", "attachments"})
 
 Holds = Callable[[Collection[int]], Mapping[int, bool]]
-"""Of versions, which have the fact."""
+"""A function that returns which of the given versions have the fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedFact:
-    """What is traced: its words, as recall reads them."""
+    """The fact to trace: its words, as recall reads them."""
 
     words: frozenset[str]
 
     @classmethod
     def of(cls, asked: Question) -> TracedFact:
-        """The fact that is asked for; one without words is in no text."""
+        """The fact that `asked` names; one without words is in no text."""
         return cls(frozenset(word.term for word in asked.words))
 
     def is_in(self, text: str) -> bool:
-        """Whether one passage of `text` has all words."""
+        """Whether one passage of `text` has all the words."""
         spans = passages(text) if self.words else []
         return any(self.words.issubset(terms(text[start:end])) for start, end in spans)
 
 
 class HeldSpan(NamedTuple):
-    """Versions of a summary that follow each other and have the fact, and the next one, which has it no more."""
+    """Consecutive versions of a summary that have the fact, and the next one, which lost it, if any."""
 
     from_version: int
     through_version: int
@@ -60,10 +60,10 @@ class HeldSpan(NamedTuple):
 
 
 def held_spans(marks: Sequence[int], newest: int, holds: Holds) -> list[HeldSpan]:
-    """Which versions, from the first of `marks` to `newest`, have the fact.
+    """Find which versions, from the first of `marks` to `newest`, have the fact.
 
-    `marks` are in order. From one mark to the next it is taken to come or to go once at most: a fold keeps or drops
-    what was there. So of many versions only a few are looked at.
+    `marks` are in order. Between two marks the fact is assumed to appear or disappear at most once, as a fold keeps
+    or drops what was there. So binary search reads only a few of many versions.
     """
     spans = [(first, after - 1) for first, after in pairwise([*marks, newest + 1])]
     known = dict(holds({version for span in spans for version in span}))
@@ -96,19 +96,19 @@ def is_held(version: int, spans: Iterable[HeldSpan]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FactPlaces:
-    """Where a fact is outside of summaries: messages that say it, messages whose turn's line has it, pins."""
+    """Where a fact is outside of summaries: the seqs of messages that say it or whose turn's line has it, and pins."""
 
     said: frozenset[int] = frozenset()
     lines: frozenset[int] = frozenset()
     pins: frozenset[str] = frozenset()
     texts: Mapping[int, str] = field(default_factory=dict)
-    """What messages say of which a prompt quotes a piece."""
+    """Texts of the messages from which a prompt quotes a part, by seq."""
 
 
 def ways_of(
     plan: Plan, question_seq: int, fact: TracedFact, places: FactPlaces, *, in_summary: bool
 ) -> list[str]:
-    """How the prompt of `plan` had the fact, in the order of `WAYS`; [] if it had not."""
+    """The ways in which the prompt of `plan` contained the fact, in the order of `WAYS`; [] if it did not."""
     shown = [turn for turn in plan.verbatim if _has(turn.from_seq, turn.through_seq, places.said)]
     quotes = [quote for group in plan.recalled for quote in group if quote.seq in places.said]
     found = {
@@ -132,7 +132,7 @@ def _quotes(quote: Quote, fact: TracedFact, places: FactPlaces) -> bool:
 
 
 def ways_in(sections: Iterable[tuple[str, str]], fact: TracedFact) -> list[str]:
-    """How a prompt has the fact whose sections are these kinds and texts, besides in what was asked."""
+    """The ways in which a prompt with `sections`, (kind, text) pairs, contains the fact, except in the question."""
     found = {
         OF_SECTION.get(kind, "summary")
         for kind, text in sections
@@ -142,7 +142,7 @@ def ways_in(sections: Iterable[tuple[str, str]], fact: TracedFact) -> list[str]:
 
 
 class TracedPrompt(NamedTuple):
-    """A prompt that was looked at: the reply it was for, the version of the summary in it, how it had the fact."""
+    """A prompt that was examined: the reply it was for, the version of the summary in it, how it contained the fact."""
 
     message_id: UUID
     seq: int
@@ -151,7 +151,7 @@ class TracedPrompt(NamedTuple):
 
 
 class PromptRun(NamedTuple):
-    """Prompts that follow each other, among those that were looked at, and have the fact alike."""
+    """Consecutive prompts, among those examined, that contain the fact in the same ways."""
 
     first: TracedPrompt
     last: TracedPrompt
@@ -159,7 +159,7 @@ class PromptRun(NamedTuple):
 
 
 def prompt_runs(prompts: Sequence[TracedPrompt]) -> list[PromptRun]:
-    """`prompts` (newest first) as runs, newest first."""
+    """Group `prompts` (newest first) into runs, newest first."""
     runs: list[PromptRun] = []
     for prompt in prompts:
         if runs and runs[-1].first.how == prompt.how:

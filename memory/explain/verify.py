@@ -1,6 +1,6 @@
-"""Whether what a model was sent for a reply was rebuilt to the letter, and if not, why: in a sentence, for anybody.
+"""Whether a reply's prompt was rebuilt byte for byte, and if not, why, in a sentence that anyone understands.
 
-The hash alone decides. What it was made from is looked at only to say what became of it.
+Only the hash decides. The sources of the prompt are examined only to say what changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OTHER = "Something it was built from has changed."
 
 
 def why_not_exact(reply: Message | ActiveReply, context: Context, recorded_hash: str) -> str | None:
-    """Why `context`, rebuilt for `reply`, is not what was sent; None if it is, to the letter."""
+    """Why `context`, rebuilt for `reply`, differs from what was sent; None if it is the same byte for byte."""
     if context.prompt_hash == recorded_hash:
         return None
     found = [*_changed(reply, context.plan), *_forgotten(reply), *_unpinned(reply, context.plan)]
@@ -33,7 +33,7 @@ def why_not_exact(reply: Message | ActiveReply, context: Context, recorded_hash:
 
 
 def _changed(reply: Message | ActiveReply, plan: Plan) -> list[str]:
-    """What became of messages that were shown themselves."""
+    """Changes of messages that the prompt showed."""
     spans = list(_spans(plan))
     question = reply.user_message_id if isinstance(reply, ActiveReply) else reply.reply_to_id
     shown = Q(pk=question) | (Q(pk=plan.outline_of) if plan.outline_of else Q())
@@ -52,7 +52,7 @@ def _changed(reply: Message | ActiveReply, plan: Plan) -> list[str]:
 
 
 def _unpinned(reply: Message | ActiveReply, plan: Plan) -> list[str]:
-    """What became of pins: one that is gone, or whose message was edited."""
+    """Changes of pins: one that is gone, or whose message was edited."""
     ids = {pin.id for pin in plan.pins}
     if not ids:
         return []
@@ -61,7 +61,7 @@ def _unpinned(reply: Message | ActiveReply, plan: Plan) -> list[str]:
 
 
 def _spans(plan: Plan) -> Iterable[tuple[int, int]]:
-    """Where the messages lie that a prompt shows, in whole or in part."""
+    """Yield the ranges of the messages that a prompt shows, in whole or in part."""
     yield from ((line.from_seq, line.through_seq) for line in plan.lines)
     yield from ((shown.from_seq, shown.through_seq) for shown in plan.verbatim)
     yield from ((quote.seq, quote.seq) for quotes in plan.recalled for quote in quotes)
@@ -69,7 +69,7 @@ def _spans(plan: Plan) -> Iterable[tuple[int, int]]:
 
 
 def _forgotten(reply: Message | ActiveReply) -> list[str]:
-    """What became of the summary that was in use."""
+    """The change of the summary that was in use, if it was emptied since."""
     if isinstance(reply, ActiveReply):
         version = reply.context["revision"]
     else:

@@ -1,4 +1,4 @@
-"""What is going on with a chat's memory, as clients are told: a state, since when, and what went wrong. Pure."""
+"""The state of work on a chat's memory as shown to clients: since when, and what went wrong. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WorkPhase = Literal["idle", "queued", "folding", "rebuilding", "waiting", "pause
 
 @dataclass(frozen=True, slots=True)
 class BriefWork:
-    """What a brief says of the work on it."""
+    """The work on a chat's memory, as its brief records it."""
 
     is_wanted: bool
     is_rebuild: bool
@@ -20,15 +20,15 @@ class BriefWork:
     lease_expires_at: datetime | None
     queued_at: datetime | None
     later: datetime | None
-    """Before this moment nothing is done, because an attempt failed or the owner asked too often."""
+    """Nothing is done before this moment, because an attempt failed or the owner made too many requests."""
     attempts: int
     error: str
-    """Code of the last error; "" for none."""
+    """Code of the last error; "" if there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkNow:
-    """A state, since when it holds (None: not known), how many attempts failed in a row, and the last one's error."""
+    """A state, since when it has held (None if unknown), the failures in a row, and the last error's code."""
 
     state: WorkPhase
     since: datetime | None = None
@@ -37,7 +37,7 @@ class WorkNow:
 
 
 def work_of(brief: BriefWork, now: datetime, lease: timedelta, *, has_worker: bool) -> WorkNow:
-    """What is going on at `now`. `lease` is how long a worker holds a chat unless it says more."""
+    """Return the state of work at `now`. `lease` is how long a worker holds a chat unless it renews its lease."""
     attempts, error = brief.attempts, brief.error or None
     until = brief.lease_expires_at
     if brief.is_leased and until is not None and until > now:
