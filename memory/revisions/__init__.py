@@ -1,1 +1,1 @@
-"""Older versions of memory: stepped back to, restored, edited and compared."""
+"""Changes between versions of memory: stepping back, restoring, editing and comparing."""

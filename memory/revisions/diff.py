@@ -1,7 +1,7 @@
-"""What became of a memory from one revision to another: its text, word by word, and its salient spans.
+"""The difference between two revisions of a memory: its text, word by word, and its salient spans.
 
-They are compared as people read them, without the markup of a prompt. Of two policies, which lay out what they
-remember in different ways, one replaces the other as a whole.
+They are compared as people read them, without the markup of a prompt. If their policies differ, so do their layouts,
+and the older text is shown as replaced by the newer as a whole.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from memory.policies.readable import ReadablePart, as_text
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What `version` says that `against` did not, and the other way round. `against` is None for nothing at all."""
+    """What changed from `against` to `version`. `against` is None for a comparison with nothing."""
 
     version: int
     against: int | None
     pieces: Sequence[DiffPiece]
     lost: Sequence[str]
-    """Salient spans of the older text that the newer has no more."""
+    """Salient spans of the older text that the newer no longer has."""
     gained: Sequence[str]
     policy: str
     against_policy: str | None
 
     @property
     def is_replaced(self) -> bool:
-        """Another policy made the newer one."""
+        """The newer one was made by another policy."""
         return self.against_policy not in (None, self.policy)
 
 
 def parent_of(revision: SummaryRevision) -> SummaryRevision | None:
-    """The revision that this one goes on from; None for a first one, and where that one is gone."""
+    """The revision from which this one was made; None for a first one, or if the parent is gone."""
     if not revision.parent:
         return None
     return SummaryRevision.objects.filter(chat_id=revision.chat_id, version=revision.parent).first()
 
 
 def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Difference:
-    """What changed from `against`, or from nothing, to `revision`."""
+    """Compare `revision` with `against`, or with nothing."""
     older, newer = remembered(against) if against else [], remembered(revision)
     said_before, said_now = _said(older), _said(newer)
     is_other = against is not None and against.policy != revision.policy
@@ -60,5 +60,5 @@ def difference(revision: SummaryRevision, against: SummaryRevision | None) -> Di
 
 
 def _said(parts: Sequence[ReadablePart]) -> str:
-    """All of it but the headings, which are not what anybody said."""
+    """The text without its headings, which nobody said."""
     return "\n".join(entry.line for part in parts for entry in part.entries)

@@ -1,8 +1,7 @@
-"""Memory edited by hand, or cleared: what somebody wrote becomes the memory in use, as a new revision; folding goes on
-from there.
+"""Editing a memory by hand, or clearing it: the result is a new revision, from which folding continues.
 
-A revision written by hand folds nothing and has seen what the one that it was written from had seen. So it goes with
-that when a message is forgotten. How its state is edited, the policy says.
+A revision written by hand folds nothing and has seen what its base had seen. So it is emptied together with its base
+when a message is forgotten. The policy defines how its state is edited.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ logger = logging.getLogger(__name__)
 
 
 class StaleEdit(Conflict):
-    """Another version is in use than the one that was in use when the editing began."""
+    """The version in use is not the one that was in use when the editing began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What there is to edit."""
+    """The parts that can be edited."""
 
     base: SummaryRevision
-    """The revision that the parts are of."""
+    """The revision that the parts are taken from."""
     in_use: int
     """The version in use, which must still be in use when the edit is saved."""
     parts: Sequence[EditField]
 
 
 def draft(chat: Chat, version: int | None = None) -> Draft:
-    """The parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
+    """Return the parts of revision `version`, or of the one in use. Raises `NotFound` and `Conflict`."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
     if brief is None or not brief.head:
         raise Conflict("There is no summary to edit yet.")
@@ -59,13 +58,13 @@ def draft(chat: Chat, version: int | None = None) -> Draft:
 
 
 def changed(brief: ConversationBrief, base: SummaryRevision, changes: Mapping[str, str]) -> SummaryRevision:
-    """What `base` says with `changes`, by part: a revision without a version, not saved. Raises `BadEdit`."""
+    """Return `base` with `changes`, by part, as an unsaved revision without a version. Raises `BadEdit`."""
     policy = POLICIES[base.policy]
     return _by_hand(base, policy.edited(_state_of(base), changes, _limits(brief, policy)))
 
 
 def _by_hand(base: SummaryRevision, state: State) -> SummaryRevision:
-    """A revision that says `state`, and has seen what `base` had."""
+    """An unsaved revision with the text of `state` that has seen what `base` had."""
     return SummaryRevision(
         chat_id=base.chat_id,
         parent=base.version,
@@ -91,11 +90,12 @@ def edit_by_hand(
     base: int | None = None,
     pauses: bool = False,
 ) -> ConversationBrief:
-    """Make what revision `base`, or the one in use, says with `changes` by part the memory in use: a new revision.
+    """Publish a new revision: the text of revision `base`, or of the one in use, with `changes` by part.
 
-    `on_version` must still be in use, else raises `StaleEdit`. From an older `base` it takes the chat back to what that
-    covers, as `restore` does, and on the same conditions; `pauses` is as there. A fold or rebuild under way is dropped,
-    and so is a rebuild that was asked for. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound` and `Conflict`.
+    `on_version` must still be in use, otherwise `StaleEdit` is raised. An older `base` takes the chat back to what
+    that revision covers, as `restore` does, and on the same conditions; `pauses` is the same as there. A running fold
+    or rebuild is dropped, and so is a requested rebuild. Raises `BadEdit` (`memory.policies.edit_form`), `NotFound`
+    and `Conflict`.
     """
     older = base is not None and base != on_version
     epoch, counted = None, None
@@ -123,16 +123,16 @@ def edit_by_hand(
 
 
 def clear(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
-    """Empty the memory in use, by a new revision: the summary begins anew with what is not folded yet.
+    """Empty the memory in use, by a new revision: the summary starts again with what is not folded yet.
 
-    What was folded stays in the chat, where it can be recalled; restoring the version before undoes it. `on_demand`: as
-    the chat's owner, within their limits. Raises `Conflict`, `RateLimited` and `QuotaExceeded`.
+    What was folded stays in the chat, where it can be recalled; restoring the previous version undoes it.
+    `on_demand`: as the chat's owner, within their limits. Raises `Conflict`, `RateLimited` and `QuotaExceeded`.
     """
     with transaction.atomic():
         brief = locked_brief(chat.pk)
         if brief is None or not text_of(brief):
             raise Conflict("There is no summary to clear.")
-        if on_demand:  # it drops a fold under way, which is done again
+        if on_demand:  # it drops a running fold, which has to be repeated
             quotas.take_rebuild(chat.owner_id)
             dispatch.demand(brief)
         base = SummaryRevision.objects.get(chat_id=chat.pk, version=brief.head)
@@ -179,7 +179,7 @@ def _state_of(revision: SummaryRevision) -> State:
 
 
 def _limits(brief: ConversationBrief, policy: Policy) -> MemoryLimits:
-    """The numbers that hold for a memory by `policy` once it is in use."""
+    """The limits that apply to a memory by `policy` once it is in use."""
     if policy.name == brief.policy:
         return limits_of(brief)
     if policy.name == brief.chat.policy:

@@ -1,7 +1,8 @@
-"""Remembering a chat another way from now on: by another policy, or by other numbers.
+"""Applying a change of a chat's policy or of the policy's options to its memory.
 
-A policy has a state of its own, which is made anew from the originals. Numbers hold from the next prompt and the next
-fold on, and what is remembered stays; but for a window that reaches into what is folded: its turns are to be verbatim.
+Each policy has a state of its own, so a new policy needs a rebuild from the originals. New options apply from the
+next prompt and the next fold, and the memory stays, with one exception: if the window grows to include turns that are
+folded already, the memory is rebuilt, so that they can be sent verbatim.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from memory.policies.window import before_window
 
 
 def policy_changed(chat: Chat) -> None:
-    """Remember `chat` by its new policy: rebuild its state from the originals, in the background."""
+    """Switch the memory of `chat` to its new policy: rebuild its state from the originals, in the background."""
     brief = _locked_brief(chat)
     brief.options = chat.options
     brief.epoch += 1
@@ -30,22 +31,21 @@ def policy_changed(chat: Chat) -> None:
 
 
 def is_by_another_policy(chat: Chat) -> bool:
-    """Whether the memory in use is by another policy than the chat's, as after a restore, and nothing will change that
-    by itself."""
+    """Whether the memory in use is of another policy than the chat's and no rebuild is requested."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
     return bool(brief and brief.policy != chat.policy and brief.requested != Requested.REBUILD)
 
 
 def options_changed(chat: Chat) -> None:
-    """Remember `chat` by its new options, whose policy is the one it had.
+    """Apply the new options of `chat`, whose policy is unchanged.
 
-    Raises `RateLimited` and `QuotaExceeded` where they want a rebuild and that is one too many.
+    Raises `RateLimited` and `QuotaExceeded` if they require a rebuild that the owner's limits do not allow.
     """
     brief = _locked_brief(chat)
     reach = _window_reach(brief)
     brief.options = chat.options
     if _window_reach(brief) > reach:
-        brief.epoch += 1  # a fold under way has the narrower window
+        brief.epoch += 1  # a running fold uses the narrower window
         if _window_is_folded(brief):
             quotas.take_rebuild(chat.owner_id)
             _have_rebuilt(brief)
@@ -58,7 +58,7 @@ def options_changed(chat: Chat) -> None:
 def _locked_brief(chat: Chat) -> ConversationBrief:
     rows = ConversationBrief.objects.select_for_update()
     brief, _ = rows.get_or_create(chat=chat, defaults=new_brief(chat))
-    brief.chat = chat  # as it is to be
+    brief.chat = chat  # with its new options
     return brief
 
 
@@ -69,12 +69,12 @@ def _have_rebuilt(brief: ConversationBrief) -> None:
 
 
 def _window_reach(brief: ConversationBrief) -> int:
-    """The most turns that the window can come to by the brief's numbers. One that goes by tokens fills as it may."""
+    """The most turns that the window can hold with the brief's options. A window measured in tokens may hold fewer."""
     return get_policy(brief.policy).window_reach(limits_of(brief))
 
 
 def _window_is_folded(brief: ConversationBrief) -> bool:
-    """Whether a turn that the window is to hold is folded already."""
+    """Whether a turn that belongs into the window is folded already."""
     policy, limits = get_policy(brief.policy), limits_of(brief)
     newest = newest_turns(
         brief.chat_id, 0, limit=policy.window_reach(limits), before_seq=pending_seq(brief.chat_id)

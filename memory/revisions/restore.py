@@ -1,9 +1,9 @@
-"""Restoring: what an older revision says made current again, as a new revision; folding goes on from there.
+"""Restoring: making the text of an older revision current again, as a new revision from which folding continues.
 
-Only where all that the older revision was made from still stands. That is not looked up in the messages: whatever
-changes one leaves its mark in the same transaction, on every revision that had seen it
-(`memory.revisions.step_back`), or, where an answer is replaced, on the last turn it had seen. So it costs what lies
-after the older revision, not the chat, and no text comes back that somebody changed or deleted.
+It is possible only while everything that the older revision was made from is unchanged. That needs no comparison of
+messages: any change of a message is recorded in the same transaction, on every revision that had seen it
+(`memory.revisions.step_back`), or, if an answer is replaced, on the last turn it had seen. So the cost depends on
+what follows the older revision and not on the chat, and no text comes back that somebody changed or deleted.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from memory.revisions import step_back
 logger = logging.getLogger(__name__)
 
 TRIES = 3
-"""What changes while it is looked at makes it be looked at again; so often."""
+"""The number of attempts if the chat changes during a restore."""
 
 
 def restore(
     chat: Chat, version: int, user: User | None = None, *, on_demand: bool = False, pauses: bool = False
 ) -> ConversationBrief:
-    """Make what revision `version` says the memory in use, as a new revision of which it is the parent.
+    """Make the text of revision `version` the memory in use, as a new revision of which it is the parent.
 
-    A fold or rebuild under way is dropped, and so is a rebuild that was asked for. The brief takes the revision's
-    policy, and keeps it until the next rebuild, which is by the chat's. `user` is who restores; `on_demand`: as the
-    chat's owner, within their limits. `pauses`: the version stays as it is, because updates pause; else they go on,
-    even where they were paused. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` where the
-    revision's sources do not stand any more.
+    A running fold or rebuild is dropped, and so is a requested rebuild. The brief takes the revision's policy, and
+    keeps it until the next rebuild, which uses the chat's. `user` is who restores; `on_demand`: as the chat's owner,
+    within their limits. `pauses`: updates pause, so that the version stays as it is; otherwise they continue, even if
+    they were paused. Raises `NotFound`, `RateLimited`, `QuotaExceeded`, and `Conflict` if the revision's sources have
+    changed.
     """
     for _ in range(TRIES):
         epoch, revision = restorable(chat, version)
-        counted = tally(chat.pk, revision.through_seq)  # it may be thousands of turns: not while others wait
+        counted = tally(chat.pk, revision.through_seq)  # may count thousands of turns: not under a lock
         with transaction.atomic():
             brief = locked_brief(chat.pk)
-            # Whatever takes text out of memory, revisions with it, is another epoch.
+            # Anything that removes text from memory, and from revisions, raises the epoch.
             if brief is None or brief.epoch != epoch:
                 continue
             if on_demand:
@@ -68,9 +68,9 @@ def restore(
 
 
 def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
-    """The revision, which can be restored, and the epoch in which that was so. Raises as `restore` does.
+    """Return the revision, which can be restored, and the epoch in which that was so. Raises as `restore` does.
 
-    The epoch is read first, so that a change in between is seen.
+    The epoch is read first, so that a change in between is detected.
     """
     epoch = ConversationBrief.objects.filter(chat=chat).values_list("epoch", flat=True).first()
     revision = SummaryRevision.objects.filter(chat=chat, version=version).first()
@@ -90,7 +90,7 @@ def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
 
 
 def _tells_of_replaced(revision: SummaryRevision) -> bool:
-    """Whether an answer that the revision had seen was replaced later. Only that of a chat's last turn ever is."""
+    """Whether an answer that the revision had seen was replaced later. Only a chat's last answer ever is."""
     seen = Message.objects.filter(chat_id=revision.chat_id, seq__lte=revision.seen_seq)
     asked = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
     turn = seen.filter(seq__gte=asked or 1, token_count__gt=0)
@@ -105,10 +105,10 @@ def choose(
     user: User | None,
     pauses: bool = False,
 ) -> int:
-    """Let `brief`, which is locked, say what `revision` says, because `user` chose it. Saves nothing.
+    """Give the locked `brief` the text of `revision`, chosen by `user`, with a new version and epoch.
 
-    It gets a version and an epoch of its own. `counted` is what follows the revision, if that was counted before.
-    `pauses`: updates pause, else they go on. Returns the tokens of the memory before.
+    Saves nothing. `counted` is the count of what follows the revision, if known. `pauses`: updates pause, otherwise
+    they continue. Returns the tokens of the previous memory.
     """
     still = counted if counted and counted.epoch == brief.epoch else None
     tokens_before = brief.token_count
@@ -116,7 +116,7 @@ def choose(
     brief.version += 1
     brief.head = brief.version
     brief.epoch += 1
-    # Nothing of what was to replace the memory before it may replace it.
+    # Drop any pending work that was to replace the previous memory.
     brief.degraded = False
     if brief.requested == Requested.REBUILD:
         brief.requested = Requested.NOTHING
@@ -130,7 +130,7 @@ def choose(
 
 
 def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
-    """Save `brief` as `choose` left it, and the revision that tells of it. What is due then is folded again."""
+    """Save `brief` as `choose` left it, and its revision, and queue a fold if the chat is due."""
     revision.save(force_insert=True)
     brief.save()
     dispatch.hint(brief)
@@ -139,7 +139,7 @@ def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
 def _revision(
     brief: ConversationBrief, restored: SummaryRevision, tokens_before: int, user: User | None
 ) -> SummaryRevision:
-    """A revision that folded nothing and cost nothing; what it says was made as `restored` tells."""
+    """A revision that folded nothing and cost nothing; the provenance of its text is that of `restored`."""
     return SummaryRevision.of(
         brief,
         kind=RevisionKind.RESTORE,

@@ -1,10 +1,10 @@
-"""Stepping a brief back to what it was before messages that changed.
+"""Stepping a brief back to a revision from before the messages that changed.
 
-Where texts must go, the revisions that had seen them stay as empty rows, so that versions have no holes and bills add
-up; and the step back is a revision of its own, so that the version grows and everybody sees that memory changed.
+If texts must be removed, the revisions that had seen them stay as empty rows, so that versions are consecutive and
+costs add up; the step back is itself a revision, so that the version grows and every reader sees that memory changed.
 
-A memory that somebody cleared holds nothing that a message could be taken out of: it is never stepped back past, else a
-change of an old message would bring back what was cleared.
+A memory that somebody cleared contains nothing of any message, so a step back never goes past it: otherwise a change
+of an old message would bring back what was cleared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EMPTIED: dict[str, Any] = {
     "is_wanting": False,
     "drift": None,
 }
-"""What is left of the texts of a revision: nothing, nor a hash by which a short one could be guessed."""
+"""The values of an emptied revision: no text, and no hash from which a short text could be guessed."""
 
 _CLEARED = Q(kind=RevisionKind.MANUAL, tokens_after=0, global_summary="")
 
@@ -44,15 +44,16 @@ def step_back(brief: ConversationBrief, from_seq: int) -> None:
 
 
 def retract(brief: ConversationBrief, from_seq: int) -> None:
-    """Take all that memory made of messages from `from_seq` on out of `brief` and its revisions. Saves revisions alone.
+    """Remove everything that memory made of messages from `from_seq` on from `brief` and its revisions.
 
-    If any of it was in use, the step back is one more revision, which says what the older one said.
+    Saves revisions only, not the brief. If any of it was in use, a further revision is added, with the text of the
+    older one.
     """
     before, had_seen = brief.token_count, from_seq <= brief.seen_seq
-    brief.rebuild, brief.last_error = None, None  # an error may quote what the summarizer said
+    brief.rebuild, brief.last_error = None, None  # an error may quote what the summarizer answered
     cleared = _cleared_since(brief, from_seq) if had_seen else None
     if cleared is not None and cleared.version == brief.head:
-        had_seen = False  # what is in use says nothing
+        had_seen = False  # the memory in use is empty
     if had_seen:
         step_back(brief, from_seq)
     _empty(brief, from_seq)
@@ -63,18 +64,18 @@ def retract(brief: ConversationBrief, from_seq: int) -> None:
 
 
 def _empty(brief: ConversationBrief, from_seq: int) -> None:
-    """Empty what had seen a message from `from_seq` on, and what later revisions say in comparing with it."""
+    """Empty the revisions that had seen a message from `from_seq` on, and the drift measured against them."""
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id, forgotten_at=None)
     seen = revisions.filter(seen_seq__gte=from_seq)
     first = seen.aggregate(first=Min("version"))["first"]
     if first is not None:
         revisions.filter(version__gt=first, drift__isnull=False).update(drift=None)
         seen.exclude(_CLEARED).update(**_EMPTIED, forgotten_at=Now())
-        seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared away; the clearing itself holds
+        seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
 
 
 def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
-    """Give `brief` what `older` says and covers; None: nothing, by the chat's policy. Saves nothing, counts nothing."""
+    """Give `brief` the text and position of `older`; None: an empty memory by the chat's policy. Saves nothing."""
     state = State.from_json(older.global_summary, older.state) if older else State()
     brief.policy = older.policy if older else brief.chat.policy
     brief.global_summary, brief.state = state.summary, (older.state if older else {})
@@ -88,14 +89,14 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
 
 
 def to_stand_on(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
-    """The revision to go on from where messages from `from_seq` on changed, which `brief` had seen; None: none."""
+    """The revision to go back to when messages from `from_seq` on have changed; None if there is none."""
     return _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
 
 
 def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
-    """The newest clearing that what is in use goes on from, of those after `from_seq`. Reads the revisions since.
+    """The newest clearing since `from_seq` that the memory in use is based on. Reads the revisions since then.
 
-    One that was undone since, by restoring an older version or by a rebuild, is none.
+    A clearing that was undone later, by restoring an older version or by a rebuild, does not count.
     """
     revisions = SummaryRevision.objects.filter(chat_id=brief.chat_id)
     # `seen_seq` bounds what is read; a clearing has seen what the version that it cleared had.
@@ -111,9 +112,9 @@ def _cleared_since(brief: ConversationBrief, from_seq: int) -> SummaryRevision |
 
 
 def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
-    """The newest revision that had not seen `from_seq`; none that ends with the card of an answer since replaced.
+    """The newest revision that had not seen `from_seq`, skipping those that end with the card of a replaced answer.
 
-    Reads the revisions since, whatever the chat's length.
+    Reads only the revisions since, whatever the chat's length.
     """
     replaced = Message.objects.filter(
         chat_id=OuterRef("chat_id"), seq=OuterRef("seen_seq"), superseded_by__isnull=False
@@ -126,7 +127,7 @@ def newest_before(chat_id: UUID, from_seq: int) -> SummaryRevision | None:
 
 
 def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int) -> SummaryRevision:
-    """The revision of the step back: it folds nothing, and cost nothing."""
+    """The revision of the step back: it folds nothing, and costs nothing."""
     return SummaryRevision.of(
         brief,
         kind=RevisionKind.RETRACT,
@@ -137,6 +138,6 @@ def _retraction(brief: ConversationBrief, parent: int | None, tokens_before: int
 
 
 def _replies(brief: ConversationBrief) -> QuerySet[Message]:
-    """The replies of the chat that stand, the newest first."""
+    """The chat's current replies, newest first."""
     replies = Message.objects.filter(chat_id=brief.chat_id, role=Role.ASSISTANT, superseded_by=None)
     return replies.exclude(status__in=[Status.FAILED, Status.DELETED]).order_by("-seq")

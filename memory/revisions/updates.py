@@ -1,4 +1,4 @@
-"""Pausing and resuming the updates of a chat's memory, by its owner or staff. What a pause is, `memory.pause` says."""
+"""Pausing and resuming the updates of a chat's memory, by its owner or staff. `memory.pause` defines a pause."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CHANGED = ("epoch", "requested", "rebuild", "on_demand_at", "updated_at", *PAUS
 
 
 def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
-    """Let the memory of `chat` stay as it is: what is under way or asked for is dropped. Paused already: nothing."""
+    """Freeze the memory of `chat`: running and requested work is dropped. Does nothing if paused already."""
     with transaction.atomic():
         brief = _locked(chat)
         if brief.paused_at is None:
-            brief.epoch += 1  # a fold under way, or the card of a reply, cannot publish
+            brief.epoch += 1  # so that a running fold, or the card of a reply, cannot publish
             pause(brief, user)
             decide_due(brief)
             brief.save(update_fields=_CHANGED)
@@ -35,9 +35,9 @@ def pause_updates(chat: Chat, user: User | None) -> ConversationBrief:
 
 
 def resume_updates(chat: Chat, user: User | None, *, on_demand: bool = False) -> ConversationBrief:
-    """Let updates of `chat` go on: what is due by then is folded. Not paused: nothing.
+    """Resume updates of `chat`: what has become due is folded. Does nothing if not paused.
 
-    `on_demand`: as the chat's owner, within their limits, because a pause drops the fold that is made again then.
+    `on_demand`: as the chat's owner, within their limits, because the fold that the pause dropped is repeated now.
     Raises `RateLimited` and `QuotaExceeded`.
     """
     with transaction.atomic():
