@@ -1,8 +1,8 @@
-"""django-q2's brokers, but a watched cluster takes its own canaries first.
+"""The brokers of django-q2, changed so that a watched cluster takes its own canaries first.
 
-All clusters share one queue, and any may take any task: a canary in there would tell of some cluster, not of this one.
-So a watched cluster also reads a queue of its own, named after its watchdog. From there on a canary goes the way of
-every other task: pusher, worker, monitor, acknowledgement.
+All clusters share one queue, and any of them may take any task: a canary in there would show that some cluster is
+alive, not that this one is. So a watched cluster also reads a queue of its own, named after its watchdog. From there
+a canary takes the same way as every other task: pusher, worker, monitor, acknowledgement.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from memory.worker import heartbeat
 
 
 class CanariesFirst(Broker):
-    """Looks into the cluster's own queue before the shared one."""
+    """A broker that looks into the cluster's own queue before the shared one."""
 
     plain: ClassVar[Any]
-    """The broker of django-q2 that this is one of."""
+    """The broker class of django-q2 that the subclass wraps."""
 
     @cached_property
     def canaries(self) -> Any:
@@ -34,7 +34,7 @@ class CanariesFirst(Broker):
 
 
 class FirstInFirstOut(ORM):
-    """django-q2's own takes tasks in whatever order the database finds them."""
+    """A database broker that takes tasks in the order they were queued; django-q2's own leaves it undefined."""
 
     @staticmethod
     def get_connection(list_key: str | None = None) -> Any:
@@ -45,6 +45,6 @@ class OrmBroker(CanariesFirst, FirstInFirstOut):
     plain = FirstInFirstOut
 
     def payloads(self, at_most: int) -> list[str]:
-        """Of the tasks that wait, as they were signed."""
+        """Payloads of waiting tasks, still signed."""
         rows = self.get_connection().filter(key=self.list_key, lock__lte=timezone.now())
         return list(rows.values_list("payload", flat=True)[:at_most])

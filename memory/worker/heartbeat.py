@@ -1,8 +1,8 @@
-"""What a watched cluster tells of itself, from within its own processes. One that nobody watches tells nothing.
+"""Signs of life that a watched cluster writes from within its own processes. Without a watchdog nothing is written.
 
-A worker process says that it is there and whether it is busy, the canary that a worker ran it, the monitor that its
-result came all the way. Receivers of django-q2's signals, where an exception would end the process: a database that
-is away only makes them silent.
+A worker process records that it exists and whether it is busy; the canary records that a worker ran it; the monitor
+records that the canary's result was acknowledged. The functions are receivers of django-q2's signals, where an
+exception would end the process: if the database is away, they only log a warning.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from memory.models import Watch, WorkerProcess
 logger = logging.getLogger(__name__)
 
 VARIABLE = "WORKER_WATCH"
-"""The environment variable by which a watchdog tells its cluster who watches."""
+"""The environment variable in which a watchdog passes its name to its cluster."""
 CANARY_TASK = "memory.tasks.canary_task"
 
 
 def name() -> str:
-    """The watchdog of this process; empty if there is none."""
+    """The name of this process's watchdog; empty if there is none."""
     return os.environ.get(VARIABLE, "")
 
 
 def listen() -> None:
-    """Tie all processes of this cluster to each other, and have them tell of themselves."""
+    """Tie all processes of this cluster to each other, and connect the receivers below."""
     from django_q import signals
 
     parent_death.tie_forks()
@@ -45,34 +45,34 @@ def listen() -> None:
 
 
 def sing(watch: str, number: int) -> None:
-    """The canary: its effect is the number that it leaves behind."""
+    """Run the canary: store its number as the last one done."""
     with _or_silent():
         Watch.objects.filter(pk=watch, done__lt=number).update(done=number)
 
 
 def spawned(**_: object) -> None:
-    """In a worker process, when it starts; maybe before its watchdog has looked."""
+    """Record a worker process when it starts, which may be before its watchdog has looked. Runs in that process."""
     with _or_silent():
         Watch.objects.get_or_create(pk=name())
         _tell(busy_since=None)
 
 
 def begun(task: dict[str, Any], **_: object) -> None:
-    """In a worker process, before a task."""
+    """Record that the worker process is busy, before a task. Runs in that process."""
     if task["func"] != CANARY_TASK:
         with _or_silent():
             _tell(busy_since=Now())
 
 
 def ended(task: dict[str, Any], **_: object) -> None:
-    """In a worker process, after a task, however it went."""
+    """Record that the worker process is idle, after a task, whether or not it failed. Runs in that process."""
     if task["func"] != CANARY_TASK:
         with _or_silent():
             WorkerProcess.objects.filter(pk=process_id.name()).update(busy_since=None)
 
 
 def acknowledged(task: dict[str, Any], **_: object) -> None:
-    """In the monitor, when the result of a task has been acknowledged."""
+    """Record in the monitor that a canary's result has been acknowledged."""
     if task["func"] == CANARY_TASK and task["success"]:
         watch, number = task["args"]
         with _or_silent():

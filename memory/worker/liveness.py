@@ -1,9 +1,9 @@
 """Watching a cluster of workers: when to send the next canary, and when it has frozen. Pure: no clock, no rows.
 
-One canary is on its way at a time. As long as its number comes back the cluster lives. Where it does not come back it
-may have been lost, so another one is sent; and it may wait because all workers are busy, which is no fault of theirs.
-What is left is a cluster that has idle workers and takes no task, or takes them and acknowledges nothing: it does so
-for ever when the process that held the lock of a queue was killed, and nothing but a new cluster helps.
+At most one canary is outstanding. As long as its number comes back, the cluster is alive. If it does not, it may have
+been lost, so another one is sent; or it may wait because all workers are busy, which is no fault. What remains is a
+cluster that has idle workers and takes no task, or takes tasks and acknowledges nothing. That state is permanent: it
+arises when the process that held the lock of a queue was killed, and only a new cluster helps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 RESENDS = 3
 """How often a canary is sent within the patience."""
 LONGEST_PAUSE = 30.0
-"""Seconds between two starts of a cluster that dies at once, at most."""
+"""The longest pause, in seconds, between two starts of a cluster that dies at once."""
 
 
 class LivenessStep(enum.Enum):
@@ -23,13 +23,13 @@ class LivenessStep(enum.Enum):
     WAIT = "wait"
     SEND = "send"
     VOUCH = "vouch"
-    """Say for the cluster that it is alive: it is too busy to say so itself."""
+    """Record on the cluster's behalf that it is alive: it is too busy to do so itself."""
     REPLACE = "replace"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTimes:
-    """Seconds: between two canaries, for one to come back, and for the first one of a cluster that is starting."""
+    """Times in seconds: between two canaries, for one to come back, and for the first one of a starting cluster."""
 
     every: float
     answer: float
@@ -38,18 +38,21 @@ class ProbeTimes:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the tables tell of a cluster."""
+    """What the tables say about a cluster."""
 
     done: int
     """Number of the last canary that a worker ran."""
     acknowledged: int
-    """Number of the last one whose result came all the way."""
+    """Number of the last canary whose result was acknowledged."""
     all_busy: bool
-    """Every worker process has a task, and none for longer than a task may take."""
+    """Every worker process has a task, none of them for longer than a task may take."""
 
 
 class LivenessCheck:
-    """Watches one cluster. All times are of one monotonic clock; `facts` are looked up often within the patience."""
+    """Decides whether one cluster is alive. All times are of one monotonic clock.
+
+    `look` must be called several times within the patience.
+    """
 
     def __init__(self, patience: ProbeTimes, now: float, facts: Facts) -> None:
         self._patience = patience
@@ -57,24 +60,24 @@ class LivenessCheck:
         self._is_waiting = False
         self._sent_at = now - patience.every
         self._life = now
-        """Since then nothing but time passed."""
+        """When the cluster last showed life, or could not have answered: the patience counts from here."""
         self._looked = now
         self._vouched = now
         self.is_proven = False
         """Whether this cluster has ever answered."""
 
     def sent(self, now: float) -> None:
-        """A canary was sent."""
+        """Record that a canary was sent."""
         if not self._is_waiting:
             self._life = now
         self._is_waiting, self._sent_at = True, now
 
     def not_sent(self, now: float) -> None:
-        """A canary could not be sent, because the queue is away: the cluster had nothing to answer."""
+        """Record that a canary could not be sent, because the queue is away: the cluster had nothing to answer."""
         self._life = now
 
     def look(self, now: float, facts: Facts) -> LivenessStep:
-        """Take in the facts of this moment and decide."""
+        """Update the facts and return the next step."""
         self._take_in(now, facts)
         if not self._is_waiting:
             return LivenessStep.SEND if now - self._sent_at >= self._patience.every else LivenessStep.WAIT
@@ -88,7 +91,7 @@ class LivenessCheck:
 
     @property
     def is_unacknowledged(self) -> bool:
-        """A worker ran a canary, and its result is not acknowledged."""
+        """Whether a worker ran a canary whose result is not acknowledged yet."""
         return self._facts.done > self._facts.acknowledged
 
     def _take_in(self, now: float, facts: Facts) -> None:
@@ -110,5 +113,5 @@ class LivenessCheck:
 
 
 def pause_before_start(failures: int) -> float:
-    """Seconds to wait before a cluster is started again, after so many in a row that never answered."""
+    """Seconds to wait before starting the next cluster, after this many in a row that never answered."""
     return 0.0 if failures == 0 else min(LONGEST_PAUSE, 2.0 ** (min(failures, 10) - 1))

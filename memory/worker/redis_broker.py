@@ -1,7 +1,7 @@
-"""django-q2's Redis broker, for a Redis that may be away or hang: nobody waits for it longer than a moment, nor often.
+"""django-q2's Redis broker for a Redis that may be away or hang: waits for it are short and rare.
 
-Timeouts are short, nothing is tried twice, and after one failure this process leaves Redis alone for some seconds.
-Nothing is lost by that: what is to be done stands in the tables, and the sweep queues it once Redis is back.
+Timeouts are short, nothing is retried, and after one failure this process does not call Redis for some seconds.
+Nothing is lost by that: pending work is recorded in the tables, and the sweep queues it once Redis is back.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ T = TypeVar("T")
 CONNECT_TIMEOUT_SECONDS = 0.5
 READ_TIMEOUT_SECONDS = 0.5
 REST_SECONDS = 5.0
-"""How long a process leaves a Redis alone that did not answer."""
+"""How long a process does not call Redis after a failure."""
 POLL_SECONDS = 0.5
-"""How long a worker waits before it looks whether Redis is back."""
+"""How long a worker waits before it checks whether Redis is back."""
 BLOCK_SECONDS = 1
 """How long a worker waits at an empty queue before it looks again."""
 
@@ -40,14 +40,14 @@ _breaker = Breaker(max_failures=1, rest_seconds=REST_SECONDS)
 
 
 class GuardedRedis(redis_broker.Redis):  # type: ignore[name-defined,misc]  # django-q2 exports nothing
-    """Every call answers or raises `QueueAway`, within a second."""
+    """A broker whose every call returns or raises `QueueAway`, within a second."""
 
     @staticmethod
     def get_connection(list_key: str | None = None) -> Any:
         return _client(READ_TIMEOUT_SECONDS)
 
     def ping(self) -> bool:
-        """Called at the start of a cluster, which then waits for Redis as it does later."""
+        """Return True: called at the start of a cluster, which waits for Redis later anyway."""
         return True
 
     def enqueue(self, task: Any) -> Any:
@@ -56,7 +56,7 @@ class GuardedRedis(redis_broker.Redis):  # type: ignore[name-defined,misc]  # dj
     def dequeue(self) -> Any:
         client = _client(BLOCK_SECONDS + READ_TIMEOUT_SECONDS)
         task = _guarded(lambda: client.blpop(self.list_key, BLOCK_SECONDS))
-        if task and not task[1].isascii():  # nothing that was signed, and django-q2 would fail over it
+        if task and not task[1].isascii():  # not a signed task; django-q2 would fail on it
             logger.error("something that is no task was in the queue")
             return None
         return [(None, task[1])] if task else None
@@ -65,7 +65,7 @@ class GuardedRedis(redis_broker.Redis):  # type: ignore[name-defined,misc]  # dj
         return int(_guarded(lambda: self.connection.llen(self.list_key)))
 
     def payloads(self, at_most: int) -> list[str]:
-        """Of the tasks that wait, as they were signed."""
+        """Payloads of waiting tasks, still signed."""
         found = _guarded(lambda: self.connection.lrange(self.list_key, 0, at_most - 1))
         return [payload.decode() for payload in found if payload.isascii()]
 
@@ -73,7 +73,7 @@ class GuardedRedis(redis_broker.Redis):  # type: ignore[name-defined,misc]  # dj
         return _guarded(lambda: self.connection.ltrim(self.list_key, 1, 0))
 
     def set_stat(self, key: str, value: str, timeout: int) -> None:
-        """What `qinfo` shows. Twice a second, and never worth an error."""
+        """Store what `qinfo` shows. Called twice a second, so failures are ignored."""
         with suppress(QueueAway):
             _guarded(lambda: self.connection.set(key, value, timeout))
 
@@ -82,8 +82,8 @@ class RedisBroker(CanariesFirst, GuardedRedis):  # type: ignore[misc]  # django-
     plain = GuardedRedis
 
     def dequeue(self) -> Any:
-        """Waits for Redis: an error would end the process that takes tasks, again and again."""
-        _breaker.rest_seconds = POLL_SECONDS  # who takes tasks has nothing else to do than to ask again
+        """Take a task, waiting for Redis: an error would end the process that takes tasks, again and again."""
+        _breaker.rest_seconds = POLL_SECONDS  # a process that takes tasks has nothing to do but retry
         try:
             return super().dequeue()
         except QueueAway:
@@ -93,7 +93,7 @@ class RedisBroker(CanariesFirst, GuardedRedis):  # type: ignore[misc]  # django-
 
 @cache
 def _client(read_timeout: float) -> redis.Redis:
-    """One a process and timeout; a child of ours makes connections of its own."""
+    """One client per process and timeout; a child process makes its own connections."""
     return redis.from_url(
         settings.REDIS_URL,
         socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,

@@ -1,7 +1,7 @@
-"""The sweep: finds from the tables alone what a crash or a lost queue left behind, and has it repaired.
+"""The sweep: finds, using only the tables, what a crash or a lost queue left behind, and has it repaired.
 
 It may run at any time, twice at once, or not for a while: it only finishes what expired, removes what is over, and
-hints the queue again.
+queues missing tasks again.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from memory.worker import watches
 logger = logging.getLogger(__name__)
 
 MAX_QUEUED = 200
-"""Tasks waiting in the queue above which a sweep adds none: they are not lost, they are waiting."""
+"""Number of waiting tasks above which a sweep adds none: chats without a task then wait for a later sweep."""
 MAX_RECOVERIES = 10
-"""Chats a sweep lets try the upstream again that have nothing else to do: a dead one is not to fill all workers."""
+"""The most chats per sweep that retry the upstream only to recover: a dead one must not fill all workers."""
 BATCH = 500
 KEEP_FAILURES = timedelta(days=7)
 KEEP_ATTEMPTS = timedelta(hours=1)
 ERASE_SECONDS = 40.0
-"""That a sweep erases users who asked for it; the rest waits for the next one."""
+"""Time limit of a sweep for erasing users who requested it; the rest waits for the next sweep."""
 
 COUNT_SECONDS = 10.0
-"""That a sweep counts replies into the figures of their days; the rest waits for the next one."""
+"""Time limit of a sweep for counting replies into their days' figures; the rest waits for the next sweep."""
 ANALYSED_AT_ONCE = 5000
-"""Messages that a sweep gives their terms, such as a server of an older version stored while this one came."""
+"""The most messages that a sweep indexes, such as those stored by a server of an older version during an upgrade."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """How many of each a sweep found."""
+    """The number of items that a sweep handled, by kind."""
 
     chats_enqueued: int
     replies_finished: int
@@ -70,9 +70,9 @@ class SweepReport:
 
 
 def sweep() -> SweepReport:
-    """Enqueue the chats whose memory waits for work, finish stale replies, remove what has expired.
+    """Queue the chats with pending memory work, finish stale replies, remove what has expired.
 
-    A reply that is finished here enqueues its fold itself, as any other.
+    A reply that is finished here queues its fold itself, like any other.
     """
     report = SweepReport(
         chats_enqueued=_enqueue_waiting(),
@@ -97,9 +97,9 @@ def sweep() -> SweepReport:
 
 
 def _enqueue_waiting() -> int:
-    """Hint the queue at chats with work and no task, those that waited longest first, as far as there is room.
+    """Queue chats that have work but no task, longest waiting first, as far as there is room.
 
-    What their owners demanded comes last, one chat a user.
+    Due folds come first, then work that owners demanded, one chat per user, then recoveries.
     """
     try:
         room = max(0, MAX_QUEUED - queue.waiting_tasks())

@@ -1,8 +1,8 @@
 """The watchdog: runs a cluster of workers as a child and replaces it when it ends or freezes. Nothing outlives it.
 
-The cluster has a process group of its own, whose members are tied to each other and to the watchdog, so that all of it
-goes when any of that is killed. The database is looked up in a thread: where it hangs, the watchdog still hears
-signals and sees its child end. Whether a cluster has frozen is `memory.worker.liveness`'s to say.
+The cluster has a process group of its own, whose members are tied to each other and to the watchdog, so that if any
+of them is killed, all of them end. The database is queried in a thread: if it hangs, the watchdog still receives
+signals and sees its child end. `memory.worker.liveness` decides whether a cluster has frozen.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from memory.worker.liveness import LivenessCheck, LivenessStep, ProbeTimes, paus
 logger = logging.getLogger(__name__)
 
 START_SECONDS = 60.0
-"""That a cluster may take to start, at least, on a slow machine."""
+"""The least time that a cluster is given to start, for a slow machine."""
 FAREWELL_SECONDS = 2.0
-"""For tidying up the tables at the end; what is left there does no harm."""
+"""Time for tidying up the tables at the end; what is left there does no harm."""
 
 
 class Watchdog:
@@ -56,7 +56,7 @@ class Watchdog:
         self._is_blind = False
 
     def run(self, stopped: threading.Event) -> None:
-        """Watch until `stopped`, then end the cluster. To be called in the main thread, which all is tied to."""
+        """Watch until `stopped`, then end the cluster. Call it in the main thread, to which the processes are tied."""
         parent_death.adopt()
         load()
         failures = 0
@@ -79,8 +79,8 @@ class Watchdog:
         return self._check is not None and self._check.is_proven
 
     def _watch(self, cluster: Running, stopped: threading.Event) -> None:
-        """Return when the cluster has ended, has frozen, or is to end."""
-        pause = 0.0  # its first canary is there before it is, and it is known to be ready once it is
+        """Return when the cluster has ended or frozen, or when `stopped` is set."""
+        pause = 0.0  # look at once, so that the first canary is queued before the cluster is up
         while not stopped.wait(pause):
             pause = self._tick
             if cluster.exit_code is not None:
@@ -102,14 +102,14 @@ class Watchdog:
             self._is_blind = True
             return False
         self._is_blind = False
-        if step is not LivenessStep.REPLACE or check is not self._check:  # another cluster's
+        if step is not LivenessStep.REPLACE or check is not self._check:  # belongs to another cluster
             return False
         symptom = "acknowledges nothing" if check.is_unacknowledged else "takes no task"
         logger.error("the cluster has frozen and is replaced", extra={"symptom": symptom})
         return True
 
     def _round(self) -> tuple[LivenessCheck, LivenessStep]:
-        """Look, decide, and do what only touches the database. Runs in the thread."""
+        """Look, decide, and do what needs only the database and the queue. Runs in the thread."""
         facts = watches.look(self.name, self._is_running)
         if (check := self._check) is None:
             check = self._check = LivenessCheck(self._probe_times, time.monotonic(), facts)
@@ -136,7 +136,7 @@ class Watchdog:
             watches.sweep_if_late()
 
     def _is_running(self, pid: int) -> bool:
-        """Whether that process is one of the cluster's."""
+        """Whether that process belongs to the cluster."""
         try:
             return self._cluster is not None and os.getpgid(pid) == self._cluster.pid
         except ProcessLookupError:
@@ -148,7 +148,7 @@ class Watchdog:
 
 
 def load() -> None:
-    """Load what workers need, and leave it out of all collections of garbage, which would write to it."""
+    """Load what workers need, and exclude it from garbage collections, which would write to its memory pages."""
     importlib.import_module("memory.tasks")
     tokens.load()
     registry.load()
@@ -156,10 +156,10 @@ def load() -> None:
 
 
 def _started(watch: str) -> Running:
-    """A new cluster that writes where this process does, in a session of its own.
+    """Start a cluster that writes its output where this process does, in a session of its own.
 
-    It shares what is loaded here, and starts at once. But for one whose watchdog still waits for the database, in a
-    thread: that is no moment to fork, so all is loaded anew.
+    It is forked, so it shares what is loaded here and starts at once. While a thread of the watchdog still waits for
+    the database, forking is not safe, and a new interpreter is started instead, which loads everything anew.
     """
     fork_safety.close_all()
     if not forks.are_safe():
@@ -170,7 +170,7 @@ def _started(watch: str) -> Running:
 
 
 def _run_cluster(watch: str) -> None:
-    """In the fork."""
+    """Run the cluster. Called in the fork."""
     os.environ[heartbeat.VARIABLE] = watch
     heartbeat.listen()
     call_command("qcluster")

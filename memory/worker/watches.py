@@ -1,4 +1,4 @@
-"""The rows by which a cluster is watched: sending canaries, reading what came of them, tidying up after the dead.
+"""The rows by which a cluster is watched: sending canaries, reading the results, cleaning up after dead processes.
 
 All times are the database's.
 """
@@ -25,18 +25,18 @@ from memory.worker.liveness import Facts
 logger = logging.getLogger(__name__)
 
 KEEP = timedelta(days=1)
-"""After this long without a sign of its watchdog, a watch is removed."""
+"""A watch is removed after this long without a sign of its watchdog."""
 
 NEVER = "No worker has answered yet: start one with `manage.py worker`."
 
 
 def longest_task() -> timedelta:
-    """The queue ends a task itself before it has taken so long."""
+    """An upper bound for the time of a task: the queue ends a task before that."""
     return timedelta(seconds=settings.Q_TIMEOUT + 5)
 
 
 def look(watch: str, is_running: Callable[[int], bool]) -> Facts:
-    """What there is to know of the cluster of `watch`, which is made if need be. Tidies up after dead processes."""
+    """Return the facts about the cluster of `watch`, creating its row if needed. Cleans up after dead processes."""
     row, _ = Watch.objects.get_or_create(pk=watch)
     _forget_dead(watch, is_running)
     busy = WorkerProcess.objects.filter(watch=watch, busy_since__gte=Now() - longest_task()).count()
@@ -44,7 +44,7 @@ def look(watch: str, is_running: Callable[[int], bool]) -> Facts:
 
 
 def send(watch: str, number: int) -> None:
-    """Send a canary. Of those before, none waits any more."""
+    """Send a canary, after removing earlier ones from the queue."""
     get_broker(watch).purge_queue()
     options = {"task_name": f"canary {number}", "group": "canary", "cluster": watch, "save": False}
     async_task(CANARY_TASK, watch, number, q_options=options)
@@ -52,7 +52,7 @@ def send(watch: str, number: int) -> None:
 
 
 def vouch(watch: str) -> None:
-    """Say that the cluster is alive, though its canary waits."""
+    """Record that the cluster is alive although its canary waits."""
     Watch.objects.filter(pk=watch).update(alive_at=Now(), seen_at=Now())
 
 
@@ -69,7 +69,7 @@ def remove_abandoned() -> int:
 
 
 def problem() -> str | None:
-    """A sentence if no worker, of any cluster, has given a sign of life within the patience."""
+    """A sentence if no worker of any cluster has given a sign of life within the patience, else None."""
     recent = timedelta(seconds=settings.WORKER_PATIENCE_SECONDS)
     answered = Watch.objects.filter(alive_at__isnull=False)
     if answered.filter(alive_at__gte=Now() - recent).exists():
@@ -78,7 +78,7 @@ def problem() -> str | None:
 
 
 def sweep_if_late() -> None:
-    """Queue a sweep where the schedule's is overdue: a scheduler can stand still while its workers go on."""
+    """Queue a sweep if the scheduled one is overdue: a scheduler can stop while its workers go on."""
     late = timezone.now() - timedelta(seconds=2 * settings.SWEEP_SECONDS + 60)
     if Schedule.objects.filter(func=queue.SWEEP_TASK, next_run__lt=late).exists():
         logger.warning("the scheduled sweep is late, the watchdog queues one")
@@ -86,7 +86,7 @@ def sweep_if_late() -> None:
 
 
 def _forget_dead(watch: str, is_running: Callable[[int], bool]) -> None:
-    """Free what dead processes were at, so that others take it up at once instead of when its lease ends."""
+    """Release the leases of dead processes, so that others continue at once instead of when the leases expire."""
     processes = WorkerProcess.objects.filter(watch=watch).values_list("pk", "pid")
     dead = [name for name, pid in processes if not is_running(pid)]
     if sum(lease.release_dead(name) for name in dead):
