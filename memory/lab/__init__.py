@@ -1,5 +1,5 @@
-"""The lab: recorded conversations through the real engine, one policy beside the other, and what each cost and kept.
+"""The lab: plays recorded conversations through the real engine and compares what policies cost and keep.
 
-What measures is pure and works on values; `replay` feeds one conversation through the services, `runner` gives each
-policy a process and a scratch database of its own. Nothing here touches the database of the server.
+The measures are pure and work on values; `replay` feeds one conversation through the services, `runner` gives each
+policy a process and a scratch database of its own. Nothing here touches the server's database.
 """

@@ -1,11 +1,12 @@
-"""What a series of prompts costs, by one rule of caching for all ways to send a conversation. Pure.
+"""The cost of a series of prompts, by the same caching rule for all ways to send a conversation. Pure.
 
-The rule is OpenAI's (Cookbook, "Prompt Caching 201", for models before GPT-5.6): of a prompt of at least 1,024 tokens,
-the longest prefix that was sent before comes from the cache, in steps of 128 tokens, and is billed at the cached price.
-We grant it to every way alike, as if nothing ever left the cache.
+The rule is OpenAI's (Cookbook, "Prompt Caching 201", for models before GPT-5.6): of a prompt of at least 1,024
+tokens, the longest prefix that was sent before comes from the cache, in steps of 128 tokens, and is billed at the
+cached price. It is applied to every way in the same manner, assuming that nothing ever leaves the cache.
 
-One request a turn is billed. Requests in which a model calls its tools are the same for all ways and are left out; but
-what `previous_response_id` points to holds all tool messages of earlier turns, which are input again on every turn.
+One request per turn is billed. Requests in which a model calls its tools are the same for all ways and are left out;
+but what `previous_response_id` points to holds all tool messages of earlier turns, which are input again on every
+turn.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NONE = Usage(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class BilledRequest:
-    """One request for a reply, in tokens. `prefix`: the beginning that it shares with what was sent before."""
+    """The tokens of one request for a reply. `prefix` is the beginning that it shares with what was sent before."""
 
     input: int
     prefix: int
@@ -39,18 +40,18 @@ def cached(prefix: int) -> int:
 
 
 def usage_of(requests: Iterable[BilledRequest]) -> Usage:
-    """All `requests` as they would be billed together."""
+    """The total usage of `requests`, as billed."""
     each = [(one.input, cached(one.prefix), one.output) for one in requests]
     return Usage(*(sum(column) for column in zip(*each, strict=True))) if each else NONE
 
 
 def everything(talk: Conversation) -> list[BilledRequest]:
-    """Each question with all that was said before it."""
+    """Send each question with everything that was said before it."""
     return list(_growing(talk, with_tools=False))
 
 
 def chained(talk: Conversation) -> list[BilledRequest]:
-    """Each question by `previous_response_id`: all that was said before it, and all tool messages, are billed again."""
+    """Send each question with `previous_response_id`: all that was said, and all tool messages, are billed again."""
     return list(_growing(talk, with_tools=True))
 
 
@@ -72,7 +73,7 @@ def _sent(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What one way to send conversations costs. USD are None where a price is not known."""
+    """The cost of one way to send conversations. USD are None if a price is unknown."""
 
     requests: Usage
     replies_usd: Decimal | None
@@ -81,19 +82,19 @@ class Bill:
 
     @property
     def usd(self) -> Decimal | None:
-        """All of it."""
+        """The total."""
         if self.replies_usd is None or self.folds_usd is None:
             return None
         return self.replies_usd + self.folds_usd
 
 
 def bill_of(requests: Iterable[BilledRequest], price: Price | None) -> Bill:
-    """The bill of requests for replies alone."""
+    """The bill of requests for replies only."""
     usage = usage_of(requests)
     return Bill(usage, None if price is None else price.cost(usage))
 
 
 def with_folds(bill: Bill, calls: int, folds: Usage, price: Price | None) -> Bill:
-    """`bill` with the calls of the summarizer, none of which finds anything in the cache."""
+    """`bill` with the calls of the summarizer added, none of which uses the cache."""
     known = Decimal(0) if not calls else None if price is None else price.cost(folds)
     return replace(bill, folds=folds, folds_usd=known)

@@ -1,9 +1,9 @@
-"""One policy in a process of its own: `python -m memory.lab.child FOLDER POLICY OPTIONS`.
+"""Replay one policy in a process of its own: `python -m memory.lab.child FOLDER POLICY OPTIONS`.
 
-The database is the one that `DATABASE_URL` names: a new file in FOLDER. It is made here; the talks are read from
-`talks.json`, OPTIONS are those of the chats as JSON, the runs are written to `POLICY.json`. After each turn a line goes
-to standard output, so that whoever started this can tell how far it is, and so that this ends when nobody listens any
-more.
+The database is the one that `DATABASE_URL` names: a new file in FOLDER, which is migrated here. The talks are read
+from `talks.json`, OPTIONS are the chats' options as JSON, and the runs are written to `POLICY.json`. After each turn
+a line is written to standard output, so that the parent process sees the progress, and so that this process ends when
+nobody reads it any more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import django
 TALKS = "talks.json"
 
 LOWER = 5
-"""Steps of priority below who started this: a server on the same machine comes first."""
+"""Steps of priority below the parent process: a server on the same machine comes first."""
 
 
 def main(folder: Path, policy: str, options: str) -> None:
-    """Play all talks under `policy`, with those of `options` that it has."""
+    """Play all talks under `policy`, with those of `options` that the policy has."""
     os.nice(LOWER)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()

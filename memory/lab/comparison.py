@@ -1,10 +1,11 @@
-"""Comparing policies on one stored chat: asked for by staff, run in workers, kept as numbers.
+"""Comparing policies on one stored chat: requested by staff, run in workers, stored as numbers.
 
-A comparison neither costs anything nor sends anywhere what people said: the built-in model summarizes, in child
-processes on scratch databases. Each policy is a task of its own: it goes from waiting to running, and back to waiting
-until all were played; then it is done, or failed where a policy could not be played. What the others brought is kept,
-and it can be continued. Each step is a conditional UPDATE, so that a task which is lost, late or repeated does no harm.
-One policy runs at a time, because it keeps a worker for up to a minute and a half that others need for folding.
+A comparison costs nothing and sends nothing of what people said to a provider: the built-in model summarizes, in
+child processes on scratch databases. Each policy is a task of its own: the comparison goes from waiting to running,
+and back to waiting until all were played; then it is done, or failed if a policy could not be played. The results of
+the other policies are kept, and it can be continued. Each step is a conditional UPDATE, so that a task which is lost,
+late or repeated does no harm. One policy runs at a time, because it occupies, for up to a minute and a half, a worker
+that others need for folding.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from memory.models import Comparing, Comparison
 logger = logging.getLogger(__name__)
 
 MOST_SECONDS = 90.0
-"""That a policy may take. With reading and storing it stays below the queue's own `timeout`."""
+"""Time limit for one policy. With reading and storing, a task stays below the queue's own `timeout`."""
 GIVEN_UP_AFTER = timedelta(seconds=150)
-"""After this long, the worker of one that is running is gone: the queue would have ended it itself."""
+"""After this long, the worker of a running comparison must be gone: the queue would have ended the task itself."""
 KEPT = 20
-"""Comparisons of a chat that are kept, the newest."""
+"""The number of newest comparisons kept for a chat."""
 
 OPEN = (Comparing.WAITING, Comparing.RUNNING)
 
 NOT_SENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "PROMPT_ID_SUMMARY_GLOBAL": ""}
-"""Settings of the children: with neither key nor address, the built-in model is all there is."""
+"""Settings of the child processes: without key and address, only the built-in model is available."""
 
 NOTHING = "There is nothing to compare: nobody answers a question in this chat."
 STOPPED = "The worker stopped."
@@ -67,16 +68,16 @@ class ComparisonUnderWay(Exception):
 
 
 class NotToContinue(Exception):
-    """The comparison is not one that failed, or its chat was changed meanwhile."""
+    """The comparison has not failed, or its chat was changed in the meantime."""
 
 
 class _Gone(Exception):
-    """The comparison was deleted with its chat, or given up."""
+    """The comparison was given up, or deleted with its chat."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """Told of each turn of the policy that is played, by the runner's thread; writes it down now and then."""
+    """Counts the turns played so far, called by the runner's threads, and saves them now and then."""
 
     comparison_id: UUID
     until: float
@@ -86,7 +87,7 @@ class _Watch:
         self.done[policy] += turns
 
     def beat(self) -> None:
-        """Raises `_Gone`, or `LabError` when time is up."""
+        """Save the progress. Raises `_Gone`, or `LabError` when time is up."""
         if not _running(self.comparison_id).update(progress=self.done):
             raise _Gone
         if time.monotonic() > self.until:
@@ -116,9 +117,9 @@ def request_comparison(
 
 
 def continue_comparison(comparison_id: UUID) -> None:
-    """Have the policies played that failed, or that were not come to; what the others brought is kept.
+    """Play the policies that failed or were not reached; the results of the others are kept.
 
-    Raises `NotToContinue`, and `ComparisonUnderWay` where another one of the chat is.
+    Raises `NotToContinue`, and `ComparisonUnderWay` if the chat has another open comparison.
     """
     with transaction.atomic():
         failed = Comparison.objects.filter(pk=comparison_id, state=Comparing.FAILED).exclude(error=CHANGED)
@@ -137,7 +138,7 @@ def continue_comparison(comparison_id: UUID) -> None:
 
 
 def compare(comparison_id: UUID) -> None:
-    """Play the next policy of a comparison. Nothing is done where it waits no more, or another one is running."""
+    """Play the next policy of a comparison. Does nothing if it is no longer waiting, or another one is running."""
     comparison = _claim(comparison_id)
     if comparison is None:
         return
@@ -152,7 +153,7 @@ def compare(comparison_id: UUID) -> None:
 
 
 def heal() -> int:
-    """Give up what a worker left behind, and hint the queue at what waits. Returns how many were given up."""
+    """Give up the comparisons of dead workers, and queue one that waits. Returns how many were given up."""
     given_up = _given_up().update(**_failure(STOPPED))
     if not Comparison.objects.filter(state=Comparing.RUNNING).exists():
         _hint_next()
@@ -160,7 +161,7 @@ def heal() -> int:
 
 
 def _claim(comparison_id: UUID) -> Comparison | None:
-    """Make a waiting comparison the running one. None if it waits no more, or has to go on waiting."""
+    """Make a waiting comparison the running one. None if it no longer waits, or if another one is running."""
     alive = Comparison.objects.filter(state=Comparing.RUNNING, started_at__gte=Now() - GIVEN_UP_AFTER)
     waiting = Comparison.objects.filter(~Exists(alive), pk=comparison_id, state=Comparing.WAITING)
     if not waiting.update(state=Comparing.RUNNING, started_at=Now()):
@@ -169,7 +170,7 @@ def _claim(comparison_id: UUID) -> Comparison | None:
 
 
 def _next_step(comparison: Comparison) -> dict[str, Any]:
-    """Play one policy: the changes with which that ends."""
+    """Play one policy and return the changes to save."""
     try:
         talk = _talk(comparison)
     except LabError as exc:
@@ -191,7 +192,7 @@ def _next_step(comparison: Comparison) -> dict[str, Any]:
 
 
 def _talk(comparison: Comparison) -> Conversation:
-    """The chat as it was when the first policy was played. Raises `LabError` where that is not to be had any more."""
+    """The chat as it was when the first policy was played. Raises `LabError` if it has changed since."""
     played = comparison.played
     if played:
         comparison.chat.last_seq = played["through"]
@@ -206,13 +207,13 @@ def _talk(comparison: Comparison) -> Conversation:
 
 
 def _said(talk: Conversation) -> list[int]:
-    """Numbers that are other ones after all but the smallest edit: the tokens of each message, and of tools."""
+    """Numbers that differ after all but the smallest edits: the tokens of each message, and of tools."""
     requests = chained(talk)
     return [*(one.input for one in requests), *(one.output for one in requests[-1:])]
 
 
 def _played(comparison: Comparison, talk: Conversation, policy: str) -> tuple[Run | None, str]:
-    """The run, or why there is none. No sentence of a child is kept: it may quote the chat."""
+    """Return the run, or why there is none. Error messages of a child are not stored: they may quote the chat."""
     done = {**dict.fromkeys(comparison.policies, 0), **comparison.progress, policy: 0}
     watch = _Watch(comparison.pk, time.monotonic() + MOST_SECONDS, done)
     try:
@@ -237,7 +238,7 @@ def _played(comparison: Comparison, talk: Conversation, policy: str) -> tuple[Ru
 def _changes(
     comparison: Comparison, talk: Conversation, runs: dict[str, Run], told: dict[str, Any]
 ) -> dict[str, Any]:
-    """What has been played so far, and the state that follows from it."""
+    """Return the results so far, and the state that follows from them."""
     failed = told["failed"]
     played = {
         "through": comparison.chat.last_seq,
@@ -253,7 +254,7 @@ def _changes(
 
 
 def _measured(talk: Conversation, runs: dict[str, Run]) -> dict[str, Any]:
-    """Tables, and the costs over turns: numbers, and the names of policies and models."""
+    """Tables, and the costs over turns: only numbers, and the names of policies and models."""
     if not runs:
         return {"sheets": [], "note": "", "growth": None}
     replies = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
@@ -271,7 +272,7 @@ def _running(comparison_id: UUID) -> QuerySet[Comparison]:
 
 
 def _given_up() -> QuerySet[Comparison]:
-    """Those that say they are running, and cannot be."""
+    """Comparisons that are marked as running but cannot be."""
     return Comparison.objects.filter(state=Comparing.RUNNING, started_at__lt=Now() - GIVEN_UP_AFTER)
 
 
@@ -280,13 +281,13 @@ def _failure(sentence: str) -> dict[str, Any]:
 
 
 def _hint_next() -> None:
-    """Hint the queue at the one that waits longest."""
+    """Queue the comparison that has waited longest."""
     waiting = Comparison.objects.filter(state=Comparing.WAITING).order_by("pk").only("pk").first()
     if waiting is not None:
         queue.enqueue_comparison(waiting.pk)
 
 
 def _remove_oldest(chat: Chat) -> None:
-    """Make room for one more."""
+    """Delete the oldest comparisons, to make room for one more."""
     old = Comparison.objects.filter(chat=chat).order_by("-pk").values_list("pk", flat=True)[KEPT - 1 :]
     Comparison.objects.filter(pk__in=list(old)).delete()

@@ -1,7 +1,7 @@
-"""A recorded conversation as the lab plays it: questions with their replies, and the facts that were said in it.
+"""A recorded conversation as the lab plays it: questions, replies, and the facts said in them. Pure.
 
-Pure. Several messages of one side in a row count as one; what nobody answered is left out, since no later prompt
-would be without it another one.
+Several messages of one side in a row count as one. A last question without a reply is left out, as no later prompt
+depends on it.
 """
 
 from __future__ import annotations
@@ -25,52 +25,52 @@ CUT_OFF = ("incomplete", "cancelled")
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What the assistant said and called on the way to its reply, and what the tools gave back."""
+    """What the assistant said and called on the way to its reply, and the output of the tools."""
 
     said: str
     calls: tuple[ToolCall, ...]
     outputs: tuple[tuple[str, str], ...]
-    """The id of a call, and its output."""
+    """Pairs of a call's id and its output."""
 
     @property
     def text(self) -> str:
-        """All of it, to look for something in it."""
+        """The whole text, for searching."""
         parts = (self.said, *(call.text for call in self.calls), *(output for _, output in self.outputs))
         return "\n".join(filter(None, parts))
 
     @property
     def tokens(self) -> int:
-        """What a model is sent of it afterwards."""
+        """Tokens of what a model is sent of it afterwards."""
         calling = PromptMessage("assistant", self.said, self.calls).tokens(count_tokens)
         return calling + sum(count_tokens(output) + MESSAGE_OVERHEAD for _, output in self.outputs)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Round:
-        """From JSON."""
+        """The round with these JSON values."""
         calls = tuple(ToolCall(**one) for one in data["calls"])
         return cls(data["said"], calls, tuple((call_id, output) for call_id, output in data["outputs"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its reply. `tool_tokens`: of tool messages that came with them and nobody can play again."""
+    """A question and its reply. `tool_tokens` counts tool messages recorded with them that cannot be played again."""
 
     question: str
     reply: str
     cut_off: bool = False
     tool_tokens: int = 0
     rounds: tuple[Round, ...] = ()
-    """In which tools were called, before the reply."""
+    """The rounds of tool calls before the reply."""
 
     @property
     def text(self) -> str:
-        """All of it, to look for something in it."""
+        """The whole text, for searching."""
         return "\n".join((self.question, *(one.text for one in self.rounds), self.reply))
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """An annotated value, in its written forms, and the exchanges (from 0) that say it: none, if only tools did."""
+    """An annotated value, its written forms, and the exchanges (from 0) that say it: none if only tools did."""
 
     canonical: str
     surface: tuple[str, ...]
@@ -78,7 +78,7 @@ class KnownFact:
 
     @property
     def key(self) -> str:
-        """The same for the same value, however it was written."""
+        """An identifier of the value, regardless of how it was written."""
         return self.canonical.casefold()
 
 
@@ -92,7 +92,7 @@ class Conversation:
     facts: tuple[KnownFact, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The talk as JSON holds it."""
+        """The talk as JSON."""
         return asdict(self)
 
     @classmethod
@@ -111,13 +111,13 @@ class Conversation:
 
 @dataclass(slots=True)
 class _Open:
-    """An exchange in the making."""
+    """An exchange that is being assembled."""
 
     said: dict[str, list[str]]
     cut_off: bool = False
     tool_tokens: int = 0
     steps: list[Step] = field(default_factory=list)
-    """All but the question, in order."""
+    """Everything except the question, in order."""
 
     def add(self, message: ImportedMessage) -> None:
         if message.role != "user":
@@ -138,7 +138,7 @@ class _Open:
 
 
 def _rounds(steps: Sequence[Step]) -> tuple[list[Round], str]:
-    """Steps of a turn as rounds with tools, and the reply after them; none where a call has no output."""
+    """Split the steps of a turn into rounds with tools, and the reply after them; ([], "") if a call has no output."""
     if not is_whole(steps):
         return [], ""
     rounds: list[Round] = []
@@ -160,7 +160,7 @@ def _rounds(steps: Sequence[Step]) -> tuple[list[Round], str]:
 
 
 def _step_tokens(step: Step) -> int:
-    """Tokens of a call or an output that nobody can play again, as it would be sent."""
+    """Tokens of a call or an output that cannot be played again, as it would be sent."""
     if step.role == "assistant":
         return 0
     is_call = step.role == "tool_call" and step.payload
@@ -169,7 +169,7 @@ def _step_tokens(step: Step) -> int:
 
 
 def talk_of(chat: ImportedChat, name: str) -> Conversation:
-    """The talk of a conversation from a file. A greeting before the first question is left out."""
+    """Convert a conversation from a file. A greeting before the first question is left out."""
     exchanges: list[_Open] = []
     places: dict[int, int] = {}
     for message in _spoken(chat.messages):
@@ -186,13 +186,13 @@ def talk_of(chat: ImportedChat, name: str) -> Conversation:
 
 
 def name_of(chat: ImportedChat, otherwise: str) -> str:
-    """What to call a conversation, on one line: the title it came with, its id in the file, or else `otherwise`."""
+    """A name for a conversation, on one line: the title it came with, its id in the file, or else `otherwise`."""
     given = "" if chat.title_is_automatic else chat.title
     return plain(given or str(chat.metadata.get("source_id", "")) or otherwise)
 
 
 def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:
-    """What stands: said, not failed, not forgotten, not replaced by another answer."""
+    """Yield the messages that have content and were not failed, deleted or replaced by another answer."""
     for message in messages:
         gone = message.status in ("failed", "deleted") or message.superseded_by is not None
         if (message.content.strip() or message.payload) and not gone:
@@ -200,7 +200,7 @@ def _spoken(messages: Sequence[ImportedMessage]) -> Iterator[ImportedMessage]:
 
 
 def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[KnownFact]:
-    """The annotated values, each once; annotations of another shape mean nothing here."""
+    """Yield the annotated values, each once; annotations of another shape are ignored."""
     surface: dict[str, list[str]] = {}
     said_in: dict[str, set[int]] = {}
     for one in annotated:
@@ -215,7 +215,7 @@ def _facts(annotated: Sequence[object], places: Mapping[int, int]) -> Iterator[K
 
 
 def _annotation(one: object) -> tuple[str, list[str], list[int]]:
-    """Canonical form, written forms and message numbers (from 0) of an annotation; empty where they are not there."""
+    """Canonical form, written forms and message numbers (from 0) of an annotation; empty values if they are missing."""
     value = one if isinstance(one, dict) else {}
     canonical, surface, messages = (value.get(name) for name in ("canonical", "surface", "messages"))
     return (
@@ -237,7 +237,7 @@ def _tool_tokens(metadata: Mapping[str, object]) -> int:
 
 
 def _sent(message: object) -> str:
-    """What of a tool message a model reads: its text, and its calls as JSON."""
+    """The part of a tool message that a model reads: its text, and its calls as JSON."""
     if not isinstance(message, dict):
         return ""
     text = next((message[name] for name in ("content", "text", "value") if message.get(name)), "")

@@ -1,7 +1,7 @@
-"""What each way to send a conversation has cost after each of its turns, and from which turn a policy is cheaper. Pure.
+"""The cost of each way to send a conversation after each of its turns, and when a policy becomes cheaper. Pure.
 
-Everything is told twice: with the provider's cache as `billing` has it (warm), and as if nothing ever came from there
-(cold), as after long pauses. Where a price is not known, tokens take the place of USD, and the cache changes nothing.
+All costs are computed twice: with the provider's cache as modelled in `billing` (warm), and without any cache (cold),
+as after long pauses. If a price is unknown, costs are in tokens instead of USD, and the cache makes no difference.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Unit = Literal["USD", "tokens"]
 Cache = Literal["warm", "cold"]
 
 FEWEST = 8
-"""Turns from which on what comes after them is foreseen."""
+"""The fewest turns from which costs are extrapolated."""
 STEADY = 0.8
-"""A policy whose last prompts have at most so much of what sending everything has does not grow with the chat."""
+"""A policy is bounded if its last prompts have at most this share of the tokens of sending everything."""
 TIMES = 10
-"""How far ahead is looked: to a chat that is so many times as long."""
+"""Costs are extrapolated to a chat that is this many times as long."""
 SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """From which turn on a policy has cost less than sending everything.
+    """The turn from which a policy has cost less than sending everything.
 
-    `always`: from the first. `since`: from turn `turn` on, as was measured. `expected`: from about turn `turn` on, if
-    the chat goes on as it did. `later`: not by turn `turn`, which is as far as was looked. `unknown`: too few turns, or
-    the policy still sends nearly everything.
+    `always`: from the first. `since`: from turn `turn` on, as measured. `expected`: from about turn `turn` on, if the
+    chat continues as it did. `later`: not by turn `turn`, which is the limit of the extrapolation. `unknown`: too few
+    turns, or the policy still sends nearly everything.
     """
 
     kind: Literal["always", "since", "expected", "later", "unknown"]
@@ -45,7 +45,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one way has cost after each turn, all turns before it included."""
+    """The cumulative cost of one way after each turn."""
 
     name: str
     warm: tuple[float, ...]
@@ -57,7 +57,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """All ways beside each other, in one unit. `ways` are the policies."""
+    """The courses of all ways, in one unit. `ways` are the policies."""
 
     unit: Unit
     everything: Course
@@ -65,21 +65,21 @@ class Growth:
 
     @property
     def turns(self) -> int:
-        """How many were played."""
+        """The number of turns played."""
         return len(self.everything.warm)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON holds it: numbers, and the names of policies."""
+        """The values as JSON: numbers, and the names of policies."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Growth:
-        """What `to_json` wrote."""
+        """The value that `to_json` wrote."""
         return cls(data["unit"], _way(data["everything"]), tuple(_way(one) for one in data["ways"]))
 
 
 def growth_of(talk: Conversation, runs: Sequence[Run], models: Models) -> Growth:
-    """The costs over the turns of `talk`, of which each of `runs` played all."""
+    """Compute the costs over the turns of `talk`, all of which each of `runs` played."""
     unit = _unit(runs, models)
     whole = everything(talk)
     without = _costs(whole, {}, models, unit)
@@ -117,7 +117,7 @@ def _compared(
 def _costs(
     requests: Sequence[BilledRequest], calls: Mapping[int, Usage], models: Models, unit: Unit
 ) -> tuple[list[float], list[float]]:
-    """What each turn cost, warm and cold."""
+    """The cost of each turn, warm and cold."""
     warm: list[float] = []
     cold: list[float] = []
     for at, one in enumerate(requests):
@@ -138,7 +138,7 @@ def _summed(costs: Sequence[float]) -> tuple[float, ...]:
 
 
 def _slopes(whole: Sequence[BilledRequest], price: Price | None) -> tuple[float, float]:
-    """By how much a turn of sending everything costs more than the one before, warm and cold."""
+    """How much more each turn of sending everything costs than the turn before, warm and cold."""
     tokens = (whole[-1].input - whole[0].input) / (len(whole) - 1) if len(whole) > 1 else 0.0
     if price is None:
         return tokens, tokens
@@ -147,16 +147,16 @@ def _slopes(whole: Sequence[BilledRequest], price: Price | None) -> tuple[float,
 
 
 def is_steady(requests: Sequence[BilledRequest], whole: Sequence[BilledRequest]) -> bool:
-    """Whether the prompts of a policy no longer grow as the chat does, by the last quarter of them."""
+    """Whether the prompts of a policy, judged by their last quarter, no longer grow with the chat."""
     last = max(1, len(whole) // 4)
     sent, said = (sum(one.input for one in many[-last:]) for many in (requests, whole))
     return sent <= STEADY * said
 
 
 def meeting(costs: Sequence[float], without: Sequence[float], slope: float, *, is_steady: bool) -> Meeting:
-    """From which turn on a policy is cheaper, by what each turn cost under it, and without it.
+    """Find the turn from which a policy is cheaper, given the cost of each turn with and without it.
 
-    `slope` is by how much a turn costs more than the one before it without the policy.
+    `slope` is how much more each turn costs than the turn before it without the policy.
     """
     ahead = list(accumulate(one - other for one, other in zip(costs, without, strict=True)))
     not_cheaper = [at for at, more in enumerate(ahead) if more > -SAME]
@@ -170,7 +170,7 @@ def meeting(costs: Sequence[float], without: Sequence[float], slope: float, *, i
 
 
 def _expected(ahead: Sequence[float], slope: float) -> Meeting:
-    """Goes on as the second half did, in which folds are spread over all of its turns, less `slope` more each turn."""
+    """Extrapolate the mean of the second half, over which folds are spread evenly, less `slope` more each turn."""
     count = len(ahead)
     half = count // 2
     mean, middle = (ahead[-1] - ahead[half - 1]) / (count - half), (half + 1 + count) / 2

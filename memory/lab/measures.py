@@ -1,6 +1,6 @@
-"""What was measured on one conversation under one policy, as values, and what many of them come to. Pure.
+"""Measures of one conversation under one policy, as values, and summaries of many of them. Pure.
 
-A prompt counts by its tokens, and by how much of its beginning was the beginning of another.
+A prompt is measured by its tokens, and by how much of its beginning it shares with another.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from memory.lab.retention import Kept, kept_from_json, kept_to_json, summed
 
 
 def prompt_tokens(prompt: Prompt) -> int:
-    """Tokens of all that is sent, instructions too."""
+    """Tokens of everything that is sent, including instructions."""
     return sum(count_tokens(content) + MESSAGE_OVERHEAD for _, content in _parts(prompt))
 
 
 def shared_prefix(earlier: Prompt, later: Prompt) -> int:
-    """Tokens at the beginning of `later` that are the beginning of `earlier`, too.
+    """Tokens at the beginning of `later` that are also the beginning of `earlier`.
 
-    Of the first message that differs, the tokens of what its text has in common with the other.
+    Of the first message that differs, the tokens of the common beginning of its text count.
     """
     shared = 0
     for one, other in zip(_parts(earlier), _parts(later), strict=False):
@@ -39,7 +39,7 @@ def shared_prefix(earlier: Prompt, later: Prompt) -> int:
 
 
 def memory_text(prompt: Prompt) -> str:
-    """What of a prompt is memory, where nothing but the question stands after it."""
+    """The text of memory in a prompt, provided that only the question follows it."""
     return "\n".join(message.text for message in prompt.messages[:-1])
 
 
@@ -61,30 +61,30 @@ def _parts(prompt: Prompt) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class TurnMeasure:
-    """One prompt, in tokens, and what became of memory after its reply."""
+    """One prompt, in tokens, and what happened to memory after its reply."""
 
     memory: int
     """Tokens of memory in the prompt, as rendered."""
     budget: int
     prompt: int
-    """Tokens of the whole prompt: instructions and question, too."""
+    """Tokens of the whole prompt, including instructions and question."""
     prefix: int
-    """Of these, the tokens at its beginning that the prompt before began with."""
+    """Tokens at the beginning of the prompt that an earlier prompt also began with."""
     reply: int
-    """Output tokens: the recorded reply, and the card it carries where the policy wants one."""
+    """Output tokens: the recorded reply, and the card it carries if the policy wants one."""
     before: int
     """Finished turns when the prompt was made."""
     unrepresented: int
-    """Of these, the ones that neither state, text nor line stood for."""
+    """Those of them that are in neither state, text nor line."""
     folds: int = 0
     """Revisions that the summarizer made after the reply."""
     waited: bool = False
-    """The chat was still due when that was over."""
+    """The chat was still due after those folds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummarizerCall:
-    """A call of the summarizer, after turn `turn` (from 0). Tokens are the summarizer's word, else counted here."""
+    """A call of the summarizer, after turn `turn` (from 0). Tokens are as it reported them, else counted here."""
 
     turn: int
     input: int
@@ -102,7 +102,7 @@ class Run:
     spans: Kept
     facts: Kept
     named: Kept
-    """The same of facts that a later question names, by how long ago they were said."""
+    """Retention of facts that a later question names, by how long ago they were said."""
 
     @property
     def requests(self) -> list[BilledRequest]:
@@ -110,7 +110,7 @@ class Run:
         return [BilledRequest(turn.prompt, turn.prefix, turn.reply) for turn in self.turns]
 
     def to_json(self) -> dict[str, Any]:
-        """The run as JSON holds it."""
+        """The run as JSON."""
         return {
             "talk": self.talk,
             "policy": self.policy,
@@ -137,7 +137,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What several runs under one policy come to. Shares are 0 to 1; None where there was nothing to share."""
+    """The summary of several runs under one policy. Shares are 0 to 1; None if there was nothing to divide."""
 
     policy: str
     turns: int
@@ -159,7 +159,7 @@ class Summary:
 
 
 def summary_of(policy: str, runs: Sequence[Run]) -> Summary:
-    """All prompts of `runs` together, whichever talk they are of."""
+    """Summarize all prompts of `runs` together, regardless of their talk."""
     turns = [turn for run in runs for turn in run.turns]
     calls = [call for run in runs for call in run.calls]
     memory = sorted(turn.memory for turn in turns)
@@ -186,7 +186,7 @@ def summary_of(policy: str, runs: Sequence[Run]) -> Summary:
 
 
 def percentile(ordered: Sequence[int], share: float) -> int:
-    """The smallest of the `ordered` values that at least `share` of them do not exceed; 0 if there is none."""
+    """The smallest of the `ordered` values that at least `share` of them do not exceed; 0 if there are none."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)] if ordered else 0
 
 

@@ -1,4 +1,4 @@
-"""What running talks under policies came to: rows to compare, bills beside each other, and all of it as JSON. Pure."""
+"""The outcome of running talks under policies: rows to compare, bills, and all of it as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from memory.lab.retention import kept_to_json
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The models whose prices are taken: of replies, and of the summarizer; and whether that one was asked."""
+    """The models whose prices are used for replies and the summarizer, and whether the built-in one ran."""
 
     replies: Variant
     summarizer: Variant
     is_offline: bool
-    """The built-in model summarized; what it did is billed as if the summarizer had done it."""
+    """The built-in model summarized; its calls are billed at the summarizer's price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +43,26 @@ class Outcome:
 
     @property
     def rows(self) -> list[Row]:
-        """A row for each policy."""
+        """One row per policy."""
         return [self._row(policy, runs) for policy, runs in self.runs.items()]
 
     @property
     def everything(self) -> Bill:
-        """The bill, had each question been sent with all that was said before it."""
+        """The bill if each question were sent with everything that was said before it."""
         return bill_of((one for talk in self.talks for one in everything(talk)), self.models.replies.price)
 
     @property
     def chained(self) -> Bill:
-        """The bill, had each question been sent with `previous_response_id`."""
+        """The bill if each question were sent with `previous_response_id`."""
         return bill_of((one for talk in self.talks for one in chained(talk)), self.models.replies.price)
 
     @property
     def quality(self) -> list[Quality]:
-        """The built-in summarizer on every talk with annotated facts."""
+        """The quality of the built-in summarizer on every talk with annotated facts."""
         return [quality_of(talk) for talk in self.talks if talk.facts]
 
     def part(self, chosen: Sequence[int]) -> Outcome:
-        """The same for some of the talks, by their places."""
+        """The outcome for some of the talks, by their indexes."""
         runs = {policy: [found[at] for at in chosen] for policy, found in self.runs.items()}
         return Outcome(tuple(self.talks[at] for at in chosen), runs, self.models)
 

@@ -1,6 +1,6 @@
-"""The outcome of the lab as one picture: memory over turns, what is kept over distance, what it costs.
+"""The outcome of the lab as one picture: memory over turns, retention over distance, and cost.
 
-Needs matplotlib (the extra `lab`), and uses its objects alone, no global state. Nothing is told by colour alone.
+Needs matplotlib (the extra `lab`); uses only its objects, no global state. No information depends on colour.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-"""Those of Okabe and Ito, which people tell apart who see fewer colours."""
+"""The palette of Okabe and Ito, whose colours people with colour blindness can distinguish."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 GREY = "#555555"
 
 
 class NoLibrary(Exception):
-    """matplotlib is not there. The message says how to get it."""
+    """matplotlib is not installed. The message says how to install it."""
 
 
 def draw(outcome: Outcome, path: Path, title: str = "") -> None:
@@ -36,7 +36,7 @@ def draw(outcome: Outcome, path: Path, title: str = "") -> None:
     The same outcome gives the same file.
     """
     try:
-        import matplotlib  # an optional library, asked for here alone
+        import matplotlib  # an optional library, imported only here
     except ImportError:
         raise NoLibrary("matplotlib is not installed; `pip install matplotlib` brings it.") from None
     fixed: dict[Any, object] = {"svg.hashsalt": "chatmemory", "svg.fonttype": "none", "font.size": 9.0}
@@ -56,7 +56,7 @@ def _figure(outcome: Outcome, title: str) -> Figure:
     figure.suptitle(title, x=0.06, y=1 - 0.15 / height, ha="left", va="top", fontsize=13, fontweight="bold")
     margins: dict[str, Any] = {"top": 1 - (0.95 if title else 0.6) / height, "bottom": 0.55 / height}
     left = figure.add_gridspec(len(policies), 1, left=0.06, right=0.52, hspace=0.45, **margins)
-    margins["top"] -= 0.35 / height  # for the legend, which would hide lines inside of a panel
+    margins["top"] -= 0.35 / height  # for the legend, which would hide lines inside a panel
     right = figure.add_gridspec(3 if has_facts else 2, 1, left=0.62, right=0.97, hspace=0.45, **margins)
     _memory(outcome, list(left.subplots(sharex=True, sharey=True, squeeze=False)[:, 0]))
     panels = right.subplots(squeeze=False)[:, 0]
@@ -122,7 +122,7 @@ def _memory_of(panel: Axes, policy: str, run: Run, colour: str) -> None:
     _plain(panel)
 
 
-# What is kept over distance
+# Retention over distance
 
 
 def _kept(panel: Axes, outcome: Outcome, what: str) -> None:
@@ -151,7 +151,7 @@ def _kept(panel: Axes, outcome: Outcome, what: str) -> None:
     _plain(panel)
 
 
-# What it costs
+# Cost
 
 
 def _costs(panel: Axes, outcome: Outcome) -> None:

@@ -1,7 +1,7 @@
-"""How good the built-in summarizer is: annotated facts kept in one summary of a talk, beside two simple rivals.
+"""The quality of the built-in summarizer: annotated facts kept in one summary of a talk, compared with two baselines.
 
-*lead* takes the first sentences, *random* any, until the summary is full; random is the mean of several seeds. All
-three see the talk alone, without tool messages. Pure.
+*lead* takes the first sentences, *random* random ones, until the summary is full; random is the mean of several
+seeds. All three see only the talk, without tool messages. Pure.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SEEDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Of the facts annotated in one talk, the share (0 to 1) that a summary of `SUMMARY_TOKENS` holds, in any form.
+    """The shares (0 to 1) of one talk's annotated facts that summaries of `SUMMARY_TOKENS` contain, in any form.
 
-    Facts that only tools said cannot be in it, and count all the same: `said` tells how many can.
+    Facts that only tools said cannot be in a summary, and count nevertheless: `said` is the number of those that can.
     """
 
     talk: str
     tokens: int
-    """Of what was said."""
+    """Tokens of what was said."""
     facts: int
     said: int
     summarizer: float
@@ -42,7 +42,7 @@ class Quality:
 
 
 def quality_of(talk: Conversation) -> Quality:
-    """Measure one talk. It has at least one fact."""
+    """Measure one talk, which must have at least one fact."""
     said = [text for one in talk.exchanges for text in (one.question, one.reply)]
     told = [fact for fact in talk.facts if fact.exchanges]
     summary = built_in(talk)
@@ -60,13 +60,13 @@ def quality_of(talk: Conversation) -> Quality:
 
 
 def kept_share(facts: Sequence[KnownFact], summary: str) -> float:
-    """The share of `facts` that stand in `summary`, in any form."""
+    """The share of `facts` that are in `summary`, in any form."""
     found = Haystack(summary)
     return _mean(found.has((fact.canonical, *fact.surface)) for fact in facts)
 
 
 def built_in(talk: Conversation) -> str:
-    """The built-in summarizer's summary of all that was said."""
+    """The built-in summarizer's summary of the talk."""
     turns = [_turn(one.question, one.reply) for one in talk.exchanges]
     asked = Prompt((PromptMessage("user", summarizer_input("", turns)),), answer_tokens=SUMMARY_TOKENS)
     model = OfflineModel(summary_tokens=SUMMARY_TOKENS)
@@ -74,12 +74,12 @@ def built_in(talk: Conversation) -> str:
 
 
 def mean_of(rows: Sequence[Quality], of: Callable[[Quality], float]) -> float:
-    """The mean over talks, each counting the same."""
+    """The mean over talks, unweighted."""
     return _mean(map(of, rows))
 
 
 def _turn(question: str, reply: str) -> Turn:
-    """What the summarizer reads of an exchange: its texts; where it stands in a chat makes no difference."""
+    """An exchange as a turn with what the summarizer reads: its texts; its position in a chat makes no difference."""
     return Turn(0, 0, question, reply, False, count_tokens(question), count_tokens(reply), (), None)
 
 
@@ -94,7 +94,7 @@ def _shuffled(said: Iterable[str], seed: int) -> list[str]:
 
 
 def _filled(ordered: Iterable[str]) -> str:
-    """Sentences in their order as long as the summary has room for the next."""
+    """Join the sentences in order, as long as the summary has room for the next."""
     chosen: list[str] = []
     room = SUMMARY_TOKENS
     for sentence in ordered:

@@ -1,9 +1,9 @@
-"""Playing a conversation: its questions and replies go through the services, as from a client and a model.
+"""Playing a conversation: its questions and replies go through the services, as if from a client and a model.
 
-The context of each turn is assembled, the recorded reply is finished, and a chat that is due is folded before its next
-turn, in process, as by a worker that keeps up. Each call of the summarizer is counted. Where the policy wants a card of
-each reply, the built-in model adds the one that goes with the recorded reply. Runs on a database of its own
-(`memory.lab.runner` sees to that).
+The context of each turn is assembled, the recorded reply is finished, and a chat that is due is folded before its
+next turn, in process, as by a worker that keeps up. Each call of the summarizer is counted. If the policy wants a
+card of each reply, the built-in model adds one that matches the recorded reply. Runs on a database of its own, which
+`memory.lab.runner` provides.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from memory.models import ConversationBrief
 
 @dataclass(slots=True)
 class Calls:
-    """The calls so far. One that failed is counted with what it was sent."""
+    """The calls so far. A call that failed is counted with what it was sent."""
 
     usages: list[Usage] = field(default_factory=list)
 
     def watched(self, model: ChatModel) -> ChatModel:
-        """`model`, its calls counted here."""
+        """Wrap `model` so that its calls are counted here."""
         return _Watched(model, self)
 
     def taken(self) -> list[Usage]:
-        """The calls since this was asked before."""
+        """Return the calls since the last call of this method."""
         taken, self.usages = self.usages, []
         return taken
 
@@ -73,13 +73,14 @@ class _Watched:
 OWNER = "lab"
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 CACHED_PROMPTS = 8
-"""Prompts of a chat that a provider's cache still has. A cache knows prefixes, not only that of the prompt before."""
+"""How many prompts of a chat a provider's cache still has: it matches prefixes of any, not only of the latest."""
 
 
 class Player:
-    """A talk on its way through the engine, turn by turn, and what was measured so far.
+    """Plays a talk through the engine, turn by turn, and keeps the measures so far.
 
-    It continues `chat`, or begins a new one. Writes into the database of this process. Not to be used in a transaction.
+    It continues `chat`, or begins a new one. Writes into the database of this process. Must not be used in a
+    transaction.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Player:
         self._named.say(facts, exchange.question, exchange.reply)
 
     def run(self) -> Run:
-        """What was measured so far."""
+        """The measures so far."""
         return Run(
             talk=self.talk.name,
             policy=self.policy,
@@ -140,7 +141,7 @@ class Player:
         )
 
     def _through_tools(self, begun: BegunTurn, exchange: Exchange) -> BegunTurn:
-        """Play the rounds in which tools were called; the reply that follows them, as it has begun."""
+        """Play the rounds in which tools were called, and return the begun reply that follows them."""
         for one in exchange.rounds:
             reply = Reply("complete", model=begun.variant.model, calls=one.calls)
             finish.finish(begun.pending, one.said, Ending(Status.COMPLETE, reply), owner=process_id.name())
@@ -150,7 +151,7 @@ class Player:
 
     def _begin(self, request: TurnRequest) -> BegunTurn:
         begun = begin.begin_turn(self._owner, request, chat_id=self._chat.pk)
-        assert isinstance(begun, BegunTurn)  # no idempotency key, so nothing stands already
+        assert isinstance(begun, BegunTurn)  # without an idempotency key there is no earlier reply
         return begun
 
     def _measured(self, begun: BegunTurn, output: int, folds: int, *, waited: bool) -> TurnMeasure:
@@ -174,7 +175,7 @@ def play(
     tell: Callable[[int], None] = lambda _: None,
     options: Mapping[str, Any] = NO_OPTIONS,
 ) -> Run:
-    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is told of each turn that is done."""
+    """Play all of `talk` under `policy`, in a chat with `options`. `tell` is called with 1 after each turn."""
     player = Player(talk, policy, options=options)
     for _ in talk.exchanges:
         player.turn()
@@ -183,7 +184,7 @@ def play(
 
 
 def _finish(begun: BegunTurn, exchange: Exchange, card: str) -> None:
-    """Finish the reply as a generation does that has taken the card out of it."""
+    """Finish the reply as a generation that has removed the card from it does."""
     status = Status.INCOMPLETE if exchange.cut_off else Status.COMPLETE
     reply = Reply("incomplete" if exchange.cut_off else "complete", model=begun.variant.model, call=card)
     finish.finish(begun.pending, exchange.reply, Ending(status, reply), owner=process_id.name())
@@ -196,7 +197,7 @@ def _output(prompt: Prompt, exchange: Exchange, card: str) -> int:
 
 
 def _fold(chat_id: UUID) -> tuple[int, bool]:
-    """Fold what is due: how many revisions that made, and whether the chat is still due."""
+    """Fold what is due. Return the number of revisions that made, and whether the chat is still due."""
     folds = 0
     while due := _is_due(chat_id):
         report = fold.fold(chat_id, until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
@@ -212,7 +213,7 @@ def _is_due(chat_id: UUID) -> bool:
 
 
 def _facts_by_exchange(talk: Conversation) -> dict[int, list[Thing]]:
-    """The annotated facts that each exchange says, as it writes them."""
+    """The annotated facts that each exchange says, as written there."""
     said: dict[int, list[Thing]] = {}
     for fact in talk.facts:
         forms = (fact.canonical, *fact.surface)

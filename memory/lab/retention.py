@@ -1,10 +1,11 @@
-"""What memory still holds of what was said, by how long ago it was last said. Pure.
+"""Retention: what memory still contains of what was said, by how long ago it was last said. Pure.
 
-At each prompt, the things that were last said exactly d turns before are looked up in its memory: in any form, or to
-the letter, as whole words (an "11" is not held by "2011"). A thing that is said again starts anew, so nothing counts
-as kept only because somebody repeated it. The work of one prompt is bounded, whatever the length of the conversation.
+At each prompt, the things that were last said exactly d turns before are looked up in its memory: in any form, or
+verbatim, as whole words ("2011" does not contain "11"). A thing that is said again starts anew, so nothing counts as
+kept only because somebody repeated it. The work for one prompt is bounded, whatever the length of the conversation.
 
-Beside that, what a question names is looked up in that question's memory, however long ago it was said.
+In addition, the things that a question names are looked up in that question's memory, however long ago they were
+said.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from memory.recall.analysis.terms import terms
 
 
 class Haystack:
-    """A text to look in, prepared once for many looks."""
+    """A text to search, prepared once for many lookups."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._folded = _folded(text)
 
     def has(self, forms: Iterable[str]) -> bool:
-        """Whether one of `forms` is there, case and white space aside."""
+        """Whether one of `forms` is in the text, ignoring case and white space."""
         return any(_is_in(_folded(form), self._folded) for form in forms)
 
     def has_exactly(self, forms: Iterable[str]) -> bool:
-        """Whether one of `forms` is there to the letter."""
+        """Whether one of `forms` is in the text exactly."""
         return any(_is_in(form, self._text) for form in forms)
 
 
 def as_written(forms: Sequence[str], text: str) -> tuple[str, ...]:
-    """`forms` as `text` writes them, case aside, each spelling once; `forms` themselves where it has none of them."""
+    """`forms` as spelled in `text`, ignoring case, each spelling once; `forms` themselves if it has none of them."""
     any_form = "|".join(re.escape(form) for form in forms if form)
     found = re.findall(rf"(?<!\w)(?:{any_form})(?!\w)", text, re.IGNORECASE) if any_form else []
     return tuple(dict.fromkeys(found)) or tuple(forms)
@@ -58,15 +59,15 @@ def _is_in(phrase: str, text: str) -> bool:
 
 
 def _runs_on(before: str, after: str) -> bool:
-    """Whether two neighbouring characters are of one word. Scripts without spaces have no such thing."""
+    """Whether two adjacent characters belong to one word; False for scripts without spaces."""
     return before.isalnum() and after.isalnum() and not CJK.match(before) and not CJK.match(after)
 
 
 DISTANCES = (1, 2, 5, 10, 20, 50, 100)
-"""Turns after which is looked: 1 is the very next prompt."""
+"""Distances, in turns, at which things are looked up: 1 is the very next prompt."""
 
 MOST_THINGS = 40
-"""Things of one turn that are followed; of more, so many at even steps."""
+"""Things of one turn that are followed; of more than that, an evenly spaced sample is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,14 @@ class Thing:
 
     key: str
     said: tuple[str, ...]
-    """As it was written."""
+    """The forms in which it was written."""
     other: tuple[str, ...] = ()
-    """How else it may be written."""
+    """Other forms in which it may be written."""
 
 
 @dataclass(slots=True)
 class RetentionTally:
-    """How many things were looked for, and how many were there."""
+    """The number of things looked up, and of those found."""
 
     asked: int = 0
     kept: int = 0
@@ -90,16 +91,16 @@ class RetentionTally:
 
     @property
     def share(self) -> float | None:
-        """Kept in any form, 0 to 1; None where nothing was looked for."""
+        """The share found in any form, 0 to 1; None if nothing was looked up."""
         return self.kept / self.asked if self.asked else None
 
     @property
     def share_verbatim(self) -> float | None:
-        """Kept to the letter, 0 to 1; None where nothing was looked for."""
+        """The share found verbatim, 0 to 1; None if nothing was looked up."""
         return self.verbatim / self.asked if self.asked else None
 
     def add(self, other: RetentionTally) -> None:
-        """Count in what `other` counted."""
+        """Add the counts of `other`."""
         self.asked += other.asked
         self.kept += other.kept
         self.verbatim += other.verbatim
@@ -111,7 +112,7 @@ Kept = dict[int, RetentionTally]
 
 @dataclass(slots=True)
 class Keeping:
-    """Follows the things of one talk from turn to turn: `look` at each prompt, then `say` what its turn said."""
+    """Follows the things of one talk from turn to turn: call `look` for each prompt, then `say` for its turn."""
 
     tallies: Kept = field(default_factory=lambda: {distance: RetentionTally() for distance in DISTANCES})
     _recent: deque[Sequence[Thing]] = field(default_factory=lambda: deque(maxlen=max(DISTANCES)))
@@ -119,7 +120,7 @@ class Keeping:
     _turns: int = 0
 
     def look(self, memory: Haystack) -> None:
-        """Look up in the memory of the next prompt what is due to be looked up."""
+        """Look up in the next prompt's memory the things whose distance has come."""
         for distance, tally in self.tallies.items():
             if distance > self._turns:
                 break
@@ -128,7 +129,7 @@ class Keeping:
                     _count(tally, thing, memory)
 
     def say(self, things: Sequence[Thing]) -> None:
-        """A turn is finished that said `things`."""
+        """Record a finished turn that said `things`."""
         for thing in things:
             self._last_said[thing.key] = self._turns
         self._recent.append(_sampled(things))
@@ -136,17 +137,17 @@ class Keeping:
 
 
 NAMED = (5, 20, 100, 1_000_000)
-"""Up to how many turns ago something was last said that a question names."""
+"""Upper bounds, in turns, of the ranges by which named things are grouped: how long ago a thing was last said."""
 RARE = 0.05
-"""A term is rare that stands in no more than this share of the turns so far, or in two of them."""
+"""A term is rare if at most this share of the turns so far have it, or at most two of them."""
 ENOUGH = 2
-"""Rare terms of the sentence that said something last, by which a question names it without its value."""
+"""How many rare terms of the sentence that last said a thing a question must have to name it without its value."""
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a thing was said last, and the terms beside it."""
+    """Where a thing was last said, and the terms beside it."""
 
     thing: Thing
     turn: int
@@ -155,9 +156,10 @@ class _Place:
 
 @dataclass(slots=True)
 class Naming:
-    """Whether what questions name is in their memory: `look` at each prompt, then `say` what its turn said.
+    """Whether what questions name is in their memory: call `look` for each prompt, then `say` for its turn.
 
-    It names a thing when it repeats its value, or has at least two rare terms of the sentence that said it last.
+    A question names a thing if it repeats its value, or has at least two rare terms of the sentence that said it
+    last.
     """
 
     tallies: Kept = field(default_factory=lambda: {distance: RetentionTally() for distance in NAMED})
@@ -166,7 +168,7 @@ class Naming:
     _turns: int = 0
 
     def look(self, question: str, memory: Haystack) -> None:
-        """Look up in the memory of the next prompt what its `question` names."""
+        """Look up in the next prompt's memory the things that its `question` names."""
         asked, rare = Haystack(question), self._rare(question)
         for place in self._places.values():
             forms = (*place.thing.said, *place.thing.other)
@@ -174,7 +176,7 @@ class Naming:
                 _count(self.tallies[self._distance(place)], place.thing, memory)
 
     def say(self, things: Sequence[Thing], *texts: str) -> None:
-        """A turn is finished that said `things` in `texts`."""
+        """Record a finished turn that said `things` in `texts`."""
         for thing in things:
             self._places[thing.key] = _Place(thing, self._turns, _beside(thing, texts))
         self._turns_with.update({term for text in texts for term in terms(text)})
@@ -189,7 +191,7 @@ class Naming:
 
 
 def _beside(thing: Thing, texts: Iterable[str]) -> frozenset[str]:
-    """The terms of the sentences that say a thing, without its own."""
+    """The terms of the sentences that say a thing, without its own terms."""
     forms = (*thing.said, *thing.other)
     sentences = [one for text in texts for one in _SENTENCE_END.split(text) if Haystack(one).has(forms)]
     own = {term for form in forms for term in terms(form)}
@@ -203,7 +205,7 @@ def spans_of(*texts: str) -> list[Thing]:
 
 
 def kept_to_json(kept: Mapping[int, RetentionTally]) -> dict[str, Any]:
-    """Tallies as JSON holds them: distance → `{"asked", "kept", "verbatim"}`."""
+    """Tallies as JSON: distance → `{"asked", "kept", "verbatim"}`."""
     return {
         str(distance): {"asked": one.asked, "kept": one.kept, "verbatim": one.verbatim}
         for distance, one in kept.items()
@@ -216,7 +218,7 @@ def kept_from_json(data: Mapping[str, Any]) -> Kept:
 
 
 def summed(many: Iterable[Mapping[int, RetentionTally]]) -> Kept:
-    """All tallies of several talks together."""
+    """The sums of the tallies of several talks."""
     total: Kept = {}
     for kept in many:
         for distance, tally in kept.items():

@@ -1,6 +1,6 @@
-"""Running talks under several policies, each in a child process on a scratch database in a folder that is removed.
+"""Running talks under several policies, each in a child process on a scratch database in a temporary folder.
 
-The settings of the children are this process's environment, but for the database and the queue, so that the server's
+The children's settings are this process's environment, except for the database and the queue, so that the server's
 own are never touched.
 """
 
@@ -33,31 +33,31 @@ PATIENCE = 2.0
 BUDGET = "MEMORY_PROMPT_TOKEN_BUDGET"
 
 AT_ONCE = 2
-"""Policies that run at the same time."""
+"""The number of policies that run at the same time."""
 
 Tell = Callable[[str, int], None]
-"""Told of a policy and of how many more turns it has done; called from several threads."""
+"""Called with a policy and the number of turns it has newly done, from several threads."""
 
 
 LEAST_BUDGET = 200
 MOST_BUDGET = 10**9
-"""Tokens; the bounds of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
+"""In tokens; the bounds of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
 
 BEAT = 0.5
 """Seconds between two calls of `meanwhile`."""
 
 
 def least_budget() -> int:
-    """Tokens of the least budget that a run may have: it must hold more than a summary."""
+    """The smallest budget of a run, in tokens: it must hold more than a summary."""
     return max(LEAST_BUDGET, settings.MEMORY_LIMITS.summary_cap + 1)
 
 
 class LabError(Exception):
-    """A policy could not be run. The message is a sentence for a person."""
+    """A policy could not be run. The message is a sentence for people."""
 
 
 class ChildFailed(LabError):
-    """The child that played `policy` failed. The message ends with its last words, which may quote the talk."""
+    """The child that played `policy` failed. The message ends with its log's last line, which may quote the talk."""
 
     def __init__(self, policy: str, last_words: str) -> None:
         super().__init__(f"The policy {policy!r} could not be run: {last_words}")
@@ -66,10 +66,10 @@ class ChildFailed(LabError):
 
 @dataclass(slots=True)
 class _Running:
-    """The children that are running, so that all can be ended at once."""
+    """The running children, so that all can be ended at once."""
 
     options: str
-    """Of the chats, as JSON."""
+    """Options of the chats, as JSON."""
     children: list[Child] = field(default_factory=list)
     ended: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -99,12 +99,11 @@ def run(
     options: Mapping[str, Any] = MappingProxyType({}),
     at_once: int = AT_ONCE,
 ) -> dict[str, list[Run]]:
-    """Play `talks` under each of `policies`: the runs by policy, in the order of the talks.
+    """Play `talks` under each of `policies`. Return the runs by policy, in the order of the talks.
 
-    `budget` takes the place of the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` that of other settings;
-    `options` are those of the chats, under the policies that have them.
-    `meanwhile` is called in this thread every half second; what it raises ends the run. Raises `LabError`; whatever is
-    raised, no child and no file is left.
+    `budget` replaces the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` other settings; `options` are those of
+    the chats, under the policies that have them. `meanwhile` is called in this thread every half second; if it
+    raises, the run ends. Raises `LabError`. After any error, no child and no file is left.
     """
     changes = {**environment} if budget is None else {**environment, BUDGET: str(budget)}
     with TemporaryDirectory(prefix="chatmemory-lab-") as name:
@@ -122,7 +121,7 @@ def run(
 
 
 def _wait(futures: Sequence[Future[list[Run]]], meanwhile: Callable[[], None]) -> None:
-    """Wait for all, or for the first that raises."""
+    """Wait for all futures, or for the first that raises."""
     left = set(futures)
     while left:
         ended, left = wait(left, timeout=BEAT, return_when=FIRST_EXCEPTION)
@@ -149,13 +148,13 @@ def _start(folder: Path, policy: str, options: str, changes: Mapping[str, str]) 
         "DATABASE_URL": f"sqlite:///{folder / policy}.sqlite3",
         "Q_BROKER": "orm",
         "REDIS_URL": "",
-        "RATE_LIMITS": "off",  # these turns are nobody's
+        "RATE_LIMITS": "off",  # turns played here count against nobody's limits
         "LOG_LEVEL": "ERROR",
         **changes,
     }
     with log.open("wb") as file:
         process = subprocess.Popen(  # noqa: S603  # our own module, no shell
-            # Where a worker is killed, no child of it goes on. The thread that starts it waits for its end.
+            # If a worker is killed, its children end too. The thread that starts one waits for its end.
             parent_death.command([sys.executable, "-m", "memory.lab.child", str(folder), policy, options]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
-"""A chat of this server as a talk to play: what stands in it, the newest turns of it where it is long.
+"""A chat of this server as a talk to play: its messages, or only its newest turns if it is long.
 
-The same as the chat's export would give to `replay`, but that the talk has no title: nothing of what people wrote is
-to be found in a name.
+The result equals what `replay` gets from the chat's export, except that the talk has no title, so that no text of
+people is in a name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memory.lab.conversation import Conversation, talk_of
 
 MOST_TURNS = 500
 MOST_TOKENS = 500_000
-"""Of what was said: a talk is in memory whole."""
+"""The most tokens of messages: a talk is held in memory as a whole."""
 
 NAME = "this chat"
 
@@ -30,7 +30,7 @@ def stored_talk(chat: Chat) -> tuple[Conversation, int]:
 
 
 def start_of(newest_first: Iterable[tuple[int, str, int]]) -> int:
-    """Seq of the question to begin with. Of each message: its seq, its role and its tokens."""
+    """Seq of the question to begin with, given the seq, role and tokens of each message, newest first."""
     start = turns = tokens = 0
     for seq, role, count in newest_first:
         tokens += count

@@ -1,6 +1,6 @@
-"""The outcome of the lab as tables of words and numbers, each column with its meaning. Pure.
+"""The outcome of the lab as tables of words and numbers, with a meaning for each column. Pure.
 
-How a table is drawn, in a terminal, in Markdown or as JSON, is known at the end of this module alone.
+Only the end of this module knows how a table is drawn: in a terminal, in Markdown or as JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN = (1, 5, 20, 100)
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One column: its name, what it means, and a row's entry in it."""
+    """A column: its name, its meaning, and the function that makes a row's entry."""
 
     name: str
     meaning: str
@@ -40,13 +40,13 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table in words. The first column names the row, all others hold numbers."""
+    """A table of strings. The first column names the row, all others hold numbers."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     legend: tuple[tuple[str, str], ...]
-    """What each column means, by its name."""
+    """The meaning of each column, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def sheets_of(outcome: Outcome) -> list[Sheet]:
 
 
 def recall_sheet(outcomes: Mapping[str, Outcome]) -> Sheet:
-    """What recall does to prompts and cost: a row for each policy and mode (`off`, `auto`, `always`) of `outcomes`."""
+    """The effect of recall on prompts and cost: a row for each policy and mode (`off`, `auto`, `always`)."""
     rows = [
         _Recalling(mode, row, outcome.everything.usd)
         for mode, outcome in outcomes.items()
@@ -236,7 +236,7 @@ def sheet(title: str, columns: Sequence[Column[T]], rows: Sequence[T]) -> Sheet:
 
 
 def kept_columns() -> tuple[Column[_KeptRow], ...]:
-    """Shares by distance, in any form and to the letter."""
+    """Columns of shares by distance, in any form and verbatim."""
     forms = (
         (
             "{}",
@@ -261,7 +261,7 @@ def kept_columns() -> tuple[Column[_KeptRow], ...]:
 
 
 def note_on(outcome: Outcome) -> str:
-    """Whose prices these are, and who summarized."""
+    """The note under a table: which models' prices it uses, and which summarizer ran."""
     models = outcome.models
     who = "the built-in model" if models.is_offline else models.summarizer.model
     said = (
@@ -273,12 +273,12 @@ def note_on(outcome: Outcome) -> str:
 
 
 def as_rich(table: Sheet) -> Group:
-    """For a terminal, its legend below."""
+    """Format for a terminal, with the legend below."""
     drawn = Table(title=escape(table.title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for at, name in enumerate(table.header):
         drawn.add_column(name, justify="right" if _is_number(table, at) else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*map(escape, row))  # what is in brackets is no markup of rich's
+        drawn.add_row(*map(escape, row))  # so that rich does not read brackets as markup
     legend = Table.grid(padding=(0, 2))
     for names, meaning in _meanings(table):
         legend.add_row(f"  {names}", meaning, style="dim")
@@ -286,19 +286,19 @@ def as_rich(table: Sheet) -> Group:
 
 
 def as_markdown(table: Sheet) -> str:
-    """For a document."""
+    """Format for a document."""
     rule = ["--:" if _is_number(table, at) else "---" for at in range(len(table.header))]
     rows = (table.header, rule, *table.rows)
     return "\n".join("| " + " | ".join(entry.replace("|", "\\|") for entry in row) + " |" for row in rows)
 
 
 def legend_markdown(table: Sheet) -> str:
-    """What the columns mean, as a list for a document."""
+    """The meanings of the columns, as a list for a document."""
     return "\n".join(f"- **{names}**: {meaning}" for names, meaning in _meanings(table))
 
 
 def as_json(table: Sheet) -> dict[str, Any]:
-    """For keeping, and for a page: `{"title", "columns": [{"name", "is_number"}], "rows", "legend"}`.
+    """Format for storage and for a page: `{"title", "columns": [{"name", "is_number"}], "rows", "legend"}`.
 
     The legend is a list of `{"names", "meaning"}`.
     """
@@ -313,7 +313,7 @@ def as_json(table: Sheet) -> dict[str, Any]:
 
 
 def _meanings(table: Sheet) -> Iterator[tuple[str, str]]:
-    """Each meaning once, after the columns that have it."""
+    """Yield each meaning once, after the names of the columns that have it."""
     for meaning in dict.fromkeys(meaning for _, meaning in table.legend):
         yield ", ".join(name for name, one in table.legend if one == meaning), meaning
 
@@ -357,7 +357,7 @@ def _number(value: float) -> str:
 
 
 def _share(value: float | None) -> str:
-    """Percent; only what is exactly none or all reads as 0 or 100."""
+    """Format as percent; only exactly none or all is shown as 0 or 100."""
     if value is None:
         return NOTHING
     if value in (0, 1):
