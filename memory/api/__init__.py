@@ -1,1 +1,1 @@
-"""What clients see of memory."""
+"""The HTTP API of memory."""

@@ -1,7 +1,8 @@
-"""Everything that is held about a user, as the text of one JSON object that `import_chat` reads, too.
+"""Everything stored about a user, as the text of one JSON object, which `import_chat` can read as well.
 
-A piece at a time, each read as of one moment and closed before it is given out: so a chat is told as it stood, however
-slowly its owner reads, and nobody waits for them. Secrets are not in it: neither tokens nor the password's hash.
+It is written in pieces, each read as of one moment and complete before it is sent: so each chat is consistent,
+however slowly its owner reads, and no other request waits for it. Secrets are left out: tokens and the password's
+hash.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _CONTEXT = (
 
 
 def write_account(user_id: int, file: IO[str]) -> None:
-    """Write the object's beginning: all about the user but their chats, up to where those are listed."""
+    """Write the beginning of the object: everything about the user except their chats, up to the list of those."""
     with executors.snapshot():
         user = User.objects.filter(pk=user_id).first()
         if user is not None:
@@ -75,7 +76,7 @@ def next_chat(user_id: int, after: UUID | None) -> UUID | None:
 
 
 def write_chat(chat_id: UUID, file: IO[str]) -> None:
-    """Write all of a chat and of its memory; nothing, where it is gone."""
+    """Write everything of a chat and its memory; nothing if it is gone."""
     with executors.snapshot():
         chat = Chat.objects.filter(pk=chat_id).first()
         if chat is not None:
@@ -83,7 +84,7 @@ def write_chat(chat_id: UUID, file: IO[str]) -> None:
 
 
 def _write(pieces: Iterator[str], file: IO[str]) -> None:
-    """Piece by piece: `writelines` of a spooled file keeps all of it in memory before it looks at the length."""
+    """Write piece by piece: `writelines` of a spooled file keeps everything in memory before it checks the length."""
     for piece in pieces:
         file.write(piece)
 
@@ -136,7 +137,7 @@ def _rows(rows: QuerySet[Any], fields: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _named_list(name: str, values: Iterator[dict[str, Any]]) -> Iterator[str]:
-    """One more field of an object that has some."""
+    """Yield one more field of an object that already has some."""
     yield f",\n {_json(name)}: ["
     separator = "\n  "
     for value in values:
@@ -150,7 +151,7 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> str | float:
-    """What JSON has no word for: times in UTC, ids and prices."""
+    """Convert values that JSON has no type for: times in UTC, ids and prices."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, datetime):

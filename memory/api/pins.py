@@ -1,4 +1,4 @@
-"""What a client may see and change of a chat's pins: what holds there until it is taken back."""
+"""What clients can read and change of a chat's pins: statements in every prompt until they are removed."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class PinMessageIn(Strict):
 
 
 PIN_IN = PolymorphicProxySerializer("PinIn", [PinTextIn, PinMessageIn], None)
-"""One or the other."""
+"""One of the two."""
 
 
 def asked(data: Any) -> dict[str, Any]:
-    """What is to be pinned: `text` or `message_id`. Raises `ValidationError`."""
+    """Validate what to pin: `text` or `message_id`. Raises `ValidationError`."""
     if isinstance(data, dict) and {"text", "message_id"} <= set(data):
         wanted = ["Give either text or message_id, not both."]
         raise serializers.ValidationError({"text": wanted, "message_id": wanted})

@@ -1,4 +1,4 @@
-"""JSON of revisions and of what changed between them, in the shapes of the public contract."""
+"""JSON of revisions and of the differences between them, in the shapes of the public contract."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def revision_json(revision: SummaryRevision) -> dict[str, Any]:
 
 
 def difference_json(found: Difference) -> dict[str, Any]:
-    """What changed between two revisions: the pieces join to both texts, in order."""
+    """The difference between two revisions: joined in order, the pieces give both texts."""
     return {
         "version": found.version,
         "against": found.against,
@@ -53,7 +53,7 @@ class RetainedOut(serializers.Serializer[Any]):
 
 
 class SoftFaultOut(serializers.Serializer[Any]):
-    """What is wanting in a summary that was taken all the same. Which numbers there are goes by the fault."""
+    """A defect in a summary that was accepted anyway. Which numbers are present depends on the fault."""
 
     fault = serializers.ChoiceField(list(SOFT_FAULTS))
     tokens = serializers.IntegerField(required=False)
@@ -76,7 +76,7 @@ class AddedOut(serializers.Serializer[Any]):
 
 
 class DriftOut(serializers.Serializer[Any]):
-    """How far the memory before a rebuild was from the originals, as compared with the rebuilt one."""
+    """How far the memory before a rebuild was from the originals, compared with the rebuilt one."""
 
     against = serializers.IntegerField()
     share = SharesOut()

@@ -1,4 +1,7 @@
-"""`/v1/search`: a caller's own messages, best first. A query can be POSTed, because query strings end up in logs."""
+"""`/v1/search`: search of a caller's own messages, best match first.
+
+A query can be POSTed, because query strings end up in logs.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from conversations.replies.message_json import message_json
 from memory.recall.search import Hit, search
 
 MOST_CHARS = 2000
-"""Of a query: there is nothing to find by more."""
+"""The longest query, in characters: more would not find more."""
 USUAL, MOST = 20, 50
-"""Results of one answer."""
+"""The default and the highest number of results of one answer."""
 
 
 class SearchIn(Strict):

@@ -40,7 +40,7 @@ from memory.worker import watches
 
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
-    """The brief as the API shows it; `brief` inside is the seeds' version 2 shape."""
+    """The brief as the API shows it; the inner `brief` has the shape of version 2 of the seeds."""
     last, rebuild = brief.last_summarized_message_id, rebuild_told(brief)
     progress = None if rebuild else counters.fold_progress(brief)
     return {
@@ -67,7 +67,7 @@ def brief_json(brief: ConversationBrief) -> dict[str, Any]:
 
 
 def work_json(brief: ConversationBrief) -> dict[str, Any]:
-    """What is going on with the memory now. Asks for a worker only where one is waited for."""
+    """The state of work on the memory. Checks for a live worker only if there is work to do."""
     is_wanted = brief.due or brief.requested != Requested.NOTHING
     told = BriefWork(
         is_wanted=is_wanted,
@@ -87,9 +87,9 @@ def work_json(brief: ConversationBrief) -> dict[str, Any]:
 
 
 def context_json(context: Context, said: int | None, recorded_hash: str | None = None) -> dict[str, Any]:
-    """What a model is sent in place of the `said` tokens of its chat.
+    """The prompt that a model is sent in place of the `said` tokens of its chat.
 
-    `verified`: the rebuilt prompt has the hash that was recorded when it was sent.
+    `verified`: whether the rebuilt prompt has the hash that was recorded when it was sent.
     """
     body: dict[str, Any] = {
         "tokens": context.tokens,
@@ -116,7 +116,7 @@ def context_json(context: Context, said: int | None, recorded_hash: str | None =
 
 
 def estimate_json(would: Estimate) -> dict[str, Any]:
-    """What folding would take."""
+    """An estimate of what folding would take."""
     return {
         "turns": would.turns,
         "tokens": would.tokens,
@@ -129,12 +129,12 @@ def estimate_json(would: Estimate) -> dict[str, Any]:
 
 
 def recall_json(recall: Recall | None) -> dict[str, str] | None:
-    """Whether a prompt searched earlier turns, and why; None where that is not known."""
+    """Whether a prompt searched earlier turns, and why; None if that is unknown."""
     return recall and {"sought": recall.sought, "reason": recall.reason, "why": REASONS[recall.reason]}
 
 
 def summarized_json(made: Summarized) -> dict[str, Any]:
-    """A summary that is stored nowhere."""
+    """A summary that is not stored."""
     return {
         "summary": made.state.summary,
         "state": made.state.to_json(),
@@ -305,7 +305,7 @@ class SectionOut(serializers.Serializer[Any]):
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]})
 class ContentField(serializers.JSONField):
-    """A text, or with images and files a list of parts."""
+    """A text, or a list of parts if there are images or files."""
 
 
 class PromptMessageOut(serializers.Serializer[Any]):

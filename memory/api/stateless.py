@@ -1,6 +1,6 @@
-"""The views for summaries that are stored nowhere, and for the export of all that is stored about the caller.
+"""The views for summaries that are not stored, and for the export of everything stored about the caller.
 
-Decided in the database executor, answered on the loop.
+Requests are checked in the database executor and answered on the event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memory.folding.stateless import SummaryRequest, TimeLeft, summarize
 
 
 class SummarizeView(AsyncView):
-    """For clients that manage their own history."""
+    """Summarize for clients that manage their own history."""
 
     is_stateless = True
 
@@ -75,7 +75,7 @@ class SummarizeView(AsyncView):
 CHUNK = 64 * 1024
 """Characters written at once."""
 IN_MEMORY = 1024 * 1024
-"""Bytes of a chat that are kept in memory while its owner reads them; more go to a file that nobody else can open."""
+"""Bytes of a chat held in memory while its owner reads them; the rest goes to a file that nobody else can open."""
 
 
 class ExportView(AsyncView):
@@ -101,7 +101,7 @@ class ExportView(AsyncView):
 
 
 async def _pieces(user_id: int) -> AsyncIterator[str]:
-    """The export as it is read: each part is fetched when the one before it has been taken."""
+    """Yield the export as it is read: each part is fetched when the one before it has been sent."""
     async for piece in _part(partial(account_export.write_account, user_id)):
         yield piece
     chat_id, before = None, ""
@@ -115,7 +115,7 @@ async def _pieces(user_id: int) -> AsyncIterator[str]:
 
 
 async def _part(write: Callable[[IO[str]], None]) -> AsyncIterator[str]:
-    """What `write` writes, in pieces; nothing more once this process is going away."""
+    """Yield what `write` writes, in pieces; stop when this process shuts down."""
     with SpooledTemporaryFile(IN_MEMORY, "w+", encoding="utf-8") as file:
         await executors.slow(write, file)
         file.seek(0)

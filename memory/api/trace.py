@@ -1,4 +1,4 @@
-"""`/v1/chats/{id}/trace`: what became of a fact. A text can be POSTed, because query strings end up in logs."""
+"""`/v1/chats/{id}/trace`: where a fact is and was. A text can be POSTed, because query strings end up in logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memory.explain.trace import WAYS, HeldSpan
 from memory.models import RevisionKind, SummaryRevision
 
 MOST_CHARS = 500
-"""Of what is traced: a fact is short."""
+"""The longest text to trace, in characters: a fact is short."""
 MOST_SEQ = 2**31 - 1
 TEXT_HELP = (
     "What to trace: words, a number, an id. A text has it if all these words are in one passage of it, "

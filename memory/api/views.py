@@ -1,4 +1,4 @@
-"""What a client may see of a chat's memory, and what it may ask of it: to be brought up to date, and to be put back."""
+"""The views of a chat's memory: reading it, and requesting updates, pauses, restores and estimates."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class EstimateView(APIView):
             after = _revision(chat, version).through_seq
             return Response(estimate_json(foresee(chat, "update", after_seq=after)))
         if policy := asked.get("policy"):
-            chat.policy = policy  # for the estimate alone: it is not saved
+            chat.policy = policy  # only for the estimate: it is not saved
         return Response(estimate_json(foresee(chat, "rebuild" if policy else asked["mode"])))
 
 
@@ -221,7 +221,10 @@ class ResummarizeView(APIView):
 
 
 class ContextView(APIView):
-    """What the model would be sent now. A question can be POSTed, because query strings end up in logs of proxies."""
+    """Preview the prompt that the model would be sent now.
+
+    A question can be POSTed, because query strings end up in the logs of proxies.
+    """
 
     @extend_schema(
         parameters=[
