@@ -1,4 +1,4 @@
-"""Memory, for staff: briefs, revisions and records to read, memory to make anew, policies to compare."""
+"""The admin of memory: pages for briefs, revisions and records, actions to rebuild, and comparisons of policies."""
 
 from memory.admin import briefs, contexts, revisions
 from memory.admin.chat import page

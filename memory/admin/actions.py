@@ -1,6 +1,7 @@
-"""The actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id. The work is the service's.
+"""The admin actions *resummarize* and *rebuild*, for lists of rows whose key is a chat's id.
 
-Of one chat alone the confirmation tells what it will take; afterwards the chat's own page shows how far it is.
+The work is done by `memory.folding.request`. For a single chat, the confirmation shows an estimate, and afterwards
+the chat's own page shows the progress.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from memory.folding.request import Mode, foresee, request_resummarize
 from memory.models import Comparison, ConversationBrief
 
 CHATS_NAMED = 20
-"""Chats that the confirmation names; the rest is a number."""
+"""The most chats named in the confirmation; the others are only counted."""
 
 EXPLAINED: dict[Mode, str] = {
     "update": "Merges all but the recent messages into the summary now. Paused updates resume.",
@@ -38,7 +39,7 @@ EXPLAINED: dict[Mode, str] = {
 
 
 class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives a list and its pages both actions, to those who may change briefs."""
+    """Adds both actions to a list and its pages, for users who may change briefs."""
 
     actions: Any = ("resummarize", "rebuild")
     change_form_template = "admin/memory/with_actions.html"
@@ -82,18 +83,18 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             asked
         )
         only = len(asked) == 1
-        tags = "cm-until-done" if only else ""  # the chat's own page follows it, and takes the message away
+        tags = "cm-until-done" if only else ""  # the chat's own page removes the message at the end
         self.message_user(request, f"{text} in the background.", messages.SUCCESS, extra_tags=tags)
         if not only:
             return None
         return redirect(reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=asked))
 
     def _request(self, request: HttpRequest, chat_id: Any, mode: Mode) -> bool:
-        """True if asked for; False for a chat that was deleted meanwhile."""
+        """Request the work; False if the chat was deleted in the meantime."""
         chat = Chat.objects.filter(pk=chat_id).first()
         if chat is None:
             return False
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        assert isinstance(request.user, User)  # the admin admits only users
         request_resummarize(chat, mode, user=request.user)
         self.log_change(request, chat, f"Requested: {mode} of its memory.")
         return True
@@ -125,7 +126,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "estimate": foresee(named[0], mode) if len(named) == 1 else None,
             "sees_cost": sees_cost(request),
             "across": across,
-            "selected": selected[:1] if across else selected,  # one at least, or the list refuses the action
+            "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,
         }
@@ -133,11 +134,11 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
 
 def _chats(chat_ids: Iterable[Any]) -> list[Chat]:
-    """Those of them that are still there, in this order."""
+    """The chats that still exist, in this order."""
     found = Chat.objects.in_bulk(list(chat_ids))
     return list(found.values())
 
 
 def progress_url(brief: ConversationBrief) -> str:
-    """What a page that includes `admin/memory/progress.html` asks."""
+    """The URL that a page with `admin/memory/progress.html` polls."""
     return reverse("admin:memory_conversationbrief_progress", args=[brief.pk])

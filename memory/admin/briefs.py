@@ -1,6 +1,7 @@
-"""The brief of a chat: what it says, what it covers, how it came to be, and what is wrong with it.
+"""The brief of a chat: its text, what it covers, how it was made, and its problems.
 
-Its page is the history of the summary: revisions by version, a page of them at a time, any two to be compared.
+Its page is the history of the summary: revisions by version, one page of them at a time, any two of which can be
+compared.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ HAPPENED = {
     "retract": ("✂", "rolled back"),
     "branch": ("⑂", "copied"),
 }
-"""What each kind of revision is called in its history, with a sign."""
+"""A sign and a word for each kind of revision in the history."""
 
 
 def happened(revision: SummaryRevision) -> tuple[str, str]:
-    """The same of one revision: what somebody emptied is told apart."""
+    """Sign and word for one revision: a clearing is distinguished from other edits by hand."""
     is_cleared = revision.kind == "manual" and not revision.tokens_after and not revision.forgotten_at
     return ("∅", "cleared") if is_cleared else HAPPENED[revision.kind]
 
@@ -84,7 +85,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
 
     @admin.display(description="chat")
     def called(self, row: ConversationBrief) -> SafeString:
-        """Leads to the memory: the row's own page."""
+        """Link to the memory: the row's own page."""
         return self._named_link(row, "memory_conversationbrief")
 
     @admin.display(description="chat")
@@ -96,11 +97,11 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ConversationBrief]:
         rows: QuerySet[ConversationBrief] = super().get_queryset(request)
-        return rows.annotate(error_code=KT("last_error__code"))  # an error may quote: its code alone
+        return rows.annotate(error_code=KT("last_error__code"))  # an error may quote: only its code
 
     @admin.display(description="status")
     def health(self, brief: ConversationBrief) -> SafeString:
-        """With the reason and the next attempt, where the last one failed."""
+        """The status; after a failure also its reason and the time of the next attempt."""
         if not brief.attempts:
             return health_of(brief)
         code = getattr(brief, "error_code", None) or "–"
@@ -153,7 +154,7 @@ class BriefAdmin(ProgressPage, DiffPage, EditPage, HoldPages, MemoryActions, OfC
 
 
 def coverage(brief: ConversationBrief) -> Coverage:
-    """Where the finished turns stand in the prompt that would be sent now if the last question were asked again."""
+    """How the turns would be divided between summary and prompt if the last question were sent again."""
     return coverage_of(services.preview_last(brief.chat).plan, folded_turns(brief, versions_of(brief)))
 
 

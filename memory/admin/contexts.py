@@ -1,4 +1,4 @@
-"""What the model was sent for a reply: the prompt rebuilt from its record, in its sections, and proven by its hash."""
+"""The prompt that was sent for a reply: rebuilt from its record, shown by section, and verified by its hash."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 
 NEAR = 200
-"""Messages on either side of a reply among which the reply before and after it are looked for."""
+"""How many messages before and after a reply are searched for the adjacent replies."""
 
 
 @admin.register(ContextRecord)
@@ -110,9 +110,9 @@ class RecordAdmin(OfChatAdmin):
 
 
 def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, str]], str | None]:
-    """The sections with their texts, the prompt by role, and None if that was sent, to the letter, else why not.
+    """The sections with their texts, the prompt by role, and None if that equals what was sent, else why it does not.
 
-    Where it is not (a message was edited or forgotten since), the sections are shown as recorded, without text.
+    If it does not (a message was edited or forgotten since), the sections are shown as recorded, without texts.
     """
     past = services.past_context(record.reply)
     why = OTHER if past is None else why_not_exact(record.reply, *past)
@@ -133,7 +133,7 @@ def rebuilt(record: ContextRecord) -> tuple[list[ShownSection], list[dict[str, s
 
 
 def _matches(record: ContextRecord) -> list[tuple[SafeString, RecallMatch]]:
-    """Why each of the messages was recalled that were."""
+    """Why each of the recalled messages was recalled."""
     question = record.reply.reply_to
     if question is None:
         return []
@@ -142,7 +142,7 @@ def _matches(record: ContextRecord) -> list[tuple[SafeString, RecallMatch]]:
 
 
 def _beside(reply: Message) -> dict[str, Any]:
-    """The replies before and after this one that have a record, where they are near."""
+    """The replies before and after this one that have a record, if they are near."""
     near = Message.objects.filter(chat_id=reply.chat_id, context_record__isnull=False).only("pk", "seq")
     before = near.filter(seq__lt=reply.seq, seq__gte=reply.seq - NEAR).order_by("-seq")
     after = near.filter(seq__gt=reply.seq, seq__lte=reply.seq + NEAR).order_by("seq")
@@ -161,7 +161,10 @@ def _facts(
 
 
 def _of_request(reply: Message) -> list[tuple[str, list[tuple[str, Any]]]]:
-    """How a client of OpenAI's API asked for the reply; nothing for any other. Numbers are shown, texts only named."""
+    """The request of a client of OpenAI's API for the reply; nothing for other clients.
+
+    Numeric parameters are shown with values, others only by name.
+    """
     asked = ChatCompletion.objects.filter(pk=reply.pk).first()
     if asked is None:
         return []
@@ -200,7 +203,7 @@ def _of_memory(record: ContextRecord) -> list[tuple[str, Any]]:
 
 
 def _bill(reply: Message, *, with_cost: bool) -> list[tuple[str, Any]]:
-    """What the upstream counted. Its tokens are not ours: another model counts another way."""
+    """Usage as the upstream reported it. Its tokens differ from ours: each model counts in its own way."""
     said = [("Model", f"{reply.model or '–'}, as {reply.model_variant or '–'}")]
     if reply.input_tokens is None:
         said.append(("Tokens", "not reported by the model"))
@@ -220,7 +223,7 @@ def _cached(cached: int, sent: int) -> str:
 
 
 def _hashes(record: ContextRecord) -> list[tuple[str, str]]:
-    """Content, too: of a short text, a plain hash can be guessed."""
+    """The hashes; they count as content, since a short text can be guessed from a plain hash."""
     return [
         ("Prompt", record.prompt_hash),
         ("Instructions", record.instructions_hash or "none"),
@@ -229,7 +232,7 @@ def _hashes(record: ContextRecord) -> list[tuple[str, str]]:
 
 
 def _revision_of(record: ContextRecord) -> SummaryRevision | None:
-    """The revision it was made with, without its texts; None where there was none, and where it is gone."""
+    """The revision that the prompt was made with, without its texts; None if there was none, or if it is gone."""
     rows = SummaryRevision.objects.filter(chat_id=record.reply.chat_id, version=record.revision)
     return rows.only("pk", "version", "through_seq", "forgotten_at").first() if record.revision else None
 

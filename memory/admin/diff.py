@@ -1,4 +1,4 @@
-"""What changed between any two revisions of one chat: their texts word by word, their spans, their numbers."""
+"""The differences between any two revisions of one chat: their texts word by word, their spans, their numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memory.revisions.diff import difference
 
 
 class DiffPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives briefs a page that compares two of their revisions."""
+    """Adds a page to briefs that compares two of their revisions."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.diff_view)
@@ -74,11 +74,11 @@ def _revisions(brief: ConversationBrief, versions: list[int]) -> QuerySet[Summar
 
 
 def _seen(request: HttpRequest, chat: Chat, older: SummaryRevision, newer: SummaryRevision) -> dict[str, Any]:
-    """What those who may read get, once it is recorded that they did."""
+    """The difference, for users who may read it; records the view first."""
     if chat.title or text_of(older) or text_of(newer):
         record(request, "memory_conversationbrief", [(chat, chat.pk)])
     if older.forgotten_at or newer.forgotten_at:
-        return {}  # against nothing, all of the other would be new
+        return {}  # compared with an emptied revision, all of the other would be new
     return {"difference": difference(newer, older)}
 
 
@@ -88,7 +88,7 @@ def _hidden(chat: Chat, older: SummaryRevision, newer: SummaryRevision) -> dict[
 
 
 def _version(request: HttpRequest, name: str, brief: ConversationBrief) -> int:
-    """The version that was asked for; where none was, the newest or the one before it."""
+    """The requested version; by default the one in use for `to`, and the one before it for `from`."""
     given = request.GET.get(name, "")
     if given.isdecimal() and len(given) < 10:
         return int(given)

@@ -1,7 +1,6 @@
-"""Editing a chat's memory by hand: the form, the page that shows what would change, and the saving of it.
+"""Editing a chat's memory by hand: the form, the page that shows what would change, and saving it.
 
-What can be edited, and what may stand in it, is the policy's; what comes of it is
-`memory.revisions.edit`'s.
+The policy defines what can be edited and what is valid; `memory.revisions.edit` publishes the result.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from memory.revisions.diff import difference
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
 
 FIELD = "part-"
-"""Before the name of a part, in the form."""
+"""The prefix of a part's name in the form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the form sent."""
+    """The submitted form."""
 
     texts: Mapping[str, str]
     on_version: int
@@ -61,7 +60,7 @@ class Sent:
 
 
 class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives briefs a page to edit them by hand, to those who may change and read them."""
+    """Adds a page to briefs to edit them by hand, for users who may change and read them."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.edit_view)
@@ -79,7 +78,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         return may_see(request) and request.user.has_perm("memory.change_conversationbrief")
 
     def count_view(self, request: HttpRequest) -> HttpResponse:
-        """Tokens of a text that is being written. Nothing is stored, nor looked at any further."""
+        """Count the tokens of a text that is being written. Nothing is stored."""
         if not self.has_edit_permission(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -87,7 +86,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         return JsonResponse({"tokens": count_tokens(clean(request.POST.get("text", "")))})
 
     def edit_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """The form for the revision in use, or for `?from=` another; then what would change; then it is done."""
+        """The form for the revision in use, or for another with `?from=`; then the changes to confirm; then save."""
         if not self.has_edit_permission(request):
             raise PermissionDenied
         chat = get_object_or_404(
@@ -105,7 +104,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         return self._sent(request, chat, begun, Sent.of(request))
 
     def _sent(self, request: HttpRequest, chat: Chat, begun: Draft, sent: Sent) -> HttpResponse:
-        """Shows what would change, or saves it; the form again, with a sentence, where that cannot be."""
+        """Show what would change, or save it; show the form again with an error if it cannot be saved."""
         if "again" in request.POST:
             return self._form(request, chat, begun, sent)
         try:
@@ -135,7 +134,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         return TemplateResponse(request, "admin/memory/confirm_edit.html", context)
 
     def _save(self, request: HttpRequest, chat: Chat, begun: Draft, sent: Sent) -> HttpResponse:
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        assert isinstance(request.user, User)  # the admin admits only users
         base = begun.base.version
         brief = edit_by_hand(
             chat, sent.texts, request.user, on_version=sent.on_version, base=base, pauses=sent.pauses
@@ -192,5 +191,5 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
 
 
 def _number(text: str | None) -> int | None:
-    """A version as an address or a form has it."""
+    """Parse a version from a URL or a form; None if it is not a number."""
     return int(text) if text and text.isdecimal() and len(text) < 10 else None

@@ -1,4 +1,4 @@
-"""Filters of the list of chats. Each finds its rows by an index, and only as many as a list pages through."""
+"""Filters of the list of chats. Each finds its rows by an index, and only as many as the list can page through."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from memory.models import ConversationBrief, SummaryRevision
 from memory.policies import POLICIES
 
 DAYS = {"1": "Past 24 hours", "7": "Past 7 days", "30": "Past 30 days"}
-"""Within how many days a chat was changed last."""
+"""Periods, in days, in which a chat was last changed, and their labels."""
 KEPT = {
     "under-50": ("Under 50%", (0, 49)),
     "50-79": ("50–79%", (50, 79)),
     "80-94": ("80–94%", (80, 94)),
     "from-95": ("95% and more", (95, 100)),
 }
-"""Bands of the share of details that a summary kept, least first: what they are called, and their bounds."""
+"""Bands of the percentage of details that a summary kept, lowest first: labels and bounds."""
 OWNER = "owner"
 
 
 class OwnerFilter(admin.SimpleListFilter):
-    """One owner, chosen by a link of the list; offers nothing but to go back to all."""
+    """Filter by an owner, chosen with a link in the list; the filter itself offers only the way back to all."""
 
     title = "owner"
     parameter_name = OWNER
@@ -74,7 +74,7 @@ class UpdatedFilter(admin.SimpleListFilter):
 
 
 class TroubleFilter(admin.SimpleListFilter):
-    """Chats in which something went wrong: a reply failed, or the summary in use kept too little."""
+    """Filter chats with a problem: a reply failed, or the summary in use kept too little."""
 
     title = "trouble"
     parameter_name = "trouble"
@@ -90,7 +90,7 @@ class TroubleFilter(admin.SimpleListFilter):
 
 
 class KeptFilter(admin.SimpleListFilter):
-    """How much the summary in use kept of the details it was to keep. What it lost can still be recalled."""
+    """Filter by how many of the details to keep the summary in use kept. What it lost can still be recalled."""
 
     title = "details kept"
     parameter_name = "kept"

@@ -1,4 +1,4 @@
-"""Updates of a memory paused and resumed, and the summary cleared, by those who may change briefs."""
+"""Pausing and resuming the updates of a memory, and clearing the summary, for users who may change briefs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESUMED = "Updates are resumed."
 
 
 class HoldPages(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives briefs the addresses that the buttons *Pause updates*, *Resume updates* and *Clear summary…* send to."""
+    """Adds the URLs of the buttons *Pause updates*, *Resume updates* and *Clear summary…* to the admin of briefs."""
 
     def get_urls(self) -> list[URLPattern]:
         views = {"pause": self.pause_view, "resume": self.resume_view, "clear": self.clear_view}
@@ -45,15 +45,15 @@ class HoldPages(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         ]
 
     def pause_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """Pause, by POST alone."""
+        """Pause updates; POST only."""
         return self._done(request, chat_id, pause_updates, "Paused updates of its memory.", PAUSED)
 
     def resume_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """Resume, by POST alone."""
+        """Resume updates; POST only."""
         return self._done(request, chat_id, resume_updates, "Resumed updates of its memory.", RESUMED)
 
     def clear_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """The confirmation; by POST it is done."""
+        """The confirmation page; a POST clears the summary."""
         chat = self._chat(request, chat_id)
         if request.method == "POST":
             return self._done(request, chat_id, clear, "Cleared its summary.", "The summary is empty.")
@@ -84,11 +84,11 @@ class HoldPages(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         logged: str,
         told: str,
     ) -> HttpResponse:
-        """Do it, say so, and show the brief to those who may see it."""
+        """Do it, log it, and redirect to the brief if the user may see it."""
         chat = self._chat(request, chat_id)
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        assert isinstance(request.user, User)  # the admin admits only users
         try:
             brief = act(chat, request.user)
         except ChatMemoryError as refused:

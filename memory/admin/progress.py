@@ -1,6 +1,6 @@
-"""What is going on with a chat's memory right now: a state, a sentence, and how far it is; as JSON for its pages.
+"""The progress of the current work on a chat's memory: a state, a sentence and numbers, as JSON for its pages.
 
-Only values: what a brief holds, and the time. No text of the chat is in it, nor of any error.
+It is computed from the brief and the time. It contains no text of the chat or of any error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memory.worker import watches
 
 
 class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives briefs the address that pages ask for progress. No content is in it."""
+    """Adds the URL that pages poll for progress to the admin of briefs. The response has no content of chats."""
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.progress_view)
@@ -34,14 +34,14 @@ class ProgressPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscript
         ]
 
     def progress_view(self, request: HttpRequest, chat_id: UUID) -> JsonResponse:
-        """What is going on, for those who may see briefs."""
+        """The current progress, for users who may see briefs."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         briefs = ConversationBrief.objects.defer("global_summary", "state", "options", "last_error")
         brief = get_object_or_404(briefs, pk=chat_id)
         return JsonResponse(
             under_way(brief, timezone.now(), has_worker).to_json()
-        )  # the admin lets nobody keep it
+        )  # the admin marks it as not to be cached
 
 
 Doing = Literal["waiting", "folding", "rebuilding", "failed", "paused", "done"]
@@ -59,7 +59,7 @@ SIGNS: dict[Doing, str] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkProgress:
-    """The state of the work on one chat's memory. `of` is None where nobody knows yet how much there is."""
+    """The state of the work on one chat's memory. `of` is None while the amount of work is unknown."""
 
     doing: Doing
     sentence: str
@@ -70,16 +70,16 @@ class WorkProgress:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to be done."""
+        """Whether nothing is left to do."""
         return self.doing in ("done", "paused")
 
     @property
     def sign(self) -> str:
-        """A sign for the state, beside its sentence."""
+        """The symbol shown beside the sentence."""
         return SIGNS[self.doing]
 
     def to_json(self) -> dict[str, object]:
-        """As a page asks for it."""
+        """The values that a page expects."""
         return {
             "doing": self.doing,
             "sign": self.sign,
@@ -92,7 +92,7 @@ class WorkProgress:
 
 
 def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], bool]) -> WorkProgress:
-    """What is going on with the memory that `brief` holds. `has_worker` is asked only where one is waited for."""
+    """The progress of the work on the memory in `brief`. `has_worker` is called only if a worker is waited for."""
     rebuild = told(brief)
     is_wanted = brief.due or brief.requested != Requested.NOTHING
     if brief.lease_owner and brief.lease_expires_at is not None and brief.lease_expires_at > now:
@@ -118,7 +118,7 @@ def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], 
 
 
 def has_worker() -> bool:
-    """Whether any worker has answered lately."""
+    """Whether any worker has answered recently."""
     return watches.problem() is None
 
 

@@ -1,6 +1,6 @@
-"""A revision of a chat's memory: its text, what changed in it, what it kept and lost, and where it came from.
+"""A revision of a chat's memory: its text, what changed in it, what it kept and lost, and its provenance.
 
-With the action *restore*: a revision becomes the memory in use again, after a confirmation.
+With the action *restore*, which makes a revision the memory in use again, after a confirmation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXPLAINED = (
 
 
 class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Gives a list of revisions and their pages the action, to those who may change briefs."""
+    """Adds the action to a list of revisions and their pages, for users who may change briefs."""
 
     actions: Any = ("restore",)
 
@@ -68,8 +68,8 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         return super().render_change_form(request, context, *args, **kwargs)
 
     def _restore(self, request: HttpRequest, revision: SummaryRevision) -> HttpResponse | None:
-        """Then shows the brief, to those who may see it."""
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        """Restore the revision, then show the brief to users who may see it."""
+        assert isinstance(request.user, User)  # the admin admits only users
         try:
             pauses = bool(request.POST.get("pause"))
             brief = restore(revision.chat, revision.version, request.user, pauses=pauses)
@@ -85,7 +85,7 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
         return redirect(admin_url("memory_conversationbrief", "change", revision.chat_id))
 
     def trail_to(self, request: HttpRequest, revision: SummaryRevision) -> list[Step]:
-        """The way to the confirmation."""
+        """The breadcrumbs of the confirmation."""
         url = admin_url("memory_summaryrevision", "change", revision.pk)
         steps = memory_steps(revision.chat_id, (f"Version {revision.version}", url), ("Restore", ""))
         return chat_trail(revision.chat, may_see(request), *steps)
@@ -110,17 +110,17 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
 
 MESSAGES_READ = 400
-"""A revision of a longer span has its lost spans searched for, not looked up."""
+"""Messages of a longer revision are not read to locate lost spans; each span links to a search instead."""
 
 HELD_AGAINST = {
     "manual": "the version that was edited mention",
     "rebuild": "all messages up to there mention",
 }
-"""What the kept share of a revision is a share of, where that is not the turns that it folded."""
+"""What the kept share of a revision is a share of, if that is not the turns that it folded."""
 
 
 class QualityFilter(admin.BooleanFieldListFilter):
-    """Of the flag, by the name that people know it by."""
+    """A filter for the flag `is_wanting`, with the name used in the interface."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -149,7 +149,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
         return [one for one in columns if one != "cost" or sees_cost(request)]
 
     def get_list_filter(self, request: HttpRequest) -> tuple[Any, ...]:
-        """What is wanting has an index of its own, and can be found in all chats."""
+        """Add the filter for low quality, which has an index of its own and works on all chats."""
         shown = super().get_list_filter(request) or ("is_wanting",)
         return tuple(("is_wanting", QualityFilter) if one == "is_wanting" else one for one in shown)
 
@@ -175,7 +175,7 @@ class RevisionAdmin(RestoreAction, OfChatAdmin):
 
     @admin.display(description="details kept")
     def retained_share(self, revision: SummaryRevision) -> SafeString | str:
-        """With what is wrong with the version."""
+        """The share of details kept, with the problems of the version."""
         faults = ("degraded" * revision.degraded, "low quality" * revision.is_wanting)
         told = ", ".join(filter(None, faults))
         return (
@@ -238,23 +238,23 @@ def _share(revision: SummaryRevision) -> str:
 
 
 def changes(revision: SummaryRevision) -> Difference | None:
-    """The revision against its parent; None without a parent."""
+    """Compare the revision with its parent; None without a parent."""
     parent = parent_of(revision)
     return difference(revision, parent) if parent else None
 
 
 def _each_once(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of each kind of fault the first: those of a rebuild come from many bites."""
+    """The first fault of each kind: those of a rebuild come from many bites."""
     return list({fault["fault"]: fault for fault in reversed(faults)}.values())[::-1]
 
 
 def _missing(revision: SummaryRevision) -> list[str]:
-    """What soft faults name as lost."""
+    """The spans that soft faults name as lost."""
     return list(dict.fromkeys(span for fault in revision.soft_faults for span in fault.get("lost", ())))
 
 
 def _drifted(revision: SummaryRevision) -> list[tuple[str, list[str]]]:
-    """What a rebuild found to be lost and added, in words."""
+    """What a rebuild found to be lost and added, with headings."""
     drift = revision.drift
     if drift is None:
         return []
@@ -267,16 +267,16 @@ def _drifted(revision: SummaryRevision) -> list[tuple[str, list[str]]]:
 
 
 def _family(revision: SummaryRevision) -> dict[int, int]:
-    """The ids of the revisions that its page leads to, by version: its parent, and those before and after it."""
+    """The ids of the revisions that its page links to, by version: its parent, and those before and after it."""
     versions = {revision.parent or 0, revision.version - 1, revision.version + 1}
     rows = SummaryRevision.objects.filter(chat_id=revision.chat_id, version__in=versions)
     return dict(rows.values_list("version", "pk"))
 
 
 def _where_said(revision: SummaryRevision, spans: list[str]) -> list[dict[str, str]]:
-    """Each lost span with the way to the message that said it, or else to a search for it in the chat.
+    """Each lost span with a link to the message that said it, or else to a search for it in the chat.
 
-    Messages are read only where they are few: those of one bite, not those of a whole chat that was rebuilt.
+    Messages are read only if they are few: those of one bite, not those of a whole chat that was rebuilt.
     """
     said: list[tuple[int, str]] = []
     if spans and 0 < revision.through_seq - revision.from_seq < MESSAGES_READ:
@@ -328,7 +328,7 @@ def _facts(revision: SummaryRevision, family: dict[int, int]) -> list[tuple[str,
 
 
 def _hashes(revision: SummaryRevision) -> tuple[str, list[tuple[str, Any]]]:
-    """Content, too: of a short text, a plain hash can be guessed."""
+    """The hashes; they count as content, since a short text can be guessed from a plain hash."""
     return ("Hashes", [("Prompt", revision.prompt_hash or "–"), ("Source", revision.source_hash or "–")])
 
 

@@ -1,8 +1,8 @@
-"""The state of a chat's memory: as a word in lists, as filters of lists, and counted for the overview.
+"""The state of a chat's memory: as a label in lists, as filters of lists, and counted for the overview.
 
-All chats whose memory waits for work are found by the index of briefs that wait, and only as many of them as a list
-pages through. So a filter costs what those chats cost, however many others there are. A chat can be in several states
-at once. The word's sign can be told without colour.
+Chats with pending work are found by the index of waiting briefs, and only as many of them as a list pages through. So
+the cost of a filter depends on those chats, however many others there are. A chat can be in several states at once.
+The label's sign does not depend on colour.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PARAMETER = "memory"
 
 
 def memory_steps(chat_id: Any, *more: Step) -> list[Step]:
-    """The way from a chat to a page of its memory."""
+    """The breadcrumbs from a chat to a page of its memory."""
     return [("Memory", admin_url("memory_conversationbrief", "change", chat_id)), *more]
 
 
 class MemoryFilter(admin.SimpleListFilter):
-    """For lists of rows whose key is a chat's id."""
+    """A filter for lists of rows whose key is a chat's id."""
 
     title = "memory"
     parameter_name = PARAMETER
@@ -52,13 +52,13 @@ class MemoryFilter(admin.SimpleListFilter):
 
 
 def policy_name(name: str) -> str:
-    """What people call a policy."""
+    """The display name of a policy."""
     policy = POLICIES.get(name)
     return policy.label if policy is not None and policy.label else name
 
 
 def brief_of(chat: Chat) -> ConversationBrief | None:
-    """The chat's brief; a chat in which nothing was said may have none."""
+    """The chat's brief; None if there is none, as may be the case in a chat without messages."""
     try:
         return chat.brief
     except ObjectDoesNotExist:
@@ -66,7 +66,7 @@ def brief_of(chat: Chat) -> ConversationBrief | None:
 
 
 def health_of(brief: ConversationBrief | None) -> SafeString:
-    """What matters most of it."""
+    """A label for the most important state of the memory."""
     state = main_state(brief)
     if brief is None or state == "current":
         return chip("good", "up to date")
@@ -78,13 +78,13 @@ def health_of(brief: ConversationBrief | None) -> SafeString:
 
 
 def chip(kind: str, text: str) -> SafeString:
-    """A state: `good`, `busy`, `paused` or `bad`, and what it is."""
+    """A label for a state: its kind (`good`, `busy`, `paused` or `bad`) and its text."""
     return format_html('<span class="cm-state cm-state-{}">{}</span>', kind, text)
 
 
 @dataclass(frozen=True, slots=True)
 class BriefState:
-    """What it is called, and which of the briefs that wait are in it."""
+    """The label of a state, and the condition for waiting briefs to be in it."""
 
     label: str
     condition: Q
@@ -99,7 +99,7 @@ STATES = {
     "update": BriefState("Update requested", CONDITIONS["update"]),
     "rebuild": BriefState("Rebuilding or queued", CONDITIONS["rebuild"]),
 }
-"""By the name that links use."""
+"""States by the name that links use."""
 
 
 def waiting() -> QuerySet[ConversationBrief]:
@@ -108,7 +108,7 @@ def waiting() -> QuerySet[ConversationBrief]:
 
 
 def counts(most: int) -> tuple[int, dict[str, int]]:
-    """How many of the first `most` chats with work are in each state, and how many those are in all. One query."""
+    """The number of chats with work, counted up to `most`, and how many of them are in each state. One query."""
     each = {name: models.Count("pk", filter=state.condition) for name, state in STATES.items()}
     found = waiting()[:most].aggregate(all=models.Count("pk"), **each)
     return found.pop("all"), found

@@ -1,1 +1,1 @@
-"""The page of one chat, for staff, and the pages behind it."""
+"""The admin page of one chat, and the pages linked from it."""

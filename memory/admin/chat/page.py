@@ -1,7 +1,7 @@
-"""The page of one chat, for staff: its turns with what became of each, beside them its memory and how that is doing.
+"""The admin page of one chat: its turns, where memory has each of them, and beside them its memory.
 
-Memory adds its parts to the pages of `conversations.admin`, not the other way round. Who may not read content gets
-counts, marks and lengths; then no text is even read.
+This package adds memory to the pages of `conversations.admin`, not the reverse. Users who may not read content see
+counts, marks and lengths; for them no text is loaded at all.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ admin.site.unregister(Message)
 
 @admin.register(Chat)
 class RememberedChatAdmin(MemoryActions, ChatAdmin):
-    """A chat with its memory: its turns and what became of each, links to the rest, and the actions on it."""
+    """A chat with its memory: its turns and where each is, links to related pages, and the actions on it."""
 
     list_display = (
         *("called", "owned_by", "policy_label", "said", "memory", "unfolded"),
@@ -86,7 +86,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
 
     @admin.display(description="owner")
     def owned_by(self, chat: Chat) -> SafeString:
-        """Leads to the owner's chats."""
+        """Link to the owner's chats."""
         return link(chat.owner, "conversations_chat", "changelist", **{OWNER: chat.owner_id})
 
     @admin.display(description="policy")
@@ -131,7 +131,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
 
 @admin.register(Message)
 class ToldMessageAdmin(MessageAdmin):
-    """A message with what the model was sent for it."""
+    """A message with a link to the prompt that was sent for it."""
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         first, *others = super().get_fieldsets(request, obj)
@@ -147,18 +147,18 @@ class ToldMessageAdmin(MessageAdmin):
 
 
 MOST_FOUND = 20
-"""Messages that a search shows."""
+"""The most messages that a search shows."""
 QUERY_CHARS = 2000
-"""Of a search: there is nothing to find by more."""
+"""The longest search query, in characters: more would not find more."""
 _MAX_SEQ = 2**31 - 2
 _PAGES = ("before", "after", "at")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message that a search found. `pieces` are its excerpt, each with whether it is what was looked for.
+    """A message that a search found. `pieces` are its excerpt, each with whether it is a match.
 
-    `is_lost`: it was folded, and the summary in use has not what was looked for.
+    `is_lost`: the message was folded, and the summary in use does not contain the query.
     """
 
     seq: int
@@ -169,7 +169,7 @@ class SearchHit:
 
 
 def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
-    """What the page of `chat` shows to whoever asks, for the part of its timeline that is asked for."""
+    """The page of `chat`, limited to what the user may see, with the requested part of its timeline."""
     may, brief, preview = may_see(request), brief_of(chat), services.preview_last(chat)
     wanted, versions = wanted_in(request.GET, chat), versions_of(brief)
     shown = timeline(chat, brief, preview.plan, versions, wanted, texts=may)
@@ -213,7 +213,7 @@ def chat_page(request: HttpRequest, chat: Chat, name: str) -> Page:
 
 
 def _line(request: HttpRequest, chat: Chat) -> dict[str, Any]:
-    """What stands under the title of a chat."""
+    """The line below the title of a chat."""
     newest = Message.objects.filter(chat=chat, role=Role.ASSISTANT).order_by("-seq")
     variant, model = newest.values_list("model_variant", "model").first() or ("", "")
     cost = cost_of(chat) if sees_cost(request) else None
@@ -228,7 +228,7 @@ def _line(request: HttpRequest, chat: Chat) -> dict[str, Any]:
 
 
 def wanted_in(asked: Mapping[str, str], chat: Chat) -> TimelineRequest:
-    """Which page of the timeline a query string means; the newest where it means none."""
+    """The page of the timeline that a query string requests; the newest if it requests none."""
     for name in _PAGES:
         number = asked.get(name, "").strip()
         if number.isdecimal() and len(number) < 11:
@@ -237,12 +237,12 @@ def wanted_in(asked: Mapping[str, str], chat: Chat) -> TimelineRequest:
 
 
 def _within(name: str, seq: int, chat: Chat) -> int:
-    """`seq`, or the nearest that the chat has."""
+    """`seq`, or the nearest one that the chat has."""
     return min(max(1, seq), max(1, chat.last_seq)) if name == "at" else seq
 
 
 def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict[str, Any]:
-    """The memory beside the timeline: facts that are nobody's words."""
+    """The memory panel beside the timeline, without anything that people wrote."""
     sections = [(section.kind, section.tokens) for section in preview.sections]
     return {
         "brief": brief if brief is not None and chat.last_seq else None,
@@ -258,7 +258,7 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
 
 
 def numbers_of(chat: Chat) -> list[tuple[str, object, object]]:
-    """The numbers that the chat has chosen for itself: each option, its value, and what it is for other chats."""
+    """The options that the chat has set: name, value, and the default of other chats."""
     policy = POLICIES.get(chat.policy)
     if policy is None:
         return []
@@ -267,7 +267,7 @@ def numbers_of(chat: Chat) -> list[tuple[str, object, object]]:
 
 
 def _progress_url(request: HttpRequest, chat: Chat, brief: ConversationBrief | None) -> str:
-    """What the page asks how the work on the memory goes; "" where there is none, and for those who may not ask."""
+    """The URL that the page polls for progress; "" if there is no memory, or if the user may not see it."""
     if brief is None or not chat.last_seq or not request.user.has_perm("memory.view_conversationbrief"):
         return ""
     return progress_url(brief)
@@ -282,7 +282,7 @@ def _head(brief: ConversationBrief | None) -> SummaryRevision | None:
 
 
 def _states(chat: Chat, brief: ConversationBrief) -> list[tuple[str, str]]:
-    """What is to be known of the memory's health: (kind, sentence) each; the kind says how it is drawn."""
+    """The conditions of the memory as (kind, sentence) pairs; the kind decides the style."""
     said: list[tuple[str, str]] = []
     if brief.degraded:
         said.append(("bad", "Made by the built-in summarizer, because the model kept failing."))

@@ -1,6 +1,6 @@
-"""The pins of a chat, on its page: what holds there, who pinned it, and the way to remove one.
+"""The pins of a chat, on its page: their texts, who pinned them, and buttons to remove them.
 
-What they say is content, for those who may read it; who removes one needs the right to delete pins.
+Their texts are content, shown only to users who may read it; removing one requires the permission to delete pins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memory.models import Pin, PinnedBy
 from memory.pins.manual import unpin
 
 REMOVE = "memory.delete_pin"
-"""The right to remove one."""
+"""The permission to remove a pin."""
 _SHOWN = ("kind", "by", "pinned_by__username", "message__seq", "created_at", "chat")
 _BY = {
     PinnedBy.RULE: "found by rule",
@@ -33,7 +33,7 @@ _BY = {
 
 
 def pin_rows(request: HttpRequest, chat: Chat, *, texts: bool) -> list[dict[str, Any]]:
-    """The pins that hold, newest first, for the chat's page. Without `texts` these are not even read."""
+    """The current pins, newest first, for the chat's page. Without `texts`, their texts are not even loaded."""
     rows = Pin.objects.filter(chat=chat, ended_at__isnull=True).select_related("pinned_by", "message")
     rows = rows.only(*_SHOWN, *(["text"] if texts else []))
     may = request.user.has_perm(REMOVE)
@@ -54,7 +54,7 @@ def pin_rows(request: HttpRequest, chat: Chat, *, texts: bool) -> list[dict[str,
 
 
 def unpin_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address to which the page's buttons post, for the admin of chats."""
+    """The URL to which the page's buttons post, for the admin of chats."""
 
     def view(request: HttpRequest, chat_id: UUID, pin_id: UUID) -> HttpResponse:
         return unpin_view(chats, request, chat_id, pin_id)
@@ -82,7 +82,7 @@ def unpin_view(
     except NotFound:
         chats.message_user(request, "This pin was already removed.", messages.WARNING)
     else:
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        assert isinstance(request.user, User)  # the admin admits only users
         chats.log_change(request, chat, f"Removed pin {pin_id}.")
         chats.message_user(
             request, "The pin was removed. It will not be in any further prompt.", messages.SUCCESS

@@ -1,8 +1,8 @@
-"""A prompt as staff look at it: its budget as a bar, its sections with the way to their messages, and what is missing.
+"""A prompt as shown to staff: its budget as a bar, its sections with links to their messages, and what is missing.
 
-The same for what was sent and for what would be. The preview: a question, a policy and a budget in, the context that
-would be built out. Nothing is sent and nothing is kept. It is for those who may see the chat and read what was said in
-it; each look is recorded.
+It is used for prompts that were sent and for previews. A preview takes a question, a policy and a budget, and shows
+the context that would be built. Nothing is sent or stored. The page is for users who may see the chat and read its
+content; each view is recorded.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import terms
 
 _FIELDS = {"message": "question", "policy": "policy", "budget": "budget"}
-"""The API's names of what the form asks for."""
+"""The API's names of the form's fields."""
 
 
 class PreviewForm(forms.Form):
-    """What to show. Its rules are the API's."""
+    """The parameters of a preview, validated as the API does."""
 
     question = forms.CharField(
         required=False,
@@ -68,7 +68,7 @@ class PreviewForm(forms.Form):
 
 
 def preview_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address of the page, for the admin of chats."""
+    """The URL of the page, for the admin of chats."""
 
     def view(request: HttpRequest, chat_id: UUID) -> HttpResponse:
         return preview_view(chats, request, chat_id)
@@ -79,7 +79,7 @@ def preview_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
-    """The page of one chat: the form, and what it asked for; at first, what would be sent without a question."""
+    """The page of one chat: the form and its result; at first, the prompt that would be sent without a question."""
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     chat = get_object_or_404(Chat, pk=chat_id)
@@ -110,14 +110,14 @@ def preview_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
 
 
 def _chosen(form: PreviewForm, in_use: str) -> dict[str, Any] | None:
-    """What is to be shown; None where it cannot be."""
+    """The parameters of the preview; None if they are invalid."""
     if not form.is_bound:
         return {"question": "", "policy": in_use, "budget": None}
     return form.cleaned_data if form.is_valid() else None
 
 
 def _shown(chat: Chat, brief: ConversationBrief | None, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The context that is asked for, as `admin/memory/shares.html` and `sections.html` want it."""
+    """The preview, as `admin/memory/shares.html` and `sections.html` expect it."""
     context = services.preview(chat, chosen["question"], policy=chosen["policy"], budget=chosen["budget"])
     sections = shown_sections(chat.pk, context.sections)
     known = {}
@@ -136,7 +136,7 @@ def _shown(chat: Chat, brief: ConversationBrief | None, chosen: dict[str, Any]) 
 
 @dataclass(frozen=True, slots=True)
 class ShownSection:
-    """A section with its text, where there is one to show, and links to its messages, a run of seqs each."""
+    """A section, its text if it has any to show, and links to its messages, one for each run of seqs."""
 
     kind: str
     name: str
@@ -145,26 +145,26 @@ class ShownSection:
     text: str
     messages: list[SafeString]
     pieces: tuple[tuple[str, bool], ...] = ()
-    """Of what was recalled: its text, cut where words of the question begin and end."""
+    """The text of a recalled section, cut where words of the question begin and end."""
 
 
 def at(chat_id: UUID, seq: int, text: str) -> SafeString:
-    """A link to the place of a message in its chat's timeline."""
+    """A link to a message's place in its chat's timeline."""
     url = admin_url("conversations_chat", "change", chat_id, at=seq)
     return format_html('<a href="{}#m{}">{}</a>', url, seq, text)
 
 
 def placed(chat_id: UUID, matches: Iterable[RecallMatch]) -> list[tuple[SafeString, RecallMatch]]:
-    """What was recalled, each with a link to its place."""
+    """The recalled messages, each with a link to its place."""
     return [(at(chat_id, one.seq, str(one.seq)), one) for one in matches]
 
 
 def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSection]:
-    """`sections` with the seqs of their messages as they are now."""
+    """`sections` with the current seqs of their messages."""
     sections = list(sections)
     asked = {term for section in sections if section.kind == "question" for term in terms(section.text)}
     wanted = {message_id for section in sections for message_id in section.message_ids}
-    # By their keys alone: with the chat, SQLite would rather read all of it.
+    # By primary key only: with the chat in the filter, SQLite would read all its messages.
     seqs = dict(Message.objects.filter(pk__in=wanted).values_list("pk", "seq"))
     return [
         ShownSection(
@@ -184,7 +184,7 @@ def shown_sections(chat_id: UUID, sections: Iterable[Section]) -> list[ShownSect
 
 
 def marked(text: str, wanted: set[str]) -> tuple[tuple[str, bool], ...]:
-    """`text` cut where words of these terms begin and end; each piece with whether it is one."""
+    """`text` cut where words with these terms begin and end; each piece with whether it is such a word."""
     pieces, done = [], 0
     for start, end in highlights(text, wanted):
         pieces += [(text[done:start], False), (text[start:end], True)]
@@ -193,7 +193,7 @@ def marked(text: str, wanted: set[str]) -> tuple[tuple[str, bool], ...]:
 
 
 def runs(seqs: Iterable[int]) -> list[tuple[int, int]]:
-    """The seqs in order, those that follow each other as their first and last."""
+    """The seqs as sorted runs of consecutive numbers, each as its first and last."""
     ordered = sorted(set(seqs))
     if not ordered:
         return []
@@ -213,7 +213,7 @@ TOPICS: dict[Topic, str] = {
 def sentences(
     chat_id: UUID, told: Sequence[Explanation]
 ) -> list[tuple[str, list[tuple[str, SafeString | str]]]]:
-    """Sentences by what they tell of, each with a link to the message to look at for it."""
+    """Group sentences by topic, each with a link to the message it refers to."""
     return [
         (heading, [_sentence(chat_id, one) for one in told if one.topic == topic])
         for topic, heading in TOPICS.items()

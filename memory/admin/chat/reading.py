@@ -1,7 +1,8 @@
-"""A chat as the playground shows it, for staff to read.
+"""A chat as the playground shows it, read-only for staff.
 
-The admin serves it by its own session and rights, as one page: it has no form, calls no API and holds no token. So
-nothing of it can write, and reading somebody's chat needs no way to speak as its owner. Each look is recorded.
+The admin serves it with its own session and permissions, as a single page: it has no form, calls no API and holds no
+token. So nothing on it can write, and reading a user's chat does not need a way to act as its owner. Each view is
+recorded.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from memory.explain.reasons import name_of
 from memory.models import ConversationBrief
 
 MESSAGES = 60
-"""Messages of a page."""
+"""Messages on a page."""
 MOST_CHARS = 20_000
-"""Of a message: what the playground's Markdown reads."""
+"""The most characters shown of a message: what the playground's Markdown renders."""
 _COLUMNS = (
     "pk",
     "seq",
@@ -47,7 +48,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """Messages in order. `older` and `newer` are the seqs to go on from; None at that end of the chat."""
+    """Messages in order. `older` and `newer` are the seqs of the adjacent pages; None at that end of the chat."""
 
     rows: list[dict[str, Any]]
     older: int | None
@@ -55,7 +56,7 @@ class ReadPage:
 
 
 def reading_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address of the page, for the admin of chats."""
+    """The URL of the page, for the admin of chats."""
 
     def view(request: HttpRequest, chat_id: UUID) -> HttpResponse:
         return reading_view(chats, request, chat_id)
@@ -64,7 +65,7 @@ def reading_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def reading_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
-    """The page: the newest messages, or those up to `?upto=` a message."""
+    """The page: the newest messages, or those up to message `?upto=`."""
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     if request.method not in ("GET", "HEAD"):
@@ -91,7 +92,7 @@ def reading_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UU
 
 
 def messages_of(chat: Chat, asked: Mapping[str, str]) -> ReadPage:
-    """A page of messages with as much of their texts as is shown."""
+    """A page of messages, with as much of their texts as is shown."""
     upto = asked.get("upto", "")
     last = min(int(upto), chat.last_seq) if upto.isdecimal() and len(upto) < 10 else chat.last_seq
     rows = Message.objects.filter(chat=chat, seq__lte=last, seq__gt=last - MESSAGES).order_by("seq")

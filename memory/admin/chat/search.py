@@ -1,7 +1,7 @@
-"""Searching what was said in all chats, for staff who may read it; each message that is found is recorded as a look.
+"""Search in the messages of all chats, for staff who may read them; each message found is recorded as viewed.
 
-The index knows the words of each owner apart. So it is asked owner by owner, those first whose chats were active last,
-until there is enough to show or the time of a page is over; the page says how far it came, and goes on from there.
+The index is separate for each owner. So owners are searched one by one, most recently active first, until there is
+enough to show or the time of a page is over; the page says how far it got, and links to the rest.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MOST_FOUND = 30
 """Messages on a page."""
 OF_ONE_OWNER = 20
 SECONDS = 0.2
-"""After which no other owner is asked."""
+"""After this time no further owner is searched."""
 QUERY_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Hits, and how many of the owners were asked before and on this page."""
+    """Hits, and how many of the owners were searched up to and including this page."""
 
     hits: list[Hit]
     asked: int
@@ -52,7 +52,7 @@ class Found:
 
 
 def search_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address of the page, for the admin of chats."""
+    """The URL of the page, for the admin of chats."""
 
     def view(request: HttpRequest) -> HttpResponse:
         return search_view(chats, request)
@@ -61,7 +61,7 @@ def search_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def search_view(chats: admin.ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
-    """The page: `?q=` the words, `owner=` a username to search only theirs, `after=` so many owners are passed over."""
+    """The page: `?q=` the words, `owner=` a username to search only theirs, `after=` how many owners to skip."""
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     query = request.GET.get("q", "").replace("\0", "").strip()[:QUERY_CHARS]
@@ -87,7 +87,7 @@ def search_view(chats: admin.ModelAdmin[Any], request: HttpRequest) -> HttpRespo
 
 
 def find(query: str, owners: Sequence[User], first: int) -> Found:
-    """The hits in the chats of `owners` from number `first` on; of one at least, however long that takes."""
+    """The hits in the chats of `owners` from index `first` on; at least one owner is always searched."""
     hits: list[Hit] = []
     asked, began = first, time.monotonic()
     for owner in owners[first:]:
@@ -99,7 +99,7 @@ def find(query: str, owners: Sequence[User], first: int) -> Found:
 
 
 def _owners(username: str) -> list[User]:
-    """The owner of that name, or all who are found among the chats that were active last, in that order."""
+    """The owner of that name, or all owners among the most recently active chats, in that order."""
     if username:
         return list(User.objects.filter(username__iexact=username).only("pk"))
     recent = Chat.objects.order_by("-updated_at", "-pk").values_list("owner_id", flat=True)[:LIST_LIMIT]

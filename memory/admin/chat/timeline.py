@@ -1,7 +1,8 @@
-"""Pages of a chat's timeline: its turns by seq, some thirty at a time, each with its mark, and what was found in it.
+"""Pages of a chat's timeline: about thirty turns at a time, by seq, each with a mark of where memory has it.
 
-All by (chat, seq), and only as far as a page reaches, so that a page costs the same however long the chat is. Texts are
-read only for those who may read them; of a long message the head is shown, and how much is missing.
+All queries are by (chat, seq) and reach only as far as a page, so that a page costs the same however long the chat
+is. Texts are loaded only for users who may read them; of a long message the beginning is shown, and how much is
+missing.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.models import ContextRecord, ConversationBrief
 
 TURNS = 30
-"""Turns of a page, at most."""
+"""The most turns on a page."""
 ROWS = 90
-"""Messages of a page, at most: a question that was asked again has many replies."""
+"""The most messages on a page: a question that was regenerated has many replies."""
 BEFORE = 16
-"""About so many messages come before the one that a page is opened at."""
+"""About how many messages a page shows before the one it is opened at."""
 
 _COLUMNS = (
     *("id", "seq", "role", "status", "superseded_by_id", "token_count", "line"),
@@ -35,7 +36,7 @@ _COLUMNS = (
 
 
 class TimelineRequest(NamedTuple):
-    """Which page: the turns that end before a message, begin after one, or hold one; none of it: the newest."""
+    """The page to show: turns that end before a message, begin after one, or include one; else the newest."""
 
     before: int | None = None
     after: int | None = None
@@ -53,7 +54,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePage:
-    """Turns in order. `older` and `newer` are the seqs to go on from; None at that end of the chat."""
+    """Turns in order. `older` and `newer` are the seqs of the adjacent pages; None at that end of the chat."""
 
     moments: tuple[Moment, ...] = ()
     older: int | None = None
@@ -61,7 +62,7 @@ class TimelinePage:
 
     @property
     def texts(self) -> str:
-        """All that the page shows of what was said."""
+        """All message texts that the page shows."""
         shown = [bubble.head + bubble.rest for moment in self.moments for bubble in moment.bubbles]
         return "\n".join(text for text in shown if text)
 
@@ -75,9 +76,9 @@ def timeline(
     *,
     texts: bool,
 ) -> TimelinePage:
-    """A page of `chat`, whose next prompt shows `plan` and whose memory goes on from `versions`.
+    """A page of `chat`, whose next prompt shows `plan` and whose memory is based on `versions`.
 
-    Without `texts`, no message is read.
+    Without `texts`, no message text is loaded.
     """
     rows, more_before, more_after = _rows(chat, wanted, texts=texts)
     active = ActiveReply.objects.filter(chat=chat).annotate(seq=F("user_message__seq")).first()
@@ -108,12 +109,12 @@ def timeline(
 
 
 def _goes_on(wanted: TimelineRequest) -> bool:
-    """Whether the page is read onwards, from its oldest turn."""
+    """Whether the page is read forwards, from its oldest turn."""
     return wanted.at is not None or wanted.after is not None
 
 
 def _rows(chat: Chat, wanted: TimelineRequest, *, texts: bool) -> tuple[list[dict[str, Any]], bool, bool]:
-    """The messages of a page, whole turns as far as they fit, and whether the chat goes on before and after them."""
+    """The messages of a page, as whole turns if they fit, and whether there are messages before and after them."""
     start = _start(chat, wanted)
     if start is not None:
         rows = list(_messages(chat, texts=texts).filter(seq__gte=start).order_by("seq")[: ROWS + 1])
@@ -132,7 +133,7 @@ def _rows(chat: Chat, wanted: TimelineRequest, *, texts: bool) -> tuple[list[dic
 
 
 def _start(chat: Chat, wanted: TimelineRequest) -> int | None:
-    """The message that a page begins with which is read onwards: for `at`, that of a turn some way before it."""
+    """The first message of a page that is read forwards: for `at`, the question of a turn some way before it."""
     if wanted.after is not None:
         return wanted.after + 1
     if wanted.at is None:
@@ -143,7 +144,7 @@ def _start(chat: Chat, wanted: TimelineRequest) -> int | None:
 
 
 def _without_last_turn(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`rows` without those of the last turn, which may go on; [] where there is but one."""
+    """`rows` without the last turn, which may continue; [] if there is only one."""
     last = next((at for at in range(len(rows) - 1, -1, -1) if rows[at]["role"] == Role.USER), 0)
     return rows[:last]
 
@@ -169,21 +170,21 @@ def _stored(row: dict[str, Any]) -> StoredMessage:
 
 
 HEAD_CHARS = 480
-"""What of a long message shows at first."""
+"""How many characters of a long message are shown at first."""
 MOST_CHARS = 6000
-"""What of it is on the page at all; the rest is on its own."""
+"""How many characters of it the page contains at all; the rest is on the message's own page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bubble:
-    """One message of a page. `rest` goes on where `head` ends; `missing` characters more are not on the page."""
+    """One message of a page. `rest` continues `head`; `missing` further characters are not on the page."""
 
     id: UUID
     seq: int
     role: str
     status: str
     superseded_by: int | None
-    """Seq of the newer answer, 0 where that is on another page; None: it stands."""
+    """Seq of the newer answer, 0 if that is on another page; None if the message was not replaced."""
     tokens: int
     characters: int
     head: str
@@ -197,12 +198,12 @@ class Bubble:
 
     @property
     def speaker(self) -> str:
-        """Who said it, or what it is."""
+        """A label for the author, or for the kind of message."""
         return Role(self.role).label
 
 
 def bubbles_of(rows: Sequence[dict[str, Any]]) -> list[Bubble]:
-    """The messages of a page, from their columns and `characters`, and `text`: as much of it as may be shown."""
+    """The messages of a page, given their columns, `characters`, and `text` as far as it may be shown."""
     seqs = {row["id"]: row["seq"] for row in rows}
     replies = [row["id"] for row in rows if row["role"] == Role.ASSISTANT]
     recorded = set(ContextRecord.objects.filter(pk__in=replies).values_list("pk", flat=True))
@@ -232,7 +233,7 @@ def _bubble(row: dict[str, Any], seqs: dict[UUID, int], *, has_record: bool) -> 
 
 
 def head_and_rest(text: str) -> tuple[str, str]:
-    """`text` cut after a word where it is long, so that both parts together are it."""
+    """`text` split after a word if it is long; the two parts joined are the text."""
     if len(text) <= HEAD_CHARS * 3 // 2:
         return text, ""
     cut = max(text.rfind(" ", HEAD_CHARS // 2, HEAD_CHARS), text.rfind("\n", HEAD_CHARS // 2, HEAD_CHARS)) + 1
@@ -241,7 +242,7 @@ def head_and_rest(text: str) -> tuple[str, str]:
 
 
 def being_written(active: ActiveReply, *, texts: bool) -> Bubble:
-    """The reply in the making, as far as it was saved."""
+    """The reply that is being generated, as far as it was saved."""
     head, rest = head_and_rest(active.text[:MOST_CHARS] if texts else "")
     return Bubble(
         id=active.message_id,

@@ -1,6 +1,6 @@
-"""What became of a fact in a chat, on one page: who said it, which versions of the summary had it, which prompts, how.
+"""The trace of a fact in a chat, on one page: who said it, which versions of the summary and which prompts had it.
 
-For those who may see the chat and read what was said in it; each look is recorded.
+For users who may see the chat and read its content; each view is recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.search import Hit
 
 MOST_CHARS = 500
-"""Of what is traced: a fact is short."""
+"""The longest text to trace, in characters: a fact is short."""
 LOST_BY = {
     "fold": "an update",
     "rebuild": "a rebuild",
@@ -36,12 +36,12 @@ LOST_BY = {
     "retract": "a step back, because a message was edited or deleted",
     "branch": "copied from the chat that this one branched from",
 }
-"""What each kind of version is called where it lost something."""
+"""What each kind of version is called if it lost the fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSpan:
-    """Versions that have the fact, and what lost it, with the way to what that changed."""
+    """Versions that have the fact, and what lost it, with a link to what that version changed."""
 
     span: HeldSpan
     lost: SummaryRevision | None
@@ -51,14 +51,14 @@ class ShownSpan:
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """Prompts that follow each other and had the fact alike, in words."""
+    """Consecutive prompts that contained the fact in the same ways, in words."""
 
     run: PromptRun
     how: str
 
 
 def trace_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address of the page, for the admin of chats."""
+    """The URL of the page, for the admin of chats."""
 
     def view(request: HttpRequest, chat_id: UUID) -> HttpResponse:
         return trace_view(chats, request, chat_id)
@@ -67,7 +67,7 @@ def trace_urls(chats: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def trace_view(chats: admin.ModelAdmin[Any], request: HttpRequest, chat_id: UUID) -> HttpResponse:
-    """The page: `?text=MFRB94`, and `before=` a message, to look at the prompts before it in place of the newest."""
+    """The page: `?text=MFRB94`; with `before=` a message, prompts before it are examined instead of the newest."""
     if not (chats.has_view_permission(request) and may_see(request)):
         raise PermissionDenied
     chat = get_object_or_404(Chat, pk=chat_id)
@@ -96,7 +96,7 @@ def _sees_versions(chats: admin.ModelAdmin[Any], request: HttpRequest) -> bool:
 
 
 def shown(chat: Chat, found: Trace, *, with_versions: bool) -> dict[str, Any]:
-    """A trace as the page wants it. `with_versions`: whoever asks may see the pages of versions."""
+    """A trace as the page's template expects it. `with_versions`: the user may see the pages of versions."""
     runs = prompt_runs(found.prompts)
     return {
         "said": [(hit.message, pieces_of(hit)) for hit in found.said.hits],
@@ -117,7 +117,7 @@ def _shown_span(chat: Chat, span: HeldSpan, versions: TracedVersions, with_versi
 
 
 def pieces_of(hit: Hit) -> list[tuple[str, bool]]:
-    """The snippet of a hit, cut where what was looked for begins and ends."""
+    """The snippet of a hit, cut where matches begin and end; each piece with whether it is a match."""
     pieces, done = [], 0
     for start, end in hit.matches:
         pieces += [(hit.snippet[done:start], False), (hit.snippet[start:end], True)]

@@ -1,1 +1,1 @@
-"""Policies compared on one chat: the pages, what the numbers say in a sentence, and the plot."""
+"""Policies compared on one chat: the pages, the result as a sentence, and the plot."""

@@ -1,7 +1,7 @@
 """Cost over turns as two panels, warm and cold cache, with the same figures as a table. Pure.
 
-What is drawn comes as coordinates of a panel of `WIDTH` by `HEIGHT`, so that a template writes the SVG. Both panels
-have the same scale. Lines are told apart by their dashes first, by colour second.
+Coordinates are within a panel of `WIDTH` by `HEIGHT`, from which a template writes the SVG. Both panels have the same
+scale. Lines differ by their dashes first, by colour second.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 56, 350, 10, 200
 """The edges of the plotted area."""
 MOST_POINTS = 120
-"""Of a line; more could not be seen."""
+"""The most points of a line; more would not be visible."""
 MOST_ROWS = 12
-"""Of the table."""
+"""The most rows of the table."""
 TICKS = 4
 
 
 class Tick(NamedTuple):
-    """A place on an axis, and what it says."""
+    """A position on an axis, and its label."""
 
     at: float
     text: str
 
 
 class Curve(NamedTuple):
-    """One way: its name, the number of its look, and its points as SVG has them."""
+    """One way to send the chat: its name, the number of its style, and its points as SVG expects them."""
 
     name: str
     look: int
@@ -40,7 +40,7 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What is seen with one state of the cache. `told` says it in words, `meets` are turns that are marked."""
+    """The plot for one state of the cache. `told` describes it in words, `meets` are the marked turns."""
 
     title: str
     told: str
@@ -52,7 +52,7 @@ class Panel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Panels, what their lines are called, and the table: a row a turn."""
+    """Panels, the keys of their lines, and the table: one row per turn."""
 
     unit: Unit
     keys: Sequence[tuple[str, int]]
@@ -62,7 +62,7 @@ class Plot:
 
 
 def plot_of(growth: Growth) -> Plot | None:
-    """None where there is no line to draw: fewer than two turns were played."""
+    """Build the plot; None if there is no line to draw because fewer than two turns were played."""
     if growth.turns < 2 or not growth.ways:
         return None
     ways = [*growth.ways, growth.everything]
@@ -78,7 +78,7 @@ def plot_of(growth: Growth) -> Plot | None:
 
 
 def sampled(count: int, most: int) -> list[int]:
-    """At most `most` of the places 0 to `count` - 1, evenly, the first and the last among them."""
+    """At most `most` of the indexes 0 to `count` - 1, evenly spaced, including the first and the last."""
     if count <= most:
         return list(range(count))
     return sorted({round(step * (count - 1) / (most - 1)) for step in range(most)})
@@ -93,7 +93,7 @@ def nice_steps(most: float) -> list[float]:
 
 
 def _looks(growth: Growth) -> list[tuple[int, Course]]:
-    """Each way with the number of its look: 0 is that of sending everything."""
+    """Each way with the number of its style: 0 is that of sending everything."""
     return [*enumerate(growth.ways, 1), (0, growth.everything)]
 
 

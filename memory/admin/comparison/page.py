@@ -1,7 +1,8 @@
-"""Comparing policies on one chat: the page that starts it, and the page of each comparison.
+"""Comparing policies on one chat: the page that starts a comparison, and the page of each comparison.
 
-Who may see a chat and its memory may see what was measured on it; who may have it resummarized may have it compared.
-The work is the service's. A comparison holds numbers: of what people said, its pages show the chat's title alone.
+Users who may see a chat and its memory may see what was measured on it; users who may resummarize it may also have it
+compared. `memory.lab.comparison` does the work. A comparison contains only numbers: of what people wrote, its pages
+show only the chat's title.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ from memory.models import Comparing, Comparison, ConversationBrief
 from memory.policies import POLICIES
 
 COMPARED_FIRST = ("chunked", "hierarchical")
-"""With which of them a chat's own policy is compared where nothing else is chosen."""
+"""The policies with which a chat's own is compared by default; the first that differs from it is taken."""
 
 REFRESH_SECONDS = 2
-"""How often the page of a comparison that is not over yet is fetched anew."""
+"""How often the page of an unfinished comparison is reloaded."""
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
 
@@ -58,12 +59,12 @@ def _holds_a_summary(budget: int) -> None:
 
 
 def chosen_at_first(policy: str) -> list[str]:
-    """The chat's policy, and one other."""
+    """The default choice: the chat's policy, and one other."""
     return [policy, next(one for one in COMPARED_FIRST if one != policy)]
 
 
 class CompareForm(forms.Form):
-    """Which policies, and how much memory a prompt may have."""
+    """The policies to compare, and how much memory a prompt may have."""
 
     policies = forms.MultipleChoiceField(
         widget=forms.CheckboxSelectMultiple,
@@ -80,7 +81,7 @@ class CompareForm(forms.Form):
 
 @admin.register(Comparison)
 class ComparisonAdmin(OfChatAdmin):
-    """Comparisons that were asked for. Their chat's own page starts one more."""
+    """Requested comparisons. A new one is started from its chat's own page."""
 
     list_display = (
         *("called", "short", "policies_named", "state", "turns", "requested_by"),
@@ -112,7 +113,7 @@ class ComparisonAdmin(OfChatAdmin):
         return [*urls, *super().get_urls()]
 
     def steps(self, row: Comparison) -> list[Step]:
-        """A comparison is one of those of its chat."""
+        """Breadcrumbs: a comparison belongs to those of its chat."""
         url = admin_url("memory_comparison", "change", row.pk)
         return [
             ("Comparisons", admin_url("memory_comparison", "compare", row.chat_id)),
@@ -152,13 +153,13 @@ class ComparisonAdmin(OfChatAdmin):
         return Page({"title": row.chat.title}, context)
 
     def page_for(self, request: HttpRequest, row: Comparison, name: str) -> Page:
-        """With a button to continue it, for those who may."""
+        """The page, with a button to continue the comparison for those who may."""
         page = self.page(row, name)
         may = self.has_compare_permission(request)
         return Page(page.texts, {**page.context, "may_compare": may}, page.content)
 
     def compare_view(self, request: HttpRequest, chat_id: UUID) -> HttpResponse:
-        """The page of one chat: what was compared, and a form for one more."""
+        """The page of one chat: its comparisons, and a form to start another."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         chat = get_object_or_404(Chat.objects.defer("instructions", "metadata"), pk=chat_id)
@@ -174,7 +175,7 @@ class ComparisonAdmin(OfChatAdmin):
         )
 
     def continue_view(self, request: HttpRequest, comparison_id: UUID) -> HttpResponse:
-        """Have what is missing played."""
+        """Play the policies that are missing."""
         if not self.has_compare_permission(request):
             raise PermissionDenied
         if request.method != "POST":
@@ -193,7 +194,7 @@ class ComparisonAdmin(OfChatAdmin):
         return redirect(admin_url("memory_comparison", "change", going))
 
     def _start(self, request: HttpRequest, chat: Chat, chosen: dict[str, Any]) -> HttpResponse:
-        assert isinstance(request.user, User)  # the admin lets nobody else in
+        assert isinstance(request.user, User)  # the admin admits only users
         try:
             started = request_comparison(chat.pk, chosen["policies"], chosen["budget"], request.user).pk
         except ComparisonUnderWay as exc:
@@ -226,7 +227,7 @@ class ComparisonAdmin(OfChatAdmin):
 
 
 def state_of(comparison: Comparison) -> str:
-    """`Running, 3 of 5 policies done`."""
+    """The state in words, such as `Running, 3 of 5 policies done`."""
     state = str(comparison.get_state_display())
     if comparison.state == Comparing.DONE:
         return state
@@ -235,7 +236,7 @@ def state_of(comparison: Comparison) -> str:
 
 
 class Part(NamedTuple):
-    """How far one policy is: turns done, and in words; `kind` is done, failed, running or waiting."""
+    """The progress of one policy: turns done, and in words; `kind` is done, failed, running or waiting."""
 
     policy: str
     done: int
@@ -244,10 +245,10 @@ class Part(NamedTuple):
 
 
 def parts_of(comparison: Comparison) -> list[Part]:
-    """Each policy with how far it is, in the order in which they are played."""
+    """The progress of each policy, in the order in which they are played."""
     told = comparison.result or {}
     failed = told.get("failed", {})
-    # Where all policies were one task, they were done together.
+    # In comparisons that were stored as one task for all policies, all were played together.
     played = _played(told["growth"]) if "growth" in told else set(comparison.policies if told else ())
     left = [one for one in comparison.policies if one not in played and one not in failed]
     running = left[:1] if comparison.state == Comparing.RUNNING else []
@@ -277,7 +278,7 @@ def _part(
 
 
 def _seconds(comparison: Comparison) -> str:
-    """What the policies took together, waiting in between left out."""
+    """The time that the policies took in total, without waiting in between."""
     told = (comparison.result or {}).get("seconds")
     if told is not None:
         return f"{sum(told.values()):.0f} seconds"

@@ -1,4 +1,4 @@
-"""What a comparison says in a sentence, and in one short table. Pure."""
+"""The result of a comparison in a sentence, and in one short table. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from memory.lab.growth import Course, Growth, Meeting, Unit
 
 EVERYTHING = "sending everything"
 CLOSE = 0.005
-"""Costs that differ by less are called the same."""
+"""Costs whose relative difference is at most this are called equal."""
 
 
 class Glance(NamedTuple):
-    """One way: what it costs, and how many times what sending everything costs; the same with a cold cache."""
+    """The cost of one way, and its ratio to the cost of sending everything, with a warm and a cold cache."""
 
     name: str
     warm: str
@@ -23,7 +23,7 @@ class Glance(NamedTuple):
 
 
 def verdict(growth: Growth) -> str:
-    """Which way is cheapest, by how much, and from which turn a policy is cheaper; "" where nothing was played."""
+    """Say which way is cheapest, by how much, and from which turn a policy is cheaper; "" if nothing was played."""
     if not growth.ways or not growth.turns:
         return ""
     best = min(growth.ways, key=lambda way: way.warm[-1])
@@ -31,7 +31,7 @@ def verdict(growth: Growth) -> str:
 
 
 def at_a_glance(growth: Growth) -> list[Glance]:
-    """A row for each way, cheapest first."""
+    """One row per way, cheapest first."""
     if not growth.turns:
         return []
     ways = sorted((*growth.ways, growth.everything), key=lambda way: way.warm[-1])
@@ -49,7 +49,7 @@ def at_a_glance(growth: Growth) -> list[Glance]:
 
 
 def amount(value: float, unit: Unit) -> str:
-    """`$0.0224`, in three digits; `12,345 tokens`."""
+    """Format as `$0.0224`, with three digits, or as `12,345 tokens`."""
     if unit == "tokens":
         return f"{value:,.0f} tokens"
     if value >= 1:
@@ -58,7 +58,7 @@ def amount(value: float, unit: Unit) -> str:
 
 
 def _digits(value: float) -> int:
-    """Decimal places that show three digits of an amount below 1."""
+    """The number of decimal places that show three digits of an amount below 1."""
     places = 3
     while value < 10 ** (2 - places) and places < 9:
         places += 1
@@ -101,7 +101,7 @@ def _from_when(growth: Growth, best: Course) -> str:
 
 
 def _sentence(name: str, better: str, meets: Sequence[Meeting]) -> str:
-    """From when on it is, with a warm cache and, where that is another turn, with a cold one."""
+    """Say from which turn it is better, with a warm cache and, if that differs, with a cold one."""
     if all(one.kind == "unknown" for one in meets):
         return f"It is too early to tell from which turn on {name} {better}."
     first, *others = meets

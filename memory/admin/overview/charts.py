@@ -1,7 +1,7 @@
-"""Figures by day → the charts of the overview, with their columns.
+"""The charts of the overview, with their tables, from figures by day.
 
 Pure: rows come as values, one for each day and model variant, or day, kind and policy; days without a row are gaps or
-zeros, as it suits the chart.
+zeros, depending on the chart.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from memory.usage.figures import Number, short, usd
 
 OTHERS = "others"
 MOST_SERIES = 6
-"""Lines that a chart can show so that they are told apart without colour; what has least goes together as `others`."""
+"""The most lines of a chart that can be distinguished without colour; the smallest are combined as `others`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure as it is (None: there is none) and as people read it."""
+    """A figure as a number (None: there is none) and as text."""
 
     value: float | None
     text: str
 
     @property
     def raw(self) -> str:
-        """The value for scripts, in no language."""
+        """The value for scripts, independent of the locale."""
         return "" if self.value is None else str(self.value)
 
 
@@ -44,7 +44,7 @@ class Day(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart and the table beneath it: a row a day, a column a series."""
+    """A chart and the table beneath it: one row per day, one column per series."""
 
     name: str
     title: str
@@ -55,7 +55,7 @@ class Chart:
 
 
 def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], *, cost: bool) -> list[Chart]:
-    """The charts of the overview, of these days; those of money only with `cost`."""
+    """The charts of the overview, of these days; those of cost only with `cost`."""
     found = [_by_variant("tokens", "Tokens per day, by model variant", "tokens", days, usage, folds, tokens)]
     if cost:
         found.append(_by_variant("cost", "Cost per day, by model variant", "USD", days, usage, folds, _cost))
@@ -108,7 +108,7 @@ def charts_of(days: Sequence[date], usage: Sequence[Row], folds: Sequence[Row], 
 
 
 def _cards(days: Sequence[date], usage: Sequence[Row]) -> Chart:
-    """The share of replies whose memory card could be used, and what it should not fall below."""
+    """The share of replies whose memory card could be used, and the least that it should be."""
     asked, kept = _sums(usage, lambda row: row["cards"]), _sums(usage, lambda row: row["cards_kept"])
     shares = {day: 100 * kept[day] / count for day, count in asked.items() if count}
     least = round(100 * (1 - MOST_BAD), 3)
@@ -149,7 +149,7 @@ def _chart(
     *,
     gaps: bool = False,
 ) -> Chart:
-    """`gaps`: a day without a figure has none; else it has 0."""
+    """Build a chart. With `gaps`, a day without a figure has none, otherwise 0."""
     empty = None if gaps else 0.0
     kept = {label: by_day for label, by_day in series.items() if by_day or not gaps}
     rows = [(_told(day), [_cell(by_day.get(day, empty), unit) for by_day in kept.values()]) for day in days]
@@ -179,7 +179,7 @@ def _sums(rows: Iterable[Row], figure: Callable[[Row], Number]) -> dict[date, fl
 
 
 def _means(rows: Sequence[Row], name: str, unit: float) -> dict[date, float]:
-    """By day, the sum of `name` over the folds, in units."""
+    """By day, the mean of `name` over the folds, divided by `unit`."""
     counts = _sums(rows, lambda row: row["folds"])
     sums = _sums(rows, lambda row: row[name])
     return {day: sums[day] / count / unit for day, count in counts.items() if count}

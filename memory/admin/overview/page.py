@@ -1,7 +1,7 @@
-"""The start page of the admin: what needs attention, how the work on memory stands, what the last days were like.
+"""The start page of the admin: what needs attention, how much work is pending, and figures of the last days.
 
-Who may see briefs may see it, others get the list of what they may see; money only with the permission to see cost.
-Numbers alone, but for the titles of chats, for those who may read them, and recorded.
+It is for users who may view briefs; others get the admin's index. Cost is shown only with the permission to see it.
+The page contains only numbers, except the titles of chats, which are shown to users who may read them, and recorded.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from memory.usage.figures import ago, days_until, short, usd
 
 PERMISSION = "memory.view_conversationbrief"
 PERIODS = (7, 30, 90)
-"""Days that can be chosen."""
+"""The periods that can be chosen, in days."""
 DEFAULT_PERIOD = 30
 
 
 RECENT = 8
-"""Chats that the page lists."""
+"""The number of chats that the page lists."""
 
 
 class RecentChat(NamedTuple):
-    """A chat, what it and its policy are called, and how its memory is doing."""
+    """A chat, its name, the name of its policy, and a label for its memory's state."""
 
     chat: Chat
     name: str
@@ -49,7 +49,7 @@ class RecentChat(NamedTuple):
 
 
 class OverviewRow(NamedTuple):
-    """What it is, how much, "" or the class of what is not as it should be, and "" or where that is listed."""
+    """Label, value, the class of a value that needs attention or "", and the URL of its list or ""."""
 
     label: str
     value: Any
@@ -59,7 +59,7 @@ class OverviewRow(NamedTuple):
 
 @require_safe
 def start(request: HttpRequest) -> HttpResponse:
-    """The overview, for those who may see it."""
+    """The overview, for users who may see it; otherwise the admin's index."""
     return overview(request) if request.user.has_perm(PERMISSION) else admin.site.index(request)
 
 
@@ -92,7 +92,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
-    """Failing chats, with what to call them."""
+    """Failing chats, with their names."""
     failing, may = workload.failing(), may_see(request)
     chats = Chat.objects.only("title", "owner").in_bulk([one.chat_id for one in failing])
     if may:
@@ -102,7 +102,7 @@ def _failing(request: HttpRequest) -> list[tuple[workload.Failing, str]]:
 
 
 def _recent(request: HttpRequest) -> list[RecentChat]:
-    """The chats that changed last, with what to call them."""
+    """The most recently changed chats, with their names."""
     briefs = (f"brief__{name}" for name in ("global_summary", "state", "rebuild", "last_error", "options"))
     chats = Chat.objects.select_related("owner", "brief").defer(
         "instructions", "metadata", "options", *briefs
@@ -139,7 +139,7 @@ def _facts(now: workload.Workload, request: HttpRequest) -> list[tuple[str, list
 
 
 def _chats(name: str, count: workload.Count) -> OverviewRow:
-    """So many chats, and the way to them."""
+    """A number of chats, with a link to their list."""
     state = STATES[name]
     kind = "cm-bad" if state.is_trouble and count else ""
     return OverviewRow(
@@ -148,7 +148,7 @@ def _chats(name: str, count: workload.Count) -> OverviewRow:
 
 
 def _listed(count: workload.Count, model: str, **query: str) -> str:
-    """Where they are listed, if there are any."""
+    """The URL of their list, if there are any."""
     return admin_url(model, "changelist", **query) if count else ""
 
 
@@ -214,7 +214,7 @@ def _folds_told(totals: Totals) -> str:
 
 
 def _bad_cards(totals: Totals) -> list[OverviewRow]:
-    """What needs attention where replies bring too few cards that can be used."""
+    """The warning if too few replies have a usable card."""
     if not too_many_bad(totals) or totals.bad_cards is None:
         return []
     told = f"{totals.bad_cards:.1%} of these days, over the {MOST_BAD:.0%} that are tolerable"

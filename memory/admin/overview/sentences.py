@@ -1,4 +1,4 @@
-"""What the sums of a period say in a sentence: what memory saved net of what it took, and how good cards are. Pure."""
+"""Sentences about the sums of a period: what memory saved net of what it cost, and how good cards are. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from memory.admin.overview.totals import Totals
 from memory.usage.figures import short, usd
 
 MOST_BAD = 0.05
-"""Of the replies under `card`; with more whose card cannot be used, something is to be done about it."""
+"""The largest acceptable share of unusable cards, of the replies that were to have one."""
 FEWEST_CARDS = 20
-"""From so many on the share means something."""
+"""The share is judged from this many cards on."""
 
 
 def net(totals: Totals, *, cost: bool, is_priced: bool) -> str:
-    """What memory saved, less what the summarizer took; "" where there was neither.
+    """Say what memory saved, less what the summarizer used; "" if there was neither.
 
-    In money with `cost`, and if `is_priced`: the summarizer's price is known.
+    It includes money with `cost`, and if `is_priced`: the summarizer's price is known.
     """
     if not totals.compared:
         spent = f"Summary updates took {short(totals.fold_tokens)} tokens."
@@ -43,7 +43,7 @@ def _net_usd(totals: Totals, *, is_priced: bool) -> str:
 
 
 def cards_told(totals: Totals) -> str:
-    """How many replies brought a card that could be used, and what that means."""
+    """Say how many replies had a usable card, and whether that is enough."""
     counted = f"{totals.cards_kept:,} of {totals.cards:,} replies brought a memory card that could be used."
     if totals.cards < FEWEST_CARDS:
         return f"{counted} Too few to judge."
@@ -56,13 +56,13 @@ def cards_told(totals: Totals) -> str:
 
 
 def too_many_bad(totals: Totals) -> bool:
-    """Whether more cards are bad than should be."""
+    """Whether more cards are bad than acceptable."""
     bad = totals.bad_cards
     return bad is not None and totals.cards >= FEWEST_CARDS and bad > MOST_BAD
 
 
 def kept_told(share: float | None, *, is_recalled: bool) -> str:
-    """What folds kept, and that the rest is not lost."""
+    """Say what folds kept, and that the rest is not lost."""
     if share is None:
         return ""
     rest = "everything can still be found by recall" if is_recalled else "everything is still stored"

@@ -1,4 +1,4 @@
-"""Figures by day → sums over a period, and those of each model variant, as people read them.
+"""Sums of daily figures over a period, in total and by model variant, formatted for people.
 
 Pure: rows come as values, one for each day and model variant, or day, kind and policy.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from memory.usage.figures import short, usd
 
 SUMMARIZER = "summarizer"
-"""Under which folding stands beside the model variants."""
+"""The name of folding beside the model variants."""
 
 Row = Mapping[str, Any]
 
@@ -33,33 +33,33 @@ class Totals:
     saved_tokens: int
     saved_usd: float
     compared: int
-    """Replies of which it is known what memory saved."""
+    """Replies for which it is known what memory saved."""
     fold_tokens: int
     fold_usd: float
     folds: int
     degraded: int
     failures: int
     fold_seconds: float | None
-    """Mean of what a fold took; None where there was none. Rebuilds, which are many calls, are not among them."""
+    """Mean duration of a fold; None if there was none. Rebuilds, which are many calls, are not included."""
     kept_share: float | None
-    """Mean, of folds."""
+    """Mean share of salient spans that folds kept; None if there were none."""
     cards: int
-    """Replies that were asked for a memory card."""
+    """Replies whose prompt requested a memory card."""
     cards_kept: int
 
     @property
     def times_less(self) -> float | None:
-        """How many times more would have been sent without memory."""
+        """How many times as many tokens would have been sent without memory."""
         return self.history_tokens / self.memory_tokens if self.memory_tokens else None
 
     @property
     def bad_cards(self) -> float | None:
-        """The share of replies whose card could not be used; None where none was asked for."""
+        """The share of replies whose card could not be used; None if no card was requested."""
         return (self.cards - self.cards_kept) / self.cards if self.cards else None
 
 
 def totals_of(usage: Sequence[Row], folds: Sequence[Row]) -> Totals:
-    """Sums over all rows."""
+    """Sum over all rows."""
 
     def add(rows: Sequence[Row], name: str) -> Any:
         return sum(row[name] for row in rows)
@@ -91,19 +91,19 @@ def totals_of(usage: Sequence[Row], folds: Sequence[Row]) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A model variant, or the summarizer, in the sums of the period, as people read them."""
+    """The sums of the period for a model variant, or for the summarizer, formatted for people."""
 
     variant: str
     replies: str
     failed: str
     sent: str
-    """Tokens."""
+    """Input tokens."""
     from_cache: str
-    """Of them, in percent."""
+    """The percentage of them that came from the cache."""
     received: str
     cost: str
     ratio: str
-    """Tokens billed for each that we counted."""
+    """Tokens billed per token of our own count."""
 
 
 def lines_of(usage: Sequence[Row], folds: Sequence[Row]) -> list[Line]:
@@ -142,10 +142,10 @@ _OF_A_LINE = (
 
 
 def of_kind(folds: Sequence[Row], kind: str) -> list[Row]:
-    """Those of the rows that tell of one kind of work."""
+    """The rows for one kind of work."""
     return [row for row in folds if row["kind"] == kind]
 
 
 def tokens(row: Row) -> int:
-    """Sent and received."""
+    """Tokens sent and received."""
     return int(row["input_tokens"] + row["output_tokens"])

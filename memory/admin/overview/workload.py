@@ -1,6 +1,6 @@
-"""How the work on memory stands at this moment: what waits, what fails, whether anybody works. For staff.
+"""The current state of the work on memory: what waits, what fails, whether a worker is running. For staff.
 
-Everything is read by an index and as far as `MOST` alone, however much there is.
+Every count uses an index and reads at most `MOST` rows, however many there are.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from memory.queue import AWAY
 from memory.worker import watches
 
 MOST = 1000
-"""Rows counted of anything; where there are more, the answer is "1,000 or more"."""
+"""The most rows counted of anything; if there are more, the count is shown as "1,000 or more"."""
 FAILING_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there are, or at least how many, where not all were read."""
+    """A number of rows, or a lower bound if not all were counted."""
 
     number: int
     is_all: bool = True
@@ -46,7 +46,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A chat whose summarizer fails. No text of the error: it may quote."""
+    """A chat whose summarizer is failing. The error's text is left out: it may quote the chat."""
 
     chat_id: UUID
     attempts: int
@@ -56,27 +56,27 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What waits and who works."""
+    """What waits, and who works."""
 
     chats: Mapping[str, Count]
-    """Those with work, by the name of their state (`states.STATES`)."""
+    """Chats with work, by the name of their state (`states.STATES`)."""
     being_written: Count
     uncounted: Count
-    """Replies that are in no figure of a day yet."""
+    """Replies that are not in the daily figures yet."""
     queued: int | None
-    """None where the queue is not responding."""
+    """None if the queue is not responding."""
     oldest_queued_at: datetime | None
-    """None where nothing waits, or the queue is on Redis, which does not tell."""
+    """None if nothing waits, or if the queue is on Redis, which does not say."""
     worker_problem: str | None
-    """A sentence, where no worker gives a sign of life."""
+    """A sentence if no worker gives a sign of life, else None."""
     worker_alive_at: datetime | None
     swept_at: datetime | None
-    """When the last sweep ended that the queue remembers."""
+    """The end of the last sweep that the queue remembers."""
     next_sweep_at: datetime | None
 
 
 def standing() -> Workload:
-    """How it all stands now, in a fixed number of queries."""
+    """The current workload, in a fixed number of queries."""
     oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
     schedule = Schedule.objects.filter(func=queue.SWEEP_TASK).order_by("pk").first()
     swept = Success.objects.filter(func=queue.SWEEP_TASK).aggregate(at=Max("stopped"))
@@ -94,7 +94,7 @@ def standing() -> Workload:
 
 
 def failing() -> list[Failing]:
-    """Chats whose summarizer fails, those first that failed last."""
+    """Chats whose summarizer is failing, most recent failure first."""
     rows = states.waiting().filter(states.STATES["failing"].condition, next_attempt_at__isnull=False)
     shown = rows.order_by("-next_attempt_at").annotate(code=KT("last_error__code"))[:FAILING_SHOWN]
     columns = ("chat_id", "attempts", "code", "next_attempt_at")
@@ -122,7 +122,7 @@ def _queued() -> int | None:
 
 
 def _oldest_task() -> datetime | None:
-    """When the task was queued that waits longest: its lock is the time from which it may be taken."""
+    """When the longest-waiting task was queued: its lock is the time from which it may be taken."""
     waiting = OrmQ.objects.filter(key=Conf.CLUSTER_NAME, lock__lte=Now())
     oldest: datetime | None = waiting.aggregate(at=Min("lock"))["at"]
     return oldest
