@@ -1,4 +1,4 @@
-"""`manage.py chats`: the chats of a database, newest first, with their sizes and how their memory is doing."""
+"""`manage.py chats`: the chats of a database, newest first, with their sizes and the state of their memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memory.policies import POLICIES
 USUAL = 50
 TITLE_CHARS = 40
 MOST_DAYS = 36_500
-"""A hundred years; dates end before much more."""
+"""A hundred years; much more would be out of the range of dates."""
 HEADINGS = ("chat", "owner", "messages", "tokens", "summary", "unsummarized", "status", "title")
 STATES = ("due", "failing", "degraded", "paused", "requested")
 
@@ -89,7 +89,7 @@ def _row(chat: Chat) -> tuple[str, ...]:
 
 
 def status_of(brief: ConversationBrief | None) -> str:
-    """What matters most of a chat's memory, in a word or two."""
+    """The most important state of a chat's memory, in a word or two."""
     state = main_state(brief)
     if brief is None or state == "current":
         return "up to date"

@@ -1,4 +1,4 @@
-"""`manage.py memory CHAT`: what the memory of one chat holds, and how it is doing."""
+"""`manage.py memory CHAT`: the contents and the state of one chat's memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         held.add_argument("--resume", action="store_true", help="resume updates of the summary")
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # Django has a --version of its own, which nobody asks of one command.
+        # Replaces Django's own --version, which is of no use for a single command.
         return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def handle(self, *_args: Any, **options: Any) -> None:

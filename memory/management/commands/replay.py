@@ -1,4 +1,4 @@
-"""`manage.py replay`: recorded conversations through the real engine, one policy beside the other."""
+"""`manage.py replay`: replay recorded conversations through the real engine and compare the policies."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from memory.policies import POLICIES
 from memory.policies.options import bounds_for, wrong_in
 
 FILE_WIDTH = 110
-"""Characters of a line where nobody's terminal tells."""
+"""Width of a line in characters if the output is not a terminal."""
 
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as shells have it."""
+"""Exit code of a command that Ctrl-C ended, by the convention of shells."""
 
 
 class Command(BaseCommand):
@@ -99,7 +99,7 @@ class Command(BaseCommand):
 
     def _print(self, outcome: Outcome) -> None:
         width = None if self.stdout.isatty() else FILE_WIDTH
-        console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # all it uses is there
+        console = Console(file=self.stdout, highlight=False, width=width)  # type: ignore[arg-type]  # has all rich uses
         for sheet in sheets_of(outcome):
             console.print(as_rich(sheet))
         console.print(note_on(outcome), markup=False)
@@ -124,7 +124,7 @@ def _policies(named: list[str] | None) -> list[str]:
 
 
 def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
-    """The options of the chats. Raises `CommandError` for one that no policy has, or that does not fit one."""
+    """Parse the options of the chats. Raises `CommandError` if one is unknown or invalid for a policy."""
     options: dict[str, Any] = {}
     for text in given:
         name, is_given, value = text.partition("=")
@@ -140,7 +140,7 @@ def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A value as JSON has it, or a word."""
+    """Parse a value as JSON, or else as a word."""
     try:
         return json.loads(text)
     except ValueError:
@@ -157,7 +157,7 @@ def _check_budget(budget: int | None) -> None:
 
 
 def _check_outputs(json_path: Path | None, plot_path: Path | None) -> None:
-    """Before minutes are spent: whether what is to be written can be."""
+    """Check that the output files can be written, before minutes are spent."""
     if plot_path and plot_path.suffix.lower() not in plots.SUFFIXES:
         raise CommandError(f"{plot_path}: a plot is a file that ends in {' or '.join(plots.SUFFIXES)}.")
     for path in filter(None, (json_path, plot_path)):
@@ -184,7 +184,7 @@ def _talks(files: Sequence[Path], format_name: FormatName) -> list[Conversation]
 
 @contextmanager
 def _bars(policies: Sequence[str], turns: int, *, hidden: bool) -> Iterator[Tell]:
-    """A bar of `turns` steps for each policy on standard error; gone when it is done."""
+    """Show a bar of `turns` steps for each policy on standard error, removed at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as progress:
         tasks = {policy: progress.add_task(policy, total=turns) for policy in policies}
@@ -193,7 +193,7 @@ def _bars(policies: Sequence[str], turns: int, *, hidden: bool) -> Iterator[Tell
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed terminal end the command in good order: no child and no file of it is left."""
+    """End the command cleanly on Ctrl-C, SIGTERM and a closed terminal: no child process and no file is left."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

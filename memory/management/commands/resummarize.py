@@ -1,4 +1,4 @@
-"""`manage.py resummarize`: brings the memory of chats up to date, rebuilds it from the originals, or restores it."""
+"""`manage.py resummarize`: update the memory of chats, rebuild it from the originals, or restore a version of it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from memory.revisions.policy_change import is_by_another_policy
 from memory.revisions.restore import restorable, restore
 
 ALONE = ("all", "due", "rebuild", "policy", "sync")
-"""Options that say nothing beside --restore."""
+"""Options that cannot be combined with --restore."""
 PAGE = 500
-"""Chats read at once. By key, so that no cursor stays open while their memory is written."""
+"""Chats read at once. Pages are read by key, so that no cursor stays open while memory is written."""
 
 
 class Command(BaseCommand):
@@ -82,7 +82,7 @@ class Command(BaseCommand):
             raise CommandError(f"{failed} of {total} chats failed.")
 
     def _unpaused(self, chats: QuerySet[Chat]) -> QuerySet[Chat]:
-        """Those whose updates nobody paused: what was restored or written by hand holds, unless its chat is named."""
+        """Skip chats whose updates are paused, to keep restored or edited memory, unless a chat is named."""
         paused = chats.filter(brief__paused_at__isnull=False).count()
         if paused:
             are = "chat is" if paused == 1 else "chats are"
@@ -92,7 +92,7 @@ class Command(BaseCommand):
         return chats.filter(brief__paused_at=None)
 
     def _one(self, chat: Chat, options: dict[str, Any], title: str) -> tuple[str, bool]:
-        """Do what was asked for one chat: the line to print, and whether all is well."""
+        """Do what was requested for one chat. Return the line to print, and whether it succeeded."""
         policy, mode = _asked(chat, options)
         if policy != chat.policy:
             chat = update_chat(chat, {"policy": policy})
@@ -102,11 +102,11 @@ class Command(BaseCommand):
         return _told(chat, report), report.outcome not in ("failed", "waiting")
 
     def _foresee(self, chats: QuerySet[Chat], options: dict[str, Any]) -> None:
-        """What would be done, a line a chat, and what all of it takes. Spends and changes nothing."""
+        """Print what would be done, one line per chat, and the total. Spends and changes nothing."""
         totals = _Totals()
         for chat in _each(chats):
             policy, mode = _asked(chat, options)
-            chat.policy = policy  # for the estimate alone: it is not saved
+            chat.policy = policy  # only for the estimate: it is not saved
             would = foresee(chat, mode)
             totals.add(would)
             what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
@@ -122,14 +122,14 @@ class Command(BaseCommand):
 
 @dataclass(slots=True)
 class _Totals:
-    """What resummarizing some chats would take together."""
+    """The total of resummarizing some chats."""
 
     chats: int = 0
     turns: int = 0
     tokens: int = 0
     calls: int = 0
     cost_usd: Decimal | None = Decimal(0)
-    """None once the price of one is not known."""
+    """None if any price is unknown."""
 
     def add(self, would: Estimate) -> None:
         self.chats += 1
@@ -140,7 +140,7 @@ class _Totals:
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
     def told(self) -> str:
-        """One line."""
+        """The total as one line."""
         price = "price not known" if self.cost_usd is None else f"about ${self.cost_usd:.4f}"
         what = f"{_count(self.turns, 'turn')}, {_count(self.tokens, 'token')} in {_count(self.chats, 'chat')}"
         return f"Total: {what}; about {_count(self.calls, 'summarizer call')}, {price}. Nothing was done."
@@ -151,14 +151,14 @@ def _count(number: int, one: str) -> str:
 
 
 def _asked(chat: Chat, options: dict[str, Any]) -> tuple[str, Mode]:
-    """By which policy, and how."""
+    """The policy and the mode that the options request for the chat."""
     policy: str = options["policy"] or chat.policy
     switches = policy != chat.policy or (options["policy"] and is_by_another_policy(chat))
     return policy, "rebuild" if options["rebuild"] or switches else "update"
 
 
 def _restored(options: dict[str, Any]) -> str:
-    """Restore a version, or say that this can be done: the line to print."""
+    """Restore a version, or check that it can be restored. Return the line to print."""
     if len(options["chats"]) != 1 or any(options[name] for name in ALONE):
         raise CommandError("--restore takes one chat, and only --pause and --dry-run besides.")
     chat, version = Chat.objects.get(pk=_known(options["chats"][0])), options["restore"]
@@ -176,7 +176,7 @@ def _restored(options: dict[str, Any]) -> str:
 
 
 def _chosen(ids: list[str], *, everything: bool, due: bool) -> QuerySet[Chat]:
-    """The chats that were named. Raises `CommandError` where one is not there, or none was named."""
+    """The chats that were named. Raises `CommandError` if one does not exist, or if none was named."""
     if bool(ids) == everything:
         raise CommandError("Name chats by their ids, or all of them with --all.")
     chats = Chat.objects.all()

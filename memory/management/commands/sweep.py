@@ -1,4 +1,4 @@
-"""`manage.py sweep`: what the worker does on schedule, here and now."""
+"""`manage.py sweep`: run the worker's scheduled sweep now, in this process."""
 
 from __future__ import annotations
 

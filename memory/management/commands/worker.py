@@ -1,4 +1,4 @@
-"""`manage.py worker`: a cluster of workers under a watchdog, until it is told to end."""
+"""`manage.py worker`: run a cluster of workers under a watchdog, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Command(BaseCommand):
 
 
 def require_embeddings() -> None:
-    """Raise `CommandError` where the folder's model for embeddings cannot be loaded.
+    """Raise `CommandError` if the embedding model in the configured folder cannot be loaded.
 
-    Tried in a process of its own: what is loaded takes 150 MB, and the watchdog has no use for it.
+    Tried in a process of its own: the model takes 150 MB, and the watchdog does not use it.
     """
     if not settings.MEMORY_EMBEDDINGS_FOLDER:
         return
@@ -50,9 +50,10 @@ def require_embeddings() -> None:
 
 
 def require_tables() -> None:
-    """Raise `CommandError` where the database answers and was never migrated. One that is away may come back.
+    """Raise `CommandError` if the database answers and was never migrated.
 
-    Where only some migrations are missing, as in the middle of a deploy, it says so and goes on.
+    A database that is away may come back, so that is no error. If only some migrations are missing, as in the middle
+    of a deploy, this is logged and the worker starts.
     """
     try:
         problem = migration_state.problem()
