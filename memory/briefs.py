@@ -1,8 +1,8 @@
-"""A chat's brief as values: the numbers that hold for the chat, and what is remembered of it.
+"""A chat's brief as values: the limits that apply to the chat, and what its memory contains.
 
-The numbers are the settings', with what the chat's options change. Options were checked when they came
-(`conversations.api.serializers`). What no longer fits, because bounds or policies changed since, has no effect rather
-than stopping a chat.
+The limits are those of the settings, as modified by the chat's options. Options were validated when they were set
+(`conversations.api.serializers`). An option that is no longer valid, because bounds or policies changed since, is
+ignored, so that it does not block the chat.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from memory.policies.readable import ReadableEntry, ReadablePart, readable
 
 
 def limits_of(brief: ConversationBrief) -> MemoryLimits:
-    """The numbers for the memory in use. Reads the chat only where its instructions count."""
+    """The limits for the memory in use. Reads the chat only if its instructions count."""
     policy = get_policy(brief.policy)
     return _counted(_chosen(policy, brief.options), policy, lambda: brief.chat.instructions)
 
 
 def limits_beside_pins(brief: ConversationBrief) -> MemoryLimits:
-    """The same with the room that pins may take out of the budget: what is left for all else."""
+    """The same limits, less the part of the budget that pins take."""
     limits, policy = limits_of(brief), get_policy(brief.policy)
     room = room_for_pins(limits.prompt_budget, is_card=policy.asks_for_card) if limits.enabled else 0
     return replace(limits, prompt_budget=limits.prompt_budget - min(brief.pin_tokens, room))
 
 
 def wanted_limits(chat: Chat, policy: Policy) -> MemoryLimits:
-    """The numbers for `chat` under `policy`, its own or one that it is to change to."""
+    """The limits for `chat` under `policy`, its own or one that it is to change to."""
     return limits_for(policy, chat.options, chat.instructions)
 
 
 def limits_for(policy: Policy, options: Mapping[str, Any], instructions: str) -> MemoryLimits:
-    """The settings' numbers with `options` taken in, and the instructions counted where they count."""
+    """The limits of the settings, modified by `options`, with the instructions counted if they count."""
     return _counted(_chosen(policy, options), policy, lambda: instructions)
 
 
@@ -60,12 +60,12 @@ def _counted(limits: MemoryLimits, policy: Policy, instructions: Callable[[], st
 
 
 def stored_state(brief: ConversationBrief) -> State:
-    """What the brief's policy remembers."""
+    """The state stored in the brief."""
     return State.from_json(brief.global_summary, brief.state)
 
 
 def text_of(row: ConversationBrief | SummaryRevision) -> str:
-    """What the model reads: the sections of the state; the summary alone where the policy is no more."""
+    """The text that the model reads: the sections of the state; only the summary if the policy no longer exists."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
         return "\n\n".join(section.text for section in POLICIES[row.policy].render(state))
@@ -73,7 +73,7 @@ def text_of(row: ConversationBrief | SummaryRevision) -> str:
 
 
 def remembered(row: ConversationBrief | SummaryRevision) -> list[ReadablePart]:
-    """What people read: the state's parts; for a plain summary, and for a policy that is no more, the summary."""
+    """The parts shown to people: those of the state, or the summary if it is plain or its policy no longer exists."""
     state = State.from_json(row.global_summary, row.state)
     if state.data and row.policy in POLICIES:
         return readable(POLICIES[row.policy], state)

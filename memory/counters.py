@@ -1,4 +1,4 @@
-"""The counters of a brief: how many finished turns it has not folded, what they cost, and whether they are due."""
+"""The counters of a brief: the number and cost of finished turns that are not folded, and whether they are due."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COUNTERS = ("unfolded_turns", "unfolded_tokens", "unfolded_line_tokens", "due")
 """The fields of a brief that `recount` and `set_counters` change."""
 
 PIECE = 500
-"""Turns of which a tally keeps one sum."""
+"""The number of turns in one piece of a tally."""
 
 
 @dataclass(frozen=True, slots=True)
 class TallyPiece:
-    """What finished turns that follow each other add up to: those with `after_seq` < seq <= `through_seq`."""
+    """The sums over consecutive finished turns: those with `after_seq` < seq <= `through_seq`."""
 
     after_seq: int
     through_seq: int
@@ -38,9 +38,10 @@ class TallyPiece:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Turns of a chat, counted before the transaction that has to know: it reads what came since, and what has a hole.
+    """Counts of a chat's turns, made before a transaction that needs them.
 
-    Good for as long as the brief has this `epoch`, because whatever changes a finished turn begins another.
+    The transaction then reads only the turns added since, and pieces that have a hole. Valid as long as the brief has
+    this `epoch`, because any change of a finished turn raises it.
     """
 
     epoch: int
@@ -48,7 +49,7 @@ class Tally:
 
 
 def tally(chat_id: UUID, after_seq: int, *, besides: int = 0) -> Tally | None:
-    """Count the finished turns after `after_seq`, but for the one with message `besides`. None: there is no brief."""
+    """Count the finished turns after `after_seq`, except the one with message `besides`. None if there is no brief."""
     epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
     if epoch is None:
         return None
@@ -67,14 +68,14 @@ def tally(chat_id: UUID, after_seq: int, *, besides: int = 0) -> Tally | None:
 def recount(brief: ConversationBrief, beforehand: Tally | None = None) -> None:
     """Set the unfolded counters and `due` of `brief` exactly, from the tables.
 
-    The caller holds its row and saves `COUNTERS`. Reads the counts and the line of every unfolded message that is not
-    in `beforehand`, which must be of the epoch that the caller found.
+    The caller must have locked its row, and saves `COUNTERS`. Reads the counts and the line of every unfolded message
+    that is not in `beforehand`, which must be of the epoch that the caller found.
     """
     set_totals(brief, _totals(brief, beforehand.pieces if beforehand else ()))
 
 
 def set_totals(brief: ConversationBrief, totals: Counts) -> None:
-    """Write the sums over all unfolded turns into `brief`, and decide `due` by them and their window. Saves nothing."""
+    """Write the sums over all unfolded turns into `brief` and decide `due` from them. Saves nothing."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
     newest = newest_turns(
         brief.chat_id,
@@ -86,12 +87,12 @@ def set_totals(brief: ConversationBrief, totals: Counts) -> None:
 
 
 def decide_due(brief: ConversationBrief) -> None:
-    """Decide `due` anew, by the counters as they are. Saves nothing."""
+    """Decide `due` again, from the current counters. Saves nothing."""
     set_totals(brief, unfolded(brief))
 
 
 def said_tokens(brief: ConversationBrief | None) -> int | None:
-    """Tokens of all finished turns of the chat as they were said; None where nobody has counted the folded ones."""
+    """Tokens of all finished turns of the chat, unabridged; None if the folded ones were never counted."""
     if brief is None:
         return 0
     if not brief.folded_through_seq:
@@ -100,7 +101,7 @@ def said_tokens(brief: ConversationBrief | None) -> int | None:
 
 
 def count_folded_tokens(brief: ConversationBrief) -> int:
-    """Tokens of the turns that `brief` has folded, where nobody kept count. Reads the chat once."""
+    """Tokens of the turns that `brief` has folded, if they were not counted while folding. Reads the chat once."""
     spoken = Message.objects.filter(
         chat_id=brief.chat_id,
         seq__lte=brief.folded_through_seq,
@@ -113,7 +114,7 @@ def count_folded_tokens(brief: ConversationBrief) -> int:
 
 
 def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits) -> None:
-    """Write `counts` into `brief` and decide `due` by them. Saves nothing."""
+    """Write `counts` into `brief` and decide `due` from them. Saves nothing."""
     brief.unfolded_turns = counts.turns
     brief.unfolded_tokens = counts.tokens
     brief.unfolded_line_tokens = counts.line_tokens
@@ -121,7 +122,7 @@ def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits)
 
 
 def _totals(brief: ConversationBrief, pieces: Iterable[TallyPiece]) -> Counts:
-    """The sums over all unfolded turns: of `pieces` as far as they still fit, the rest read."""
+    """The sums over all unfolded turns: from `pieces` as far as they still apply, the rest read from the tables."""
     pending, at = pending_seq(brief.chat_id), brief.folded_through_seq
     sums: list[Counts] = []
     for piece in pieces:
@@ -147,14 +148,14 @@ def _piece(turns: Sequence[Turn]) -> TallyPiece:
 
 
 def fold_progress(brief: ConversationBrief) -> FoldProgress | None:
-    """How far the chat is from its next fold. None where no number starts one, and while updates are paused."""
+    """How far the chat is from its next fold. None if no number triggers one, or while updates are paused."""
     if brief.paused_at or brief.policy not in POLICIES or not (limits := limits_of(brief)).enabled:
         return None
     return get_policy(brief.policy).measure(stored_state(brief), unfolded(brief), limits)
 
 
 def unfolded(brief: ConversationBrief) -> Counts:
-    """What `brief` has counted of its unfolded turns. The window's part is not kept: `with_window` adds it."""
+    """The stored counts of unfolded turns. The window's part is not stored: `with_window` adds it."""
     return Counts(
         brief.unfolded_turns,
         brief.unfolded_tokens,

@@ -1,7 +1,8 @@
 """The lazy fold (seed 003): a reply that waits for a summary, for a bounded time.
 
-The one exception to the rule that no reply does: only where a chat asks for it by its option `lazy`, and never an
-error. Lease, back-off and attempts hold in it as in the worker, so nobody waits for an upstream that is down.
+This is the one exception to the rule that replies never wait: only in a chat that enables it by its option `lazy`,
+and it never causes an error. Lease, back-off and attempts apply as in the worker, so nobody waits for an upstream
+that is down.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from memory.policies import get_policy
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
-"""How often to look whether a worker that is at the fold has done it."""
+"""How often to check whether a worker that holds the chat has finished."""
 
 
 class StaleMemory(Exception):
-    """A signal, no fault: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
+    """A signal, not an error: the chat is due, and its reply may wait `seconds` for the fold. Nothing is stored yet."""
 
     def __init__(self, chat_id: UUID, seconds: float) -> None:
         super().__init__("the memory of a chat is to be freshened first")
@@ -30,7 +31,7 @@ class StaleMemory(Exception):
 
 
 def require_fresh(brief: ConversationBrief) -> None:
-    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait for that. No query for anybody else."""
+    """Raise `StaleMemory` if the chat is due and its policy lets a reply wait. Makes no query for other chats."""
     if not brief.due:
         return
     limits = limits_of(brief)
@@ -40,14 +41,14 @@ def require_fresh(brief: ConversationBrief) -> None:
 
 
 def freshen(chat_id: UUID, seconds: float) -> None:
-    """Fold what is due, or wait while a worker does, for about `seconds`; a call under way may take a little longer.
+    """Fold what is due, or wait while a worker does, for about `seconds`; a running call may take a little longer.
 
     Must not be called in a transaction, nor on a thread that others wait for. Never raises.
     """
     started = time.monotonic()
     try:
         outcome = _fold(chat_id, started + seconds)
-    except Exception:  # a reply with an older memory is better than none, whatever went wrong
+    except Exception:  # a reply with an older memory is better than none
         logger.exception("memory not freshened", extra={"chat": str(chat_id)})
         return
     waited = round((time.monotonic() - started) * 1000)

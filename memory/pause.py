@@ -1,8 +1,8 @@
-"""A pause of a chat's updates, in its brief: nothing is folded that nobody asks for, so that what somebody restored or
-wrote by hand holds.
+"""A pause of a chat's updates, stored in its brief: only requested folds are made.
 
-It ends when somebody resumes, or has memory updated or rebuilt; or, by itself, when what was said since does not fit
-into a prompt any more (`memory.policies.due.is_due`): nothing that is said while updates are paused is ever left out.
+So a memory that somebody restored or edited by hand stays as it is. It ends when somebody resumes, or has memory
+updated or rebuilt; or automatically, when the messages since no longer fit into a prompt
+(`memory.policies.due.is_due`): nothing that is said while updates are paused is ever left out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PAUSE = ("paused_at", "paused_by", "paused_with")
 
 
 def pause(brief: ConversationBrief, user: User | None) -> None:
-    """Let nothing be folded from here on, and drop what is asked for or under way. Saves nothing.
+    """Stop folding from here on, and drop requested and running work. Saves nothing.
 
-    The caller has begun another epoch, and counted what is unfolded; it decides `due` anew.
+    The caller must have raised the epoch and counted what is unfolded; it decides `due` afterwards.
     """
     brief.paused_at, brief.paused_by = timezone.now(), user
     brief.paused_with = {
@@ -34,7 +34,7 @@ def pause(brief: ConversationBrief, user: User | None) -> None:
 
 
 def unpause(brief: ConversationBrief) -> None:
-    """Let folding go on. Saves nothing, and decides nothing."""
+    """Allow folding again. Does not save, and does not decide `due`."""
     brief.paused_at = brief.paused_by = brief.paused_with = None
 
 
@@ -44,7 +44,7 @@ def paused_by(brief: ConversationBrief) -> Literal["user", "staff"]:
 
 
 def waited(brief: ConversationBrief) -> Counts | None:
-    """What waited already when updates were paused; None where they are not."""
+    """The counts of what was unfolded when updates were paused; None if they are not."""
     if brief.paused_at is None:
         return None
     return Counts(**(brief.paused_with or {}), window_turns=0, window_tokens=0)

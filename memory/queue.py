@@ -1,8 +1,8 @@
-"""Putting memory's work on the queue. The queue is a hint: what is to be done stands in the tables.
+"""Queueing of memory's tasks. The queue is only a hint: pending work is recorded in the tables.
 
-On the ORM broker a task is queued in the caller's own transaction, so it exists if and only if the change
-does; on the Redis broker it is queued after the commit, and one that is lost is found by the sweep. Only ids
-go along, because arguments are pickled and kept.
+On the ORM broker a task is queued in the caller's own transaction, so it exists if and only if the change does; on
+the Redis broker it is queued after the commit, and a lost one is found by the sweep. Arguments are only ids, because
+they are pickled and kept.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ COMPARE_TASK = "memory.tasks.compare_task"
 
 
 LOST_AFTER = timedelta(minutes=5)
-"""A task that was queued so long ago, and that no worker has begun, is taken for lost."""
+"""A task that was queued this long ago, and that no worker has begun, is considered lost."""
 RECENT = Q(queued_at__gt=Now() - LOST_AFTER)
 
 
 def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
-    """Have a worker bring the memory of a chat up to date. Returns the task's name, to find it by.
+    """Queue a task that brings the memory of a chat up to date. Returns the task's name.
 
-    One task of a chat waits at a time: where one does, this returns its name and queues no other, unless it is known
-    to be `lost`.
+    At most one task per chat waits at a time: if there is one, this returns its name and queues no other, unless that
+    one is known to be `lost`.
     """
     name = name or str(new_id())
     briefs = ConversationBrief.objects.filter(pk=chat_id)
@@ -59,12 +59,12 @@ def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
 
 
 def taken(chat_id: UUID) -> None:
-    """A worker has begun the task of a chat: the next one may wait."""
+    """Record that a worker has begun the chat's task, so that another one may be queued."""
     ConversationBrief.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
 
 
 def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
-    """Have a worker embed what of a chat has no vectors yet. One task of a chat waits at a time, as of folds."""
+    """Queue a task that embeds a chat's messages without vectors. At most one per chat waits, as with folds."""
     rows = ChatEmbeddings.objects.filter(pk=chat_id)
     free = rows if lost else rows.exclude(RECENT)
     if not free.update(queued_at=Now()) and rows.exists():
@@ -75,12 +75,12 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
 
 
 def embedding_taken(chat_id: UUID) -> None:
-    """A worker has begun to embed a chat: the next task may wait."""
+    """Record that a worker has begun to embed a chat, so that another task may be queued."""
     ChatEmbeddings.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
 
 
 def enqueue_comparison(comparison_id: UUID) -> str:
-    """Have a worker run a comparison. Returns the task's name."""
+    """Queue a task that runs a comparison. Returns the task's name."""
     name = str(new_id())
     options = {"task_name": name, "group": "compare"}
     _enqueue(partial(async_task, COMPARE_TASK, str(comparison_id), request_id.get(), q_options=options))
@@ -88,16 +88,16 @@ def enqueue_comparison(comparison_id: UUID) -> str:
 
 
 def enqueue_sweep() -> str:
-    """Have a worker sweep now. Returns the task's name."""
+    """Queue a sweep. Returns the task's name."""
     name = str(new_id())
     _enqueue(partial(async_task, SWEEP_TASK, q_options={"task_name": name, "group": "sweep"}))
     return name
 
 
 def worker_started(**_: object) -> None:
-    """Sweep when a worker process starts: whatever ended the one before may have left work behind.
+    """Queue a sweep when a worker process starts, as the previous one may have left work behind.
 
-    Receives django-q2's `post_spawn`, in the worker. A database that is away must not keep the worker from starting.
+    Receives django-q2's `post_spawn`, in the worker. If the database is away, the worker must start nevertheless.
     """
     try:
         enqueue_sweep()
@@ -106,21 +106,21 @@ def worker_started(**_: object) -> None:
 
 
 def waiting_tasks() -> int:
-    """Tasks that wait in the queue and that no worker has taken yet."""
+    """The number of tasks in the queue that no worker has taken yet."""
     return int(get_broker().queue_size())
 
 
 def waiting_chats(task: str, at_most: int) -> set[str]:
-    """The chats of which such a task waits, among the first `at_most` in the queue.
+    """The chats for which such a task waits, among the first `at_most` in the queue.
 
-    Read from the queue itself: what the tables take for queued may have been lost.
+    Read from the queue itself: a task that is queued according to the tables may have been lost.
     """
     found = set[str]()
     broker: Any = get_broker()
     for payload in broker.payloads(at_most):
         try:
             queued: Any = SignedPackage.loads(payload)
-        except BadSignature:  # of another SECRET_KEY: the worker drops it
+        except BadSignature:  # signed with another SECRET_KEY: the worker drops it
             continue
         if queued["func"] == task:
             found.add(queued["args"][0])
@@ -149,8 +149,8 @@ def _put_or_leave(put: Callable[[], object], undo: Callable[[], object]) -> None
 
 
 AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
-"""What is raised while the database, or whatever else the queue stands on, does not answer."""
+"""Raised while the database, or the queue's own server, does not answer."""
 
 
 class QueueAway(OSError):
-    """The queue does not answer, or did not a moment ago. The database may well."""
+    """The queue does not answer, or did not a moment ago. The database may be available."""

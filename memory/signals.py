@@ -1,7 +1,6 @@
-"""Memory's receivers: a saved reply is counted and may start a fold; after a migration the sweep is scheduled, and the
-recall index made whole.
+"""Signal receivers: count a saved reply; after a migration, schedule the sweep and repair the index.
 
-Receiving is how memory learns of replies without conversations having to know about folding.
+This is how memory learns of replies without `conversations` having to know about folding.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ SWEEP = "memory.tasks.sweep_task"
 def message_saved(
     sender: type[Message], instance: Message, created: bool, raw: bool = False, **kwargs: Any
 ) -> None:
-    """Count a reply in the transaction that stores it; the fold it makes due is enqueued in there, too."""
+    """Count a reply in the transaction that stores it, in which a fold that becomes due is queued as well."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
         embedding_job.has_been_said(instance.chat_id)
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Analyse what never was, make what a migration may have dropped of the recall index, use pgvector if there."""
+    """Index messages that have no terms yet, restore the recall index after a migration, set up pgvector."""
     if using == DEFAULT_DB_ALIAS and schema.has_terms():
         schema.fill()
         schema.ensure()
@@ -39,7 +38,7 @@ def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) ->
 
 
 def schedule_sweep(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Have django-q2 run the sweep every `SWEEP_SECONDS`, in its own unit of whole minutes."""
+    """Have django-q2 run the sweep every `SWEEP_SECONDS`, rounded up to whole minutes, its unit."""
     from django_q.models import Schedule
 
     if using != DEFAULT_DB_ALIAS:

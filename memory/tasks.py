@@ -1,4 +1,4 @@
-"""The names that the queue may call. Plain functions, which take ids and return nothing.
+"""The functions that the queue may call: plain functions that take ids and return nothing.
 
 A coroutine function would never run here: django-q2 cannot pickle what it returns.
 """
@@ -22,7 +22,7 @@ from memory.worker import heartbeat, sweep
 
 
 class TaskFailed(Exception):
-    """What the queue is told of a failure: it keeps and logs the words of an exception, which can be anybody's."""
+    """A failure as passed to the queue, which keeps and logs exception messages: the original may contain chat text."""
 
 
 @contextmanager
@@ -30,12 +30,12 @@ def _task(request_id: str = "") -> Iterator[None]:
     with request_context(request_id):
         try:
             yield
-        except Exception as exc:  # noqa: BLE001  # told in full, and raised
+        except Exception as exc:  # noqa: BLE001  # logged in full, and raised
             raise TaskFailed(told(exc)) from None
 
 
 def fold_task(chat_id: str, request_id: str = "") -> None:
-    """Fold a chat for `MEMORY_FOLD_SECONDS` at most, and queue itself again if that was not enough."""
+    """Fold a chat for at most `MEMORY_FOLD_SECONDS`, and queue the task again if that was not enough."""
     with _task(request_id):
         queue.taken(UUID(chat_id))
         report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
@@ -46,7 +46,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 
 
 def embed_task(chat_id: str, request_id: str = "") -> None:
-    """Give the messages of a chat their vectors, and queue itself again if the time of a task was not enough."""
+    """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
         queue.embedding_taken(UUID(chat_id))
         if embedding_job.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):

@@ -1,4 +1,4 @@
-"""Rows of memory. Everybody imports them from here; Django finds them here, too."""
+"""The models of memory. Other modules import them from here, and so does Django."""
 
 from memory.models.briefs import (
     Comparing,

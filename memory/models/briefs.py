@@ -1,7 +1,7 @@
-"""What is remembered: the brief in use, the revisions it came from, and what each reply was told.
+"""Models of memory: the brief in use, the revisions it came from, comparisons, and daily figures.
 
-The brief is the row that changes. Revisions and context records are written once, a comparison until it has ended.
-Last come the figures of each day, which outlive chats and users.
+The brief is the row that changes. Revisions are written once, and a comparison changes until it has ended. The daily
+figures outlive chats and users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from conversations.models import Chat, Message
 
 
 class Requested(models.TextChoices):
-    """What somebody asked of a chat's memory beyond what is due. Durable, because the queue is only a hint."""
+    """A request for work on a chat's memory beyond what is due. It is stored, because the queue is only a hint."""
 
     NOTHING = ""
     UPDATE = "update"
@@ -25,21 +25,23 @@ class Requested(models.TextChoices):
 
 
 class ConversationBrief(models.Model):
-    """The memory of a chat as it stands, and the state of the work on it.
+    """The current memory of a chat, and the state of the work on it.
 
-    `version` only grows; `head` is the revision in use (0 before any). `epoch` changes whenever something was taken
-    out from under a fold, so that a fold already under way cannot publish. The counters tell of the finished turns
-    after `folded_through_seq`, `folded_tokens` of those up to it, as they were said (None where nothing is folded, and
-    until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
-    state, later where a card tells of a turn that is still shown. `policy` and `options` are those in use: the chat's,
-    once it has been rebuilt by them.
+    `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
+    removed that a fold may have read, so that a running fold cannot publish. The counters are of the finished turns
+    after `folded_through_seq`; `folded_tokens` is the unabridged size of those up to it (None if nothing is folded,
+    and until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
+    state, which is later than that if a card describes a turn that is still shown. `policy` and `options` are those
+    in use: the chat's, once memory has been rebuilt with them.
 
-    `queued_at`: since when a task of this chat, `task_name`, waits in the queue; None where none does. `on_demand_at`:
-    since when there is work that the chat's owner caused otherwise than by turns; before `delayed_until` none is done.
-    `pin_tokens` are those of all pins that hold, as their section of a prompt would have them; 0 where there is none.
-    `paused_at`: since when nothing is folded that nobody asks for (`memory.pause`); None where updates go on.
-    `paused_with` are the counters of what waited already then. `kept_percent`: of the details that the revision in use
-    was to keep; None before any.
+    `queued_at`: since when a task of this chat, `task_name`, has been waiting in the queue; None if none is.
+    `on_demand_at`: since when there has been work that the chat's owner caused other than by turns; none of it is
+    done before `delayed_until`. `pin_tokens` is the size of all current pins as rendered in a prompt; 0 if there are
+    none.
+
+    `paused_at`: since when only requested folds are made (`memory.pause`); None if updates are not paused.
+    `paused_with` are the counters at that moment. `kept_percent`: the percentage of the details to keep that the
+    revision in use kept; None if there is none.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="brief")
@@ -120,13 +122,13 @@ class RevisionKind(models.TextChoices):
 
 
 class SummaryRevision(models.Model):
-    """One version of a chat's memory, never changed: what it says, what it was made from, by what and at what cost.
+    """One version of a chat's memory, written once: its text, its sources, the model that made it, and the cost.
 
-    `folded_tokens` are those of all turns up to `through_seq`, as they were said; None where nobody counted.
-    `parent` is the version whose state it goes on from: for a restored one, the version restored. `soft_faults` are
-    what is wanting in it, `is_wanting` if anything is; `drift` is how far a rebuild found the memory before it from
-    the originals. `forgotten_at`: when its texts were taken out, because a message that it had seen was edited or
-    forgotten; what it cost stays.
+    `folded_tokens` is the unabridged size of all turns up to `through_seq`; None if it was not counted. `parent` is
+    the version from whose state this one was made: for a restored one, the version restored. `soft_faults` are its
+    defects, `is_wanting` is set if there are any; `drift` is how far a rebuild found the previous memory to be from
+    the originals. `forgotten_at`: when its texts were removed, because a message that it had seen was edited or
+    forgotten; its cost is kept.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)
@@ -180,7 +182,7 @@ class SummaryRevision(models.Model):
 
     @property
     def kept_percent(self) -> int | None:
-        """How many of a hundred details it kept; None where that was not measured, or it says nothing."""
+        """The percentage of details that it kept; None if that was not measured, or if it is empty."""
         share = self.retained.get("share")
         return None if share is None or not self.tokens_after else round(100 * share)
 
@@ -188,8 +190,10 @@ class SummaryRevision(models.Model):
     def of(
         cls, brief: ConversationBrief, *, kind: str, parent: int | None, tokens_before: int, **fields: Any
     ) -> SummaryRevision:
-        """What `brief` says now, as its newest revision, not saved. It folded nothing and cost nothing, unless `fields`
-        say otherwise."""
+        """The current content of `brief` as its newest revision, not saved.
+
+        It folded nothing and cost nothing, unless `fields` say otherwise.
+        """
         said: dict[str, Any] = {
             "policy": brief.policy,
             "degraded": brief.degraded,
@@ -215,7 +219,7 @@ class SummaryRevision(models.Model):
 
 
 class Comparing(models.TextChoices):
-    """States of a comparison: it is over in the last two, of which a failed one can be continued."""
+    """States of a comparison: the last two are final, except that a failed one can be continued."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -224,14 +228,14 @@ class Comparing(models.TextChoices):
 
 
 class Comparison(models.Model):
-    """A stored chat played under several policies: who wanted it, how far it is, and what was measured.
+    """A stored chat played under several policies: who requested it, its progress, and its results.
 
-    Numbers alone, none of what was said. `budget` is None where the setting's was meant. `turns` were played, of the
-    chat's `of_turns`; `progress` tells by policy how many of them are done. `result` is what its page shows, None until
-    the first policy has been played: `sheets`, `note`, `growth`, and by policy `failed` (why) and `seconds`. Of one
-    that was made when all policies were one task, it has `sheets` and `note` alone. `played` is what the tasks of its
-    policies hand on: the runs so far, and by which the chat is known to be the same. `started_at` is when the policy
-    began that was played last.
+    It contains numbers only, no message texts. `budget` is None if the setting's applies. `turns` is how many of the
+    chat's `of_turns` are played; `progress` is the number of them done, by policy. `result` is what its page shows,
+    None until the first policy has been played: `sheets`, `note`, `growth`, and by policy `failed` (why) and
+    `seconds`. If the comparison was made when all policies were one task, it has only `sheets` and `note`. `played`
+    is what one policy's task passes to the next: the runs so far, and values by which a change of the chat is
+    detected. `started_at` is when the policy that was played last began.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -253,7 +257,7 @@ class Comparison(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        default_permissions = ()  # who may see a chat and its memory may see this
+        default_permissions = ()  # visible to users who may see a chat and its memory
         indexes = [
             models.Index(fields=["chat", "-id"], name="comparison_chat_newest"),
             models.Index(fields=["state", "id"], name="comparison_by_state"),
@@ -272,19 +276,20 @@ class Comparison(models.Model):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the comparison has ended."""
         return self.state in (Comparing.DONE, Comparing.FAILED)
 
 
 class UsageDay(models.Model):
-    """What the replies of a UTC day by one model variant took, and what memory saved. Sums over all chats, no text.
+    """Sums over the replies of one model variant on one UTC day: what they cost, and what memory saved. No text.
 
-    `billed` replies are those whose usage the upstream told, `priced` those of them whose price is known; tokens and
-    `cost_usd` are theirs. `compared` are the replies that did not fail and whose chat's length is known:
-    `history_tokens` it had, `memory_tokens` were sent in its place, `saved_tokens` is the difference where memory was
-    shorter. `saved_usd` is that at the average price of the reply's own input tokens. `cards` are the complete replies
-    that were asked for a memory card, `cards_kept` those of them whose card could be used. `counted_tokens` is our own
-    count of the prompts of billed replies, `counted_billed` what was billed for these; none of prompts with images.
+    `billed` are the replies whose usage the upstream reported, `priced` those of them with a known price; tokens and
+    `cost_usd` are of these. `compared` are the replies that did not fail and whose chat's length is known: the chat
+    had `history_tokens`, `memory_tokens` were sent in its place, and `saved_tokens` is the difference if memory was
+    shorter. `saved_usd` is that at the average price of the reply's own input tokens. `cards` are the complete
+    replies whose prompt requested a memory card, `cards_kept` those of them whose card was usable. `counted_tokens`
+    is our own count of the prompts of billed replies, `counted_billed` what was billed for these; prompts with images
+    are left out.
     """
 
     day = models.DateField()
@@ -308,7 +313,7 @@ class UsageDay(models.Model):
     counted_billed = models.PositiveBigIntegerField(default=0, db_default=0)
 
     class Meta:
-        default_permissions = ()  # shown in the overview alone
+        default_permissions = ()  # shown only in the overview
         permissions = [("view_cost", "Can see what chats cost")]
         constraints = [models.UniqueConstraint(fields=["day", "model_variant"], name="usage_day_variant")]
 
@@ -317,10 +322,10 @@ class UsageDay(models.Model):
 
 
 class FoldDay(models.Model):
-    """What the summarizer did on a UTC day, by kind of work and policy. Sums over all chats, no text.
+    """Sums over the summarizer's work on one UTC day, by kind of work and policy. No text.
 
-    `folds` are the revisions that were published; cards that replies brought along are not among them. `share_sum` is
-    the sum of the shares of salient spans that each kept. `failures` are attempts that brought nothing.
+    `folds` are the published revisions, except those made from cards of replies. `share_sum` is the sum of the shares
+    of salient spans that each kept. `failures` are failed attempts.
     """
 
     day = models.DateField()
@@ -347,5 +352,5 @@ class FoldDay(models.Model):
 
 
 def new_brief(chat: Chat) -> dict[str, Any]:
-    """The fields with which the brief of `chat` begins."""
+    """The initial fields of a chat's brief."""
     return {"policy": chat.policy, "options": chat.options}

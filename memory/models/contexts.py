@@ -1,4 +1,4 @@
-"""What the model was sent for each reply: a plan over stored texts, and the texts that stand nowhere else."""
+"""Records of the prompt sent for each reply: a plan over stored texts, and the texts that are stored nowhere else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conversations.models import Chat, Message
 
 
 class CardOutcome(models.TextChoices):
-    """What became of the memory card that a reply was asked for; "" where none was."""
+    """The outcome of the memory card requested from a reply; "" if none was requested."""
 
     NONE = ""
     KEPT = "kept"
@@ -18,7 +18,7 @@ class CardOutcome(models.TextChoices):
 
 
 class ContextText(models.Model):
-    """A text that was part of a prompt and stands nowhere else (instructions, sources), stored once a chat by hash."""
+    """A text of a prompt that is stored nowhere else (instructions, sources), kept once per chat by its hash."""
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)
     sha256 = models.CharField(max_length=64)
@@ -32,10 +32,10 @@ class ContextText(models.Model):
 
 
 class ContextRecord(models.Model):
-    """What the model was sent for one reply, as a plan over stored texts; `prompt_hash` proves the rebuilt prompt.
+    """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
-    `history_tokens` are those of the whole chat before the question, as it was said: what would have been sent without
-    memory (None where that is not known). `is_counted`: whether the reply is in the figures of its day.
+    `history_tokens` is the unabridged size of the chat before the question, which would have been sent without memory
+    (None if that is unknown). `is_counted`: whether the reply is in the daily figures.
     """
 
     reply = models.OneToOneField(

@@ -1,4 +1,7 @@
-"""Pins: what holds in a chat until it is taken back, in rows. Django finds them through `memory.models`."""
+"""The model of pins: statements that apply in a chat until they are removed.
+
+Django finds it through `memory.models`.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,15 @@ from chatmemory.database.ids import new_id
 from conversations.models import Chat, Message
 
 MAX_CHARS = 1_000
-"""Of a pin's text; that of a longer message is cut."""
+"""The longest text of a pin, in characters; that of a longer message is cut."""
 MOST_PINS = 100
-"""Of one chat, at a time."""
+"""The most pins of one chat at a time."""
 BY_HAND = 2**31 - 1
-"""The place in its message of a pin that was not found in one: after all that were."""
+"""The `start` of a pin that was not found in a message: it sorts after all that were."""
 
 
 class PinKind(models.TextChoices):
-    """What a pin says; "pinned" is whatever somebody pinned."""
+    """What a pin expresses; `pinned` is anything that somebody pinned by hand."""
 
     INSTRUCTION = "instruction"
     PREFERENCE = "preference"
@@ -37,16 +40,16 @@ class PinnedBy(models.TextChoices):
 
 
 PEOPLE = (PinnedBy.USER, PinnedBy.STAFF)
-"""Who pins on purpose: nothing that is found changes what they pinned."""
+"""Authors who pin on purpose: pins found automatically never change theirs."""
 
 
 class Pin(models.Model):
-    """Something that holds in a chat until it is taken back, and stands in every prompt.
+    """A statement that applies in a chat until it is removed, and is part of every prompt.
 
-    `message` is the one that it was found in, or that was pinned; None: its text stands nowhere else. `seq` is the last
-    message when it was pinned, and `start` its place in that: of two pins the later has the higher. `ended_at`: since
-    when it holds no more, kept for the prompts that had it; `ended_by` is then the message that replaced it or took it
-    back, None where somebody removed it.
+    `message` is the one in which it was found, or that was pinned; None: its text is stored only here. `seq` is the
+    last message when it was pinned, and `start` its position in that message: the later of two pins has the higher
+    ones. `ended_at`: since when it no longer applies, kept for the prompts that contained it; `ended_by` is then the
+    message that replaced or revoked it, None if somebody removed it.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -88,5 +91,5 @@ class Pin(models.Model):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """By which pins are in order, the oldest first."""
+        """The sort key of pins, oldest first."""
         return self.seq, self.start, self.pk

@@ -1,6 +1,6 @@
-"""Rows that workers keep for themselves: their signs of life, which go with them, and the vectors that they make.
+"""Models used only by workers: their signs of life, which are removed with them, and the vectors that they compute.
 
-Django finds them through `memory.models`, which everybody imports them from.
+Django finds them through `memory.models`, from which other modules import them.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from conversations.models import Chat
 
 
 class Watch(models.Model):
-    """What a watchdog knows of its cluster of workers. `name` is the watchdog's process.
+    """A watchdog's record of its cluster of workers. `name` is the watchdog's process.
 
-    Canaries are numbered: `done` is the highest that a worker process ran, `acknowledged` the highest whose result came
-    all the way. `alive_at`: when the cluster last showed that it works; `seen_at`: when the watchdog itself did.
+    Canaries are numbered: `done` is the highest that a worker process ran, `acknowledged` the highest whose result
+    was acknowledged. `alive_at`: when the cluster last showed that it works; `seen_at`: when the watchdog itself did.
     """
 
     name = models.CharField(max_length=100, primary_key=True)
@@ -26,7 +26,7 @@ class Watch(models.Model):
     seen_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        default_permissions = ()  # nobody is shown it
+        default_permissions = ()  # shown to nobody
 
     def __str__(self) -> str:
         return self.name
@@ -48,11 +48,11 @@ class WorkerProcess(models.Model):
 
 
 class ChatEmbeddings(models.Model):
-    """How far the messages of a chat have vectors, of which model, and what they cost. Only where embeddings are on.
+    """Which messages of a chat have vectors, of which model, and what they cost. Only if embeddings are on.
 
-    Messages up to `through_seq` have theirs. Work on it counts as an attempt before it begins, and is not to be tried
-    again before `next_attempt_at`: so two workers do not do the same, and an endpoint that fails is left alone.
-    `queued_at`: since when a task for it waits in the queue.
+    Messages up to `through_seq` have vectors. Work on it counts as an attempt before it begins, and is not repeated
+    before `next_attempt_at`: so two workers do not do the same work, and a failing endpoint is not called again at
+    once. `queued_at`: since when a task for it has been waiting in the queue.
     """
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="embedded")
@@ -66,7 +66,7 @@ class ChatEmbeddings(models.Model):
     queued_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        default_permissions = ()  # nobody is shown it
+        default_permissions = ()  # shown to nobody
 
     def __str__(self) -> str:
         return f"embeddings of {self.chat_id}"
@@ -75,7 +75,8 @@ class ChatEmbeddings(models.Model):
 class MessageEmbedding(models.Model):
     """The vector of a message, by its seq: little-endian 32-bit floats of length one.
 
-    Of the model that the chat's `ChatEmbeddings` names. It is made of what was said, and goes with that.
+    It is of the model named in the chat's `ChatEmbeddings`. It is derived from the message's text, and removed with
+    it.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+", db_index=False)

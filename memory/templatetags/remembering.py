@@ -1,4 +1,4 @@
-"""What pages say of memory, whichever page it is."""
+"""Template filters for memory, shared by all pages."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ register = template.Library()
 
 @register.filter
 def under_way(brief: ConversationBrief) -> progress.WorkProgress:
-    """What is going on with this memory now."""
+    """The progress of the current work on this memory."""
     return progress.under_way(brief, timezone.now(), progress.has_worker)
 
 
 @register.filter
 def grouped(number: int | None) -> str:
-    """A count with its thousands apart: 12,345."""
+    """A count with thousands separators: 12,345."""
     return "–" if number is None else f"{number:,}"
 
 
 @register.filter
 def policy_label(name: str) -> str:
-    """What people call a policy."""
+    """The display name of a policy."""
     return policy_name(name)
 
 
 @register.filter
 def as_sent(message: Mapping[str, Any]) -> str:
-    """A message of a prompt as text: what is not text in it as JSON."""
+    """A message of a prompt as text; parts that are not text as JSON."""
     content = message["content"] or ""
     parts = [content] if isinstance(content, str) else [part.get("text") or _json(part) for part in content]
     return "\n".join(part for part in (*parts, *map(_json, message.get("tool_calls", ()))) if part)
@@ -49,5 +49,5 @@ def _json(value: Any) -> str:
 
 @register.filter
 def is_same(pieces: Sequence[DiffPiece]) -> bool:
-    """Whether nothing changed from one text to the other."""
+    """Whether the two compared texts are equal."""
     return all(piece.kind == "same" for piece in pieces)

@@ -1,7 +1,7 @@
-"""How many tokens a model's server bills for each that we count, kept by model variant from the replies it billed.
+"""The ratio of tokens that a model's server bills to those that we count, by model variant, from billed replies.
 
 We count with one tokenizer, and guess what a model adds around messages and tools; another model's own count may be a
-fifth more. What is reserved of a user's daily tokens is corrected by it, so that the reservation is near the bill.
+fifth higher. Reservations of a user's daily tokens are corrected by this ratio, so that they are close to the bill.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from memory.models import UsageDay
 from memory.usage.daily import today
 
 DAYS = 7
-"""That it is taken from."""
+"""The number of days from which the ratio is taken."""
 LEAST_TOKENS = 20_000
-"""Of our own count: with less, one odd prompt would be too much of it."""
+"""The least of our own count: with fewer tokens, a single odd prompt would weigh too much."""
 LOWEST, HIGHEST = 0.5, 2.0
-"""What is beyond is no other tokenizer but a server that tells something else."""
+"""A ratio beyond these is not a difference of tokenizers but a server that reports something else."""
 REMEMBERED_SECONDS = 300.0
-"""For which a process goes by what it has read."""
+"""How long a process uses a ratio that it has read."""
 
 _read: dict[str, tuple[float, float]] = {}
-"""Until when it holds, and the ratio, by variant. One a process."""
+"""Expiry and ratio, by variant. One per process."""
 
 
 def ratio_of(variant: str) -> float:
-    """Tokens billed for each of ours; 1.0 where too little is known."""
+    """Tokens billed per token of ours; 1.0 if too little is known."""
     until, ratio = _read.get(variant, (0.0, 1.0))
     if time.monotonic() >= until:
         ratio = measured(variant)
@@ -37,7 +37,7 @@ def ratio_of(variant: str) -> float:
 
 
 def measured(variant: str) -> float:
-    """The same, read now."""
+    """Compute the ratio from the table."""
     days = UsageDay.objects.filter(model_variant=variant, day__gt=today() - timedelta(days=DAYS))
     sums = days.aggregate(counted=Sum("counted_tokens"), billed=Sum("counted_billed"))
     counted, billed = sums["counted"] or 0, sums["billed"] or 0

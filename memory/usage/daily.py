@@ -1,8 +1,8 @@
-"""The figures of each day, kept as they come up, so that nobody has to count them from the tables that grow.
+"""Daily figures, kept up to date as work is done, so that nobody has to compute them from the growing tables.
 
-Replies are counted by the sweep, in batches of one transaction each, not by the turn: every turn would wait for the
-one row of its day. Each is counted once, however many sweep at a time and wherever one is killed, because it is marked
-in the transaction that adds it. Folds are counted where they are published; workers are few.
+Replies are counted by the sweep, in batches of one transaction each, and not in the turn itself: every turn would
+wait for the one row of its day. Each is counted once, however many sweeps run at a time and wherever one is killed,
+because it is marked in the transaction that adds it. Folds are counted where they are published; workers are few.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _COLUMNS = (
 
 
 def today() -> date:
-    """The day that is being counted now, in UTC."""
+    """The current day in UTC."""
     return timezone.now().astimezone(UTC).date()
 
 
 def count_replies(seconds: float) -> int:
-    """Add the replies that are in no figure yet to their days, for about so many seconds; how many there were.
+    """Add uncounted replies to their days' figures, for about `seconds`. Returns how many there were.
 
-    Called by the sweep. Where only one can write, others may for as long as a batch took.
+    Called by the sweep. On SQLite, which allows one writer, it pauses after each batch for as long as that took.
     """
     until, counted = time.monotonic() + seconds, 0
     while True:
@@ -55,9 +55,10 @@ def count_replies(seconds: float) -> int:
 
 
 def count_chat(chat_id: UUID) -> None:
-    """Count what is not counted yet of a chat that goes. Runs in the transaction that removes it, which has locked it.
+    """Count the uncounted replies of a chat that is being removed.
 
-    All of it is locked before the row of any day, as in a sweep, lest each waits for what the other holds.
+    Call it in the transaction that removes the chat and has locked it. All rows are locked before the row of any day,
+    as in a sweep, to prevent a deadlock.
     """
     rows = _uncounted().filter(reply__chat_id=chat_id)
     if list(rows.select_for_update(of=("self",)).only("pk")):
@@ -73,7 +74,7 @@ def count_fold(
     degraded: bool,
     **sums: int,
 ) -> None:
-    """Add a revision that a summarizer made. Runs in the transaction that publishes it.
+    """Add a revision that a summarizer made. Call it in the transaction that publishes it.
 
     `share` of the salient spans was kept; `sums` are of the other columns.
     """
@@ -91,7 +92,7 @@ def count_fold(
 
 
 def count_failure(kind: RevisionKind, policy: str) -> None:
-    """Add an attempt at a summarizer that brought nothing."""
+    """Add a failed attempt of a summarizer."""
     _add(FoldDay, {"day": today(), "kind": kind, "policy": policy}, {"failures": 1})
 
 
@@ -100,9 +101,9 @@ def _uncounted() -> QuerySet[ContextRecord]:
 
 
 def _count_batch() -> int:
-    """Add a batch to its days, and mark it. Returns how many replies that were."""
+    """Add a batch to its days, and mark it. Returns how many replies it had."""
     with transaction.atomic():
-        # Who sweeps at the same time takes the next ones.
+        # A concurrent sweep takes the next ones.
         rows = _uncounted().select_for_update(skip_locked=True).order_by("pk")
         ids = list(rows.values_list("pk", flat=True)[:BATCH])
         if ids:
@@ -111,7 +112,7 @@ def _count_batch() -> int:
 
 
 def _add_up(rows: QuerySet[ContextRecord]) -> None:
-    """Add `rows`, which are locked, to their days, and mark them."""
+    """Add `rows`, which must be locked, to their days, and mark them."""
     values = rows.values(*_COLUMNS).iterator(chunk_size=BATCH)
     for (day, variant), sums in sums_of(map(_reply, values)).items():
         _add(UsageDay, {"day": day, "model_variant": variant}, sums)
@@ -145,13 +146,13 @@ def _counted(sections: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def _card_kept(row: Mapping[str, Any]) -> bool | None:
-    """A reply that was stopped or failed owes no card."""
+    """Whether the card was kept; None if none was requested, or if the reply was stopped or failed and needs none."""
     is_asked = row["card"] and row["reply__status"] == Status.COMPLETE
     return row["card"] == CardOutcome.KEPT if is_asked else None
 
 
 def _add(model: type[Model], key: Mapping[str, Any], sums: Mapping[str, Any]) -> None:
-    """Add `sums` to the row of `key`, which is made if need be."""
+    """Add `sums` to the row of `key`, creating it if needed."""
     rows = model._default_manager
     rows.bulk_create([model(**key)], ignore_conflicts=True)
     rows.filter(**key).update(**{name: F(name) + value for name, value in sums.items()})

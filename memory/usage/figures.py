@@ -1,6 +1,6 @@
-"""The figures of a day, added up from replies, and how people read numbers.
+"""The figures of a day, summed over replies, and the formatting of numbers for people.
 
-Pure: what a reply took comes as values, and what is to be added to a day's row goes back as values.
+Pure: replies come as values, and the sums to add to a day's row are returned as values.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from decimal import Decimal
 from chatmemory.llm.protocol import MILLION, Price
 
 USD = Decimal("1E-9")
-"""To what sums of money are rounded."""
+"""The precision to which sums of money are rounded."""
 
 Number = int | Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class CountedReply:
-    """What one reply took. Tokens and `cost_usd` are None where the upstream did not tell, or no price is known."""
+    """The usage of one reply. Tokens and `cost_usd` are None if not reported, or if no price is known."""
 
     day: date
-    """In UTC, when it ended."""
+    """The UTC day on which it ended."""
     variant: str
     failed: bool
     input_tokens: int | None
@@ -33,17 +33,17 @@ class CountedReply:
     cost_usd: Decimal | None
     price: Price | None
     memory_tokens: int
-    """Of the memory that was sent."""
+    """Tokens of the memory that was sent."""
     history_tokens: int | None
-    """Of the whole chat that stood before the question."""
+    """Tokens of the whole chat before the question; None if unknown."""
     counted_tokens: int | None = None
-    """Of the whole prompt, by our own count; None where that is no count of text alone."""
+    """Our own count of the whole prompt; None if the prompt is more than text."""
     card_kept: bool | None = None
-    """Whether the memory card that it was asked for could be used; None where none was asked for."""
+    """Whether the requested memory card could be used; None if none was requested."""
 
 
 def sums_of(replies: Iterable[CountedReply]) -> dict[tuple[date, str], dict[str, Number]]:
-    """What `replies` add to the row of each day and variant, by the name of its column; in order of the keys."""
+    """The sums that `replies` add to the row of each day and variant, by column name; sorted by key."""
     totals: dict[tuple[date, str], dict[str, Number]] = defaultdict(lambda: defaultdict(int))
     for reply in replies:
         row = totals[reply.day, reply.variant]
@@ -53,10 +53,10 @@ def sums_of(replies: Iterable[CountedReply]) -> dict[tuple[date, str], dict[str,
 
 
 def saved_of(reply: CountedReply) -> tuple[int, Decimal | None] | None:
-    """Tokens that memory saved against sending the whole chat, never below zero, and USD where a price is known.
+    """The tokens that memory saved over sending the whole chat, never below zero, and in USD if a price is known.
 
-    In USD at the average price of the reply's own input tokens, so that what its prompt cache gave is taken off.
-    None where nothing is known of the chat's length, or the reply failed.
+    USD are at the average price of the reply's own input tokens, so that the discount of its prompt cache is
+    included. None if the chat's length is unknown, or the reply failed.
     """
     if reply.failed or reply.history_tokens is None:
         return None
@@ -71,7 +71,7 @@ def days_until(last: date, count: int) -> list[date]:
 
 
 def short(number: float) -> str:
-    """A number for people, in three digits or so: `1,234`, `12.3k`, `4.56M`."""
+    """Format a number with about three digits: `1,234`, `12.3k`, `4.56M`."""
     if abs(number) < 9_999.5:
         return f"{number:,.0f}"
     size, unit = next(one for one in _UNITS if abs(number) >= 0.9995 * one[0])
@@ -81,7 +81,7 @@ def short(number: float) -> str:
 
 
 def usd(amount: Decimal | float) -> str:
-    """An amount for people: `$12.34`, and as many digits as a small one needs: `$0.0123`."""
+    """Format an amount, with more decimals if it is small: `$12.34`, `$0.0123`."""
     value = float(amount)
     if value == 0:
         return "$0.00"
@@ -91,7 +91,7 @@ def usd(amount: Decimal | float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long something is ago, in one unit: `4 s`, `3 min`, `2 h`, `5 days`."""
+    """Format an age in one unit: `4 s`, `3 min`, `2 h`, `5 days`."""
     for size, unit in ((172_800, "days"), (7200, "h"), (120, "min")):
         if seconds >= size:
             return f"{seconds // _SECONDS[unit]:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""What a user's chats have cost: tokens and USD, a row a day and model variant, summaries among them."""
+"""The usage of a user's chats: tokens and USD, one row per day and model variant, including summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conversations.models import Message, Role
 from memory.models import SummaryRevision
 
 SUMMARIZER = "summarizer"
-"""The variant under which folding stands; its calls count as replies."""
+"""The variant under which folding is listed; its calls count as replies."""
 
 M = TypeVar("M", bound=Model)
 
