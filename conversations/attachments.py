@@ -1,7 +1,8 @@
-"""The bytes of images and files: kept once a user, by hash, within a cap, and for a time after they were last sent.
+"""The bytes of images and files: stored once per user by hash, within a size limit, for a time after they were last
+sent.
 
-A message says by hash what it came with (`chatmemory.llm.attachments`). Bytes without a message that refers to them are
-gone in the same transaction as the last message that did. Where bytes are not kept any more, their mark in the text is.
+A message names its attachments by hash (`chatmemory.llm.attachments`). Bytes are deleted in the same transaction as
+the last message that refers to them. When bytes expire earlier, their mark in the message's text stays.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ REMOVED_AT_ONCE = 50
 
 
 def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> None:
-    """Keep what came with these messages, which are stored. Runs in their transaction."""
+    """Store the attachments of these stored messages. Call it in their transaction."""
     by_hash = {one.sha256: one for _, attachments in sent for one in attachments if one.data is not None}
     if not by_hash:
         return
     now = timezone.now()
     mine = StoredAttachment.objects.filter(user=user_id)
-    # Locked, so that the sweep cannot remove them meanwhile.
+    # Locked, so that the sweep cannot remove them until this transaction ends.
     known = set(mine.select_for_update().filter(sha256__in=by_hash).values_list("sha256", flat=True))
     mine.filter(sha256__in=known).update(sent_at=now)
     for sha256, one in by_hash.items():
@@ -53,19 +54,19 @@ def keep(user_id: int, sent: Sequence[tuple[Message, Sequence[Attachment]]]) -> 
 
 
 def kept(user_id: int, hashes: Iterable[str]) -> set[str]:
-    """Those of `hashes` whose bytes are there."""
+    """Return those of `hashes` whose bytes are stored."""
     mine = StoredAttachment.objects.filter(user=user_id, sha256__in=set(hashes))
     return set(mine.values_list("sha256", flat=True))
 
 
 def find(chat: Chat, sha256: str) -> StoredAttachment | None:
-    """An image or a file that a message of `chat` came with, if it is still kept."""
+    """Return an image or a file of a message of `chat`, if its bytes are still stored."""
     mine = StoredAttachment.objects.filter(user=chat.owner_id, sha256=sha256)
     return mine.filter(messages__chat=chat).first()
 
 
 def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
-    """`prompt` with the bytes of its images and files. What is not kept any more is left out; its mark stays."""
+    """Return `prompt` with the bytes of its images and files. Expired ones are left out; their mark stays."""
     found = _bytes_of(user_id, prompt.attachments)
     messages = (
         replace(message, attachments=tuple(_loaded(message.attachments, found)))
@@ -77,13 +78,14 @@ def with_bytes(prompt: Prompt, user_id: int) -> Prompt:
 
 
 def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[Attachment]:
-    """`attachments` with their bytes where they are kept, for an export."""
+    """Return `attachments` with their bytes where they are stored, for an export."""
     found = _bytes_of(user_id, attachments)
     return [replace(one, data=found.get(one.sha256)) for one in attachments]
 
 
 def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
-    """Let go of what came with a message, but for `kept`. Runs in the transaction that changes the message."""
+    """Drop the references to a message's attachments, except those in `kept`. Call it in the transaction that changes
+    the message."""
     links = LINKS.objects.filter(message=message)
     if kept:
         links = links.exclude(storedattachment__sha256__in=[one.sha256 for one in kept])
@@ -92,14 +94,14 @@ def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
 
 
 def release_chat(chat: Chat) -> None:
-    """The same for all messages of a chat, which is about to be deleted."""
+    """Drop the references of all messages of a chat that is about to be deleted."""
     if StoredAttachment.objects.filter(user=chat.owner_id).exists():
         LINKS.objects.filter(message__chat=chat).delete()
         _remove_unused(chat.owner_id)
 
 
 def copy_links(copies: Mapping[UUID, Message]) -> None:
-    """Let each copy of a message, by the id of the first, refer to the same bytes."""
+    """Make each copy of a message refer to the same bytes. `copies` maps the ids of the originals to the copies."""
     attached = [first for first, copy in copies.items() if attachments_in(copy.payload)]
     links = LINKS.objects.filter(message__in=attached).values_list("storedattachment_id", "message_id")
     rows = [LINKS(storedattachment_id=one, message_id=copies[first].pk) for one, first in links]
@@ -107,14 +109,14 @@ def copy_links(copies: Mapping[UUID, Message]) -> None:
 
 
 def remove_old() -> int:
-    """Remove what was last sent longer ago than it is kept; how many. Called by the sweep."""
+    """Remove what was last sent longer ago than `ATTACHMENTS_KEEP_DAYS`; return how many. Called by the sweep."""
     days, removed = settings.ATTACHMENTS_KEEP_DAYS, 0
     if not days:
         return 0
     old = StoredAttachment.objects.filter(sent_at__lt=timezone.now() - timedelta(days=days))
     while True:
         with transaction.atomic():
-            # One that is being sent again is locked, and not old any more when that is done.
+            # One that is being sent again is locked, and no longer old once that transaction ends.
             unlocked = old.select_for_update(skip_locked=True)
             ids = list(unlocked.values_list("pk", flat=True)[:REMOVED_AT_ONCE])
             _remove(ids)
@@ -124,7 +126,7 @@ def remove_old() -> int:
 
 
 def _bytes_of(user_id: int, attachments: Iterable[Attachment]) -> dict[str, bytes]:
-    """What is kept of these, by hash."""
+    """Return the stored bytes of these attachments, by hash."""
     hashes = {one.sha256 for one in attachments if one.sha256}
     rows = StoredAttachment.objects.filter(user=user_id, sha256__in=hashes)
     return {sha256: bytes(data) for sha256, data in rows.values_list("sha256", "data")}
@@ -139,7 +141,7 @@ def _loaded(attachments: Iterable[Attachment], found: Mapping[str, bytes]) -> It
 
 
 def _keep_within_cap(user_id: int, just_sent: set[UUID]) -> None:
-    """Remove what was sent longest ago, until the rest is within the cap. What was just sent is needed now."""
+    """Remove the attachments sent longest ago until the user is within the limit. Those just sent are kept."""
     mine = StoredAttachment.objects.filter(user=user_id)
     over = (mine.aggregate(total=Sum("size"))["total"] or 0) - settings.ATTACHMENTS_MAX_BYTES_PER_USER
     gone: list[UUID] = []
@@ -157,7 +159,7 @@ def _remove_unused(user_id: int) -> None:
 
 
 def _remove(ids: Sequence[UUID]) -> None:
-    """By two statements: the ORM would read the bytes of each first."""
+    """Delete these by two statements: the ORM would read the bytes of each first."""
     if ids:
         LINKS.objects.filter(storedattachment__in=ids).delete()
         StoredAttachment.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)

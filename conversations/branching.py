@@ -1,7 +1,7 @@
-"""A branch of a chat: a chat of its own that begins with the same messages, and shares nothing with the first.
+"""Branch a chat: create a new chat that begins with copies of its messages and shares no rows with it.
 
-For clients that go on from an older message with other words. What memory has of those messages comes along: the newest
-revision that had seen no later one is the branch's first.
+For clients that continue from an older message with a different text. Memory of the copied messages is copied too:
+the branch starts from the newest revision that had not seen a later message.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class PreparedBranch:
     row: Chat
     origin: UUID
     copies: Mapping[UUID, Message]
-    """The messages, by the ids of those they are copies of."""
+    """The copied messages, by the ids of their originals."""
     pins: tuple[ImportedPin, ...]
 
     def store(self) -> Chat:
-        """Insert the rows. Runs in a transaction."""
+        """Insert the rows. Call it in a transaction."""
         self.row.save(force_insert=True)
         messages = list(self.copies.values())
         Message.objects.bulk_create(messages, batch_size=BATCH)
@@ -53,9 +53,9 @@ class PreparedBranch:
 
 
 def prepare_branch(chat: Chat, through_seq: int) -> PreparedBranch:
-    """Copy `chat` up to message `through_seq`, with the calls that a reply makes there.
+    """Copy `chat` up to message `through_seq`, including the tool calls that follow if that message makes some.
 
-    Costs the messages that are copied; nothing is locked or stored.
+    The cost is that of the copied messages; nothing is locked or stored.
     """
     rows = list(Message.objects.filter(chat=chat, seq__lte=through_seq).order_by("seq"))
     calls = (rows[-1].payload or {}).get("calls", 0) if rows else 0

@@ -1,8 +1,8 @@
-"""Taking back what was said: a message that is edited, and one that is forgotten. One transaction each.
+"""Edit a message, or forget it (remove its content). Each is one transaction.
 
-With its commit the former text is in no prompt any more, nor in any row: the message's own, the line of its turn, and,
-by memory's own doing, whatever was summarized from it. What others said of it is theirs, and stays: forgetting a
-question leaves its answer. A forgotten message leaves an empty row behind, so that `seq` has no holes.
+After the commit, no prompt and no row contains the former text: not the message, not the line of its turn and, by the
+work of `memory`, not what was summarized from it. What other messages quote of it stays: forgetting a question keeps
+its answer. A forgotten message leaves an empty row behind, so that `seq` has no gaps.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ _EMPTIED: dict[str, Any] = {
     "error": None,
     "metadata": {},
 }
-"""What is left of a forgotten message, beside its place, its times and what it cost."""
+"""Fields of a forgotten message that are cleared. Its place, its times and its cost stay."""
 
 
 def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
-    """Let a message say something else. What it says already changes nothing.
+    """Replace the text of a message; the same text changes nothing.
 
-    Raises NotFound; ChatBusy for a reply being written and its question; Conflict for one that says nothing.
+    Raises `NotFound`; `ChatBusy` for a reply being written and its question; `Conflict` for a deleted or failed
+    message and for a tool call.
     """
-    # What costs time comes before the lock.
+    # Computed before the lock, because it takes time.
     found: dict[str, Any] = {
         "token_count": count_tokens(content),
         "terms": stored_terms(content, chat.owner_id),
@@ -73,9 +74,9 @@ def edit_message(chat: Chat, message_id: UUID, content: str) -> Message:
 
 
 def forget_message(chat_id: UUID, message_id: UUID) -> None:
-    """Take out all that a message said. One that is forgotten already stays so.
+    """Remove the content of a message, if it is not removed yet.
 
-    Raises NotFound; ChatBusy for a reply being written and its question.
+    Raises `NotFound`; `ChatBusy` for a reply being written and its question.
     """
     counted = _count_beforehand(chat_id, message_id)
     with transaction.atomic():
@@ -86,13 +87,14 @@ def forget_message(chat_id: UUID, message_id: UUID) -> None:
 
 
 def _count_beforehand(chat_id: UUID, message_id: UUID) -> memory.Tally | None:
-    """What costs time in a chat of which much is not folded, before the lock."""
+    """Count before the lock, because it takes time in a chat of which much is not folded."""
     seq = Message.objects.filter(chat=chat_id, pk=message_id).values_list("seq", flat=True).first()
     return None if seq is None else memory.count_beforehand(chat_id, seq)
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:
-    """The message, final, with its chat locked: nothing of it is begun, finished or folded meanwhile."""
+    """Lock the chat and return the message, which is final. Nothing in the chat is begun, finished or folded until
+    commit."""
     chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():
@@ -106,14 +108,14 @@ def _locked(chat_id: UUID, message_id: UUID) -> Message:
 
 
 def _close_open_turn(chat: Chat, message_id: UUID) -> None:
-    """What has changed since the model saw it is no turn that can go on."""
+    """Close an open turn if the message is part of it: a turn that changed since the model saw it cannot go on."""
     if Message.objects.filter(chat=chat, pk=message_id, seq__gte=chat.open_seq).exists():
         open_turn.close(chat)
         chat.save(update_fields=["last_seq", "open_seq"])
 
 
 def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> None:
-    """Store these fields, and let nothing stand that was made of what they held before."""
+    """Store these fields, and update or remove everything derived from their former values."""
     former = message.content
     message.edited_at = timezone.now()
     for name, value in fields.items():
@@ -132,7 +134,7 @@ def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> No
 
 
 def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
-    """What to change about the chat's title: one made from messages is made anew, from the first that is left."""
+    """Return the changes to the chat's title: one made from messages is made again from the first that is left."""
     title, is_automatic = Chat.objects.values_list("title", "title_is_automatic").get(pk=chat_id)
     if not (is_automatic or titles.repeats(title, former)):
         return {}
@@ -143,9 +145,10 @@ def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
 
 
 def _tell_turn_anew(message: Message) -> int:
-    """Make the line of the message's turn from what it says now. Returns the seq at which the turn begins.
+    """Rebuild the line of the message's turn from its current texts; return the seq at which the turn begins.
 
-    Every answer of a turn has had a line with words of its question, those that failed or were replaced, too.
+    Other answers of the turn, including failed and replaced ones, may still have a line with words of its question,
+    which is cleared.
     """
     rows = _turn_of(message)
     turn = to_turns([stored_message(row) for row in rows])[0]
@@ -159,7 +162,7 @@ def _tell_turn_anew(message: Message) -> int:
 
 
 def _turn_of(message: Message) -> list[Message]:
-    """All messages of its turn, in order: from a user message to before the next one."""
+    """Return all messages of its turn in order: from a user message to before the next one."""
     said = Message.objects.filter(chat=message.chat_id)
     asked = said.filter(role=Role.USER).values_list("seq", flat=True)
     first = asked.filter(seq__lte=message.seq).order_by("-seq").first() or 1

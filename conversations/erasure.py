@@ -1,9 +1,9 @@
-"""Erasing a user with all that is theirs: out of use at once, then chat by chat, then the account itself.
+"""Erase a user and all their data: disabled at once, then deleted chat by chat, then the account itself.
 
-The first step is one short transaction: the user can do nothing any more, and what is to be done stands in a row of its
-own. The rest are transactions of a chat each, with a pause between them where there is only one writer; so it can be a
-thousand chats, and whoever finds the row goes on where another stopped. What stays is named in docs/reliability.md: who
-of the staff looked at what, by ids.
+The first step is one short transaction: it disables the user and stores a row that says what is to be done. Then each
+chat is deleted in its own transaction, with a pause in between if the database has only one writer. So a thousand
+chats can be deleted, and any process that finds the row continues where another stopped. What stays is named in
+docs/reliability.md: which staff member viewed what, by ids.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from conversations.models import Allowance, Chat, Erasure, PassingCall
 logger = logging.getLogger(__name__)
 
 AT_ONCE_SECONDS = 5.0
-"""How long whoever asks waits for it to be done. Nearly everybody's chats are gone by then; the sweep does the rest."""
+"""Seconds that a request spends on an erasure. That is enough for nearly everybody's chats; the sweep does the rest."""
 PAGE = 100
-"""Chats named at once."""
+"""Number of chats listed at once."""
 
 
 def what_is_theirs(user: User) -> tuple[int, int]:
-    """How many chats and messages a user has."""
+    """Return the number of chats and messages of a user."""
     chats = Chat.objects.filter(owner=user)
     return chats.count(), chats.aggregate(messages=Sum("last_seq"))["messages"] or 0
 
 
 def request_erasure(user_id: int) -> None:
-    """Have a user erased: from now on there is nothing that they, or anybody in their name, can do."""
+    """Request a user's erasure. From now on neither they nor anybody with their tokens can do anything."""
     with transaction.atomic():
         if User.objects.select_for_update().filter(pk=user_id).update(is_active=False):
             Erasure.objects.get_or_create(user_id=user_id)
@@ -50,9 +50,9 @@ def request_erasure(user_id: int) -> None:
 def erase(
     user_id: int, *, seconds: float | None = None, tell: Callable[[int], None] = lambda _: None
 ) -> bool:
-    """Erase a user of whom that was requested, for so many seconds at most. True if nothing is left.
+    """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left.
 
-    `tell` is told of each chat that went.
+    `tell` is called after each deleted chat with the number 1.
     """
     until = None if seconds is None else time.monotonic() + seconds
     while chats := list(Chat.objects.filter(owner=user_id).order_by("pk")[:PAGE]):
@@ -65,7 +65,7 @@ def erase(
 
 
 def erase_waiting(seconds: float) -> int:
-    """Go on with the users who wait for it, for about so many seconds; how many are gone. Called by the sweep."""
+    """Continue requested erasures for about `seconds`; return how many users are gone. Called by the sweep."""
     until, gone = time.monotonic() + seconds, 0
     for user_id in list(Erasure.objects.order_by("requested_at").values_list("pk", flat=True)[:1000]):
         left = until - time.monotonic()
@@ -73,13 +73,13 @@ def erase_waiting(seconds: float) -> int:
             break
         try:
             gone += erase(user_id, seconds=left)
-        except DatabaseError as exc:  # one that cannot be erased does not keep the others from it
+        except DatabaseError as exc:  # one failed erasure must not stop the others
             logger.error("user not erased", extra={"user": user_id, "error": type(exc).__name__})
     return gone
 
 
 def _delete(chat: Chat) -> None:
-    """Delete a chat, and let others write for as long as that took, where only one can."""
+    """Delete a chat; if only one process can write, then pause as long as that took, so that others can write."""
     began = time.monotonic()
     lifecycle.delete_chat(chat)
     if settings.IS_SQLITE:
@@ -87,9 +87,9 @@ def _delete(chat: Chat) -> None:
 
 
 def _erase_account(user_id: int) -> bool:
-    """Delete the user, who has no chats. False if they have one all the same: a request was under way."""
+    """Delete the user, who has no chats. Return False if a request in progress has created one."""
     with transaction.atomic():
-        # In the order of those who begin and end calls, lest each waits for what the other holds.
+        # Lock in the order in which calls begin and end, to avoid a deadlock.
         list(PassingCall.objects.select_for_update().filter(user=user_id).order_by("pk"))
         Allowance.objects.select_for_update().filter(pk=user_id).first()
         user = User.objects.select_for_update().filter(pk=user_id).first()
@@ -104,7 +104,7 @@ def _erase_account(user_id: int) -> bool:
 
 
 def _unname(user: User) -> None:
-    """Take the name out of what the admin's log says of the user."""
+    """Remove the user's name from the admin's log entries about them."""
     about = LogEntry.objects.filter(
         content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk)
     )

@@ -1,4 +1,4 @@
-"""Chats from their beginning to their end: created, changed and deleted."""
+"""Create, change and delete chats."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _CHAT = Insert(Chat)
 
 
 def create_chat(owner: User, **fields: Any) -> Chat:
-    """A new, empty chat. `fields` are those of the model that a client may set; `policy` has the default."""
+    """Create an empty chat. `fields` are model fields that a client may set; `policy` has a default."""
     return _CHAT.save(Chat(owner=owner, **{"policy": settings.MEMORY_POLICY, **fields}))
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change what a client may change. A policy that is not the memory's rebuilds it; new options do where they must.
+    """Change the fields that a client may set. A policy other than that of the memory rebuilds it, as some options
+    do.
 
-    Raises NotFound, and RateLimited or QuotaExceeded for a rebuild too many.
+    Raises `NotFound`, and `RateLimited` or `QuotaExceeded` if a rebuild exceeds the limits.
     """
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
@@ -52,9 +53,9 @@ def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
 
 
 def delete_chat(chat: Chat) -> None:
-    """Remove a chat and everything that stems from it, in one transaction. A reply being written ends unheard.
+    """Delete a chat and everything derived from it, in one transaction. A reply being written is discarded.
 
-    Messages go by one statement: they refer to each other and to nothing that is left, and there may be 100,000.
+    Messages are deleted by one statement: they refer only to each other, and there may be 100,000.
     """
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
@@ -68,7 +69,8 @@ def delete_chat(chat: Chat) -> None:
 
 
 def _end_unheard(chat: Chat) -> None:
-    """Remove a reply that is being written. What it had reserved is spent: the model was asked, and may still write."""
+    """Remove a reply that is being written. Its reservation counts as spent: the model was called and may still
+    write."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is not None:
         active.delete()

@@ -1,4 +1,4 @@
-"""A user's chats and messages, looked up: what belongs to somebody else does not exist."""
+"""Look up a user's chats and messages. What belongs to somebody else is treated as nonexistent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _OWN_ACTIVE_REPLY = Select(
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
-    """The only way to a chat. 404 for strangers: never confirm that it exists."""
+    """Return a chat of `user`. Views get chats only this way: a 404 for all others never confirms that a chat
+    exists."""
     chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
     if chat is None:
         raise NotFound("Chat not found.")
@@ -29,13 +30,14 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
 
 
 def lock_ahead(user: User, chat_id: UUID) -> None:
-    """Have read what a turn asks for first: the chat, locked by `get_chat`, and the reply that is being written."""
+    """Read a turn's first rows with the next statement: the chat, locked as by `get_chat`, and the reply being
+    written."""
     _LOCKED_CHAT.ahead(chat_id, user.pk)
     _OWN_ACTIVE_REPLY.ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
 
 
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:
-    """A message of a chat that its caller may see; one being written comes as its `ActiveReply`."""
+    """Return a message of a chat that the caller may see; one still being written as its `ActiveReply`."""
     found = (
         ActiveReply.objects.filter(chat=chat, message_id=message_id).select_related("user_message").first()
         or Message.objects.filter(chat=chat, pk=message_id).first()

@@ -1,7 +1,9 @@
-"""What was said. Rows of `Message` are written once, when they are final; what is still being said is an `ActiveReply`.
+"""Chats, messages and accounts. A `Message` row is written once it is final; a reply being written is an
+`ActiveReply`.
 
-Order is always `seq`, never a clock. Everything of a chat goes by the chat's id. References between rows of one chat
-are DO_NOTHING: such rows only ever go together, with their whole chat, and the database checks that at commit.
+Order is always that of `seq`, never of a clock. All rows of a chat are found and deleted by the chat's id. References
+between rows of one chat are DO_NOTHING: such rows are only deleted together, with their whole chat, and the database
+checks that at commit.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from chatmemory.database.ids import new_id
 
 
 class Chat(models.Model):
-    """A conversation of one owner, with the policy by which it is remembered."""
+    """A conversation of one owner, with the memory policy that applies to it."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     owner = models.ForeignKey(
@@ -26,14 +28,14 @@ class Chat(models.Model):
     )
     title = models.CharField(max_length=200, blank=True, default="")
     title_is_automatic = models.BooleanField(default=False, db_default=False, editable=False)
-    """It is made from the first message, and made anew when that changes: see `titles`."""
+    """The title is made from the first message, and made again when that changes: see `titles`."""
     policy = models.CharField(max_length=32)
     options = models.JSONField(blank=True, default=dict)
     instructions = models.TextField(blank=True, default="")
     metadata = models.JSONField(blank=True, default=dict)
     last_seq = models.PositiveIntegerField(default=0, editable=False)
     open_seq = models.PositiveIntegerField(default=0, db_default=0, editable=False)
-    """Seq of the user's message whose turn waits for the output of a tool, or for the reply to it; 0: none does."""
+    """Seq of the user's message whose turn waits for the output of a tool, or for the reply to it; 0 if none does."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -52,9 +54,9 @@ class Role(models.TextChoices):
     USER = "user"
     ASSISTANT = "assistant"
     TOOL_CALL = "tool_call", "Tool call"
-    """A call of a tool, beside what the assistant said in the reply before it."""
+    """A call of a tool, next to the text of the reply before it."""
     TOOL = "tool", "Tool output"
-    """What a tool that was called gave back."""
+    """The output of a tool that was called."""
 
 
 class Status(models.TextChoices):
@@ -69,21 +71,22 @@ class Status(models.TextChoices):
 
 STREAMING = "streaming"
 SPOKEN = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
-"""States in which a text is part of its turn, unless it is superseded."""
+"""States in which a message's text is part of its turn, unless it is superseded."""
 
 
 class Message(models.Model):
-    """One message, as it was said. Its text is never altered by summarizing."""
+    """One message as it was said. Summarizing never changes its text."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveIntegerField()
     role = models.CharField(max_length=16, choices=Role.choices)
     content = models.TextField(blank=True)
-    """What was said; of a call and its output, what memory reads of them."""
+    """The text of the message; for a tool call or its output, the text that memory reads."""
     payload = models.JSONField(null=True, blank=True, editable=False)
-    """Of a call `{"call_id", "name", "arguments", "custom"?}`, of its output `{"call_id", "name"}`, of a reply that
-    calls tools `{"calls"}`: how many calls follow it, of a user's message with images or files `{"attachments"}`."""
+    """JSON whose keys depend on the kind of message: `{"call_id", "name", "arguments", "custom"?}` for a tool call,
+    `{"call_id", "name"}` for its output, `{"calls"}` (how many calls follow) for a reply that calls tools,
+    `{"attachments"}` for a user's message with images or files."""
     status = models.CharField(max_length=16, choices=Status.choices)
     model_variant = models.CharField(max_length=64, blank=True, default="")
     model = models.CharField(max_length=128, blank=True, default="")
@@ -97,7 +100,7 @@ class Message(models.Model):
     outline = models.CharField(max_length=400, blank=True, default="")
     line = models.TextField(blank=True, default="")
     terms = models.TextField(null=True, editable=False)
-    """What recall finds it by (`memory.recall.analysis.terms`); None until it is analysed."""
+    """Search terms for recall (`memory.recall.analysis.terms`); None until the message is analysed."""
     response_id = models.CharField(max_length=200, blank=True, default="")
     input_tokens = models.PositiveIntegerField(null=True, blank=True)
     cached_tokens = models.PositiveIntegerField(null=True, blank=True)
@@ -109,14 +112,14 @@ class Message(models.Model):
     completed_at = models.DateTimeField(null=True, blank=True)
     edited_at = models.DateTimeField(null=True, blank=True)
     leaves_open: bool = False
-    """Of a reply that is being stored: its turn goes on, since it calls tools. Not stored."""
+    """Set on a reply that is being stored if its turn continues, because the reply calls tools. Not a column."""
     after_tools: bool = False
-    """Of a reply that is being stored: it follows outputs of tools in its turn. Not stored."""
+    """Set on a reply that is being stored if it follows outputs of tools in its turn. Not a column."""
     retry_after: int | None = None
-    """Of one that has just failed: seconds for which the upstream wants to be left alone. Not stored."""
+    """Set on a reply that has just failed: seconds to wait before the upstream is called again. Not a column."""
 
     class Meta:
-        # Every foreign key has an index: without it, deleting a chat reads the whole table once a message.
+        # Every foreign key has an index: without it, deleting a chat scans the whole table once per message.
         indexes = [
             models.Index(fields=["reply_to"], name="message_reply_to", condition=Q(reply_to__isnull=False)),
             models.Index(
@@ -146,7 +149,7 @@ class Message(models.Model):
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """Tokens and USD as the API shows them, or None where the upstream told none."""
+        """Tokens and USD as the API shows them, or None if the upstream reported none."""
         if self.input_tokens is None:
             return None
         return {
@@ -158,7 +161,7 @@ class Message(models.Model):
 
 
 class StoredAttachment(models.Model):
-    """The bytes of an image or a file, once a user, while they are kept: see `conversations.attachments`."""
+    """The bytes of an image or a file, stored once per user for a limited time: see `conversations.attachments`."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(
@@ -179,14 +182,14 @@ class StoredAttachment(models.Model):
 
 
 UNSHOWN = ("terms", "line", "outline")
-"""Columns of a message that are memory's, and may be as long as the text."""
+"""Long columns of a message that only memory uses; they may be as long as the text."""
 
 
 class Allowance(models.Model):
-    """What a user may take of the models where that is not as the settings say, and what they have taken.
+    """A user's own limits, where they differ from the settings, and the user's usage.
 
-    Made with the first call. Who takes or settles locks this row, so that its numbers are exact; `limits` says what
-    they mean, `quotas` alone writes them.
+    Created with the user's first call. Reserving and settling lock this row, so that its numbers are exact. `limits`
+    defines their meaning; only `quotas` writes the usage.
     """
 
     user = models.OneToOneField(
@@ -198,27 +201,27 @@ class Allowance(models.Model):
     readers = models.PositiveIntegerField(null=True, blank=True)
     resummarize_per_hour = models.PositiveIntegerField(null=True, blank=True)
     minute = models.DateTimeField(null=True, editable=False)
-    """When the minute began."""
+    """When the current minute of counting began."""
     minute_requests = models.IntegerField(default=0, editable=False)
     day = models.DateField(null=True, editable=False)
     day_tokens = models.BigIntegerField(default=0, editable=False)
-    """Of calls that have ended."""
+    """Tokens of calls that have ended."""
     day_reserved = models.BigIntegerField(default=0, editable=False)
-    """Held by those that began on that day and have not ended."""
+    """Tokens reserved by calls that began on that day and have not ended."""
     open_streams = models.IntegerField(default=0, editable=False)
-    """Calls that have not ended, of whatever day."""
+    """Number of calls that have not ended, whatever their day."""
     hour = models.DateTimeField(null=True, editable=False)
-    """When the hour began in which rebuilds of memory are counted."""
+    """When the hour began in which memory rebuilds are counted."""
     hour_rebuilds = models.IntegerField(default=0, editable=False, db_default=0)
     exported_at = models.DateTimeField(null=True, editable=False)
-    """When all that is held about the user was last asked for."""
+    """When the user last exported their data."""
 
     def __str__(self) -> str:
         return f"allowance of user {self.user_id}"
 
 
 class Reserved(models.Model):
-    """What a call holds of its user's allowance until it has ended. Without a day: nothing, limits were off."""
+    """The part of a user's allowance that a call holds until it has ended. No day: none, because limits were off."""
 
     reserved_tokens = models.BigIntegerField(default=0)
     reserved_day = models.DateField(null=True)
@@ -229,7 +232,7 @@ class Reserved(models.Model):
 
 
 class PassingCall(Reserved):
-    """A call whose answer is stored nowhere, while it lasts. Deleted when it has ended, or its time is over."""
+    """A running call whose answer is not stored. Deleted when it has ended or expired."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     expires_at = models.DateTimeField(db_index=True)
@@ -239,7 +242,7 @@ class PassingCall(Reserved):
 
 
 class Erasure(models.Model):
-    """A user who is being erased: can do nothing any more, and goes when all that is theirs is gone."""
+    """A user who is being erased: already disabled, and deleted once all their data is gone."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+"
@@ -247,17 +250,17 @@ class Erasure(models.Model):
     requested_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        default_permissions = ()  # nobody is shown it
+        default_permissions = ()  # it is shown to nobody
 
     def __str__(self) -> str:
         return f"erasure of user {self.user_id}"
 
 
 class SignInAttempts(models.Model):
-    """How often somebody tried to sign in, under one name or from one address, within a minute."""
+    """Number of sign-in attempts within a minute for one name, one address, or one name from one address."""
 
     key = models.CharField(max_length=64, primary_key=True)
-    """A keyed hash: whose it is shows only to who knows the name."""
+    """A keyed hash, which reveals a name only to those who know it."""
     minute = models.DateTimeField(db_index=True)
     count = models.IntegerField(default=0)
 
@@ -269,7 +272,7 @@ class SignInAttempts(models.Model):
 
 
 class ActiveReply(Reserved):
-    """A reply in the making: at most one a chat, hence the key. Deleted when the reply is final."""
+    """A reply being written. A chat has at most one, hence the key. Deleted when the reply is final."""
 
     chat = models.OneToOneField(Chat, on_delete=models.CASCADE, primary_key=True, related_name="active_reply")
     message_id = models.UUIDField(unique=True)
@@ -293,7 +296,7 @@ class ActiveReply(Reserved):
 
 
 class IdempotencyKey(models.Model):
-    """A key a client sent with a request that made a message, and what it made. Kept for 24 hours."""
+    """A key that a client sent with a request that made a message, and what was made. Kept for 24 hours."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
@@ -309,39 +312,41 @@ class IdempotencyKey(models.Model):
         constraints = [models.UniqueConstraint(fields=["user", "key"], name="idempotency_user_key")]
 
     def __str__(self) -> str:
-        return f"idempotency key {self.pk}"  # the key itself is the client's: it may say anything
+        return f"idempotency key {self.pk}"  # the key itself is the client's and may contain anything
 
 
 class ChatCompletion(models.Model):
-    """A reply that a client of OpenAI's API asked for: what it asked besides, and by what its history is found again.
+    """A reply requested through the OpenAI API: its request's parameters, and hashes by which its history is found
+    again.
 
-    Made with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the messages.
+    Created with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the
+    messages.
     """
 
     message_id = models.UUIDField(primary_key=True)
-    """Of the reply."""
+    """Id of the reply."""
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     seq = models.PositiveIntegerField()
-    """Of the reply."""
+    """Seq of the reply."""
     asked = models.BinaryField(max_length=32)
-    """Of the history with the question."""
+    """Hash of the history including the question."""
     question = models.BinaryField(max_length=32)
-    """Of the question alone."""
+    """Hash of only the question."""
     request = models.BinaryField(max_length=32)
-    """Of the request's body: a retry has the same."""
+    """Hash of the request's body, which is the same in a retry."""
     model = models.CharField(max_length=128)
-    """As the client named it."""
+    """The model as the client named it."""
     parameters = models.JSONField(default=dict)
-    """What the model was sent besides the messages, by the names of Chat Completions."""
+    """Parameters sent to the model besides the messages, by their names in Chat Completions."""
     metadata = models.JSONField(default=dict)
     logprobs = models.JSONField(null=True)
-    """Of the reply's tokens, where they were asked for."""
+    """Log probabilities of the reply's tokens, if the client requested them."""
     decision = models.CharField(max_length=16)
     found_by = models.CharField(max_length=16, blank=True)
-    """Which chat the request was taken to belong to, and by what: see `openai_api.conversation`."""
+    """`decision` and `found_by`: which chat the request was assigned to, and by what. See `openai_api.conversation`."""
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -356,34 +361,35 @@ class ChatCompletion(models.Model):
 
 
 class NamedConversation(models.Model):
-    """The chat that a client of OpenAI's API knows by a name of its own. Names are each user's."""
+    """The chat that a client of the OpenAI API knows by a name of its own. Names are separate for each user."""
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False
     )
     name = models.CharField(max_length=300)
-    """`source:name`: the header or field that said it, and what it said."""
+    """`source:name`: the header or field that held the name, and the name."""
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="+")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["user", "name"], name="named_conversation")]
 
     def __str__(self) -> str:
-        return f"named conversation {self.pk}"  # the name is the client's: it may say anything
+        return f"named conversation {self.pk}"  # the name is the client's and may contain anything
 
 
 class ContentView(models.Model):
-    """That a member of staff saw what somebody said, or what is remembered of it. Ids alone: it outlives the text."""
+    """A record that a staff member viewed content of a chat or of its memory. It holds no content, since it outlives
+    that."""
 
     viewer = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False
     )
     viewer_name = models.CharField(max_length=150)
     owner_id = models.BigIntegerField(null=True)
-    """Whose it is: a user's id, also once that user is gone."""
+    """Id of the chat's owner, kept after that user is deleted."""
     chat_id = models.UUIDField(db_index=True)
     page = models.CharField(max_length=64)
-    """What was shown: `app_model` of the admin page."""
+    """`app_model` of the admin page that was shown."""
     object_id = models.CharField(max_length=64)
     at = models.DateTimeField(auto_now_add=True, db_index=True)
 

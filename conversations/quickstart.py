@@ -1,7 +1,7 @@
-"""What a first look needs in the database: a staff user, a demo user with a token, a sample chat with its memory.
+"""Database contents for a first look: a staff user, a demo user with a token, and a sample chat with its memory.
 
-Done again, it finds what it made: the database has password and token hashed, so the file `quickstart.json` beside it
-keeps them, for its owner's eyes alone.
+A second run finds what the first one made. The database only has hashes of password and token, so the file
+`quickstart.json` next to it keeps them, readable only by its owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ DEMO = "demo"
 
 @dataclass(frozen=True, slots=True)
 class QuickstartData:
-    """What was made or found. No password where the staff user is not ours: it is left as it was."""
+    """What was made or found. The password is empty if the staff user existed with another one, which is not
+    changed."""
 
     admin_password: str
     demo_token: str
@@ -39,19 +40,19 @@ class QuickstartData:
 
 
 def folder() -> Path:
-    """Where quickstart keeps its file and logs: beside the SQLite database, else in `var/`."""
+    """Return the folder of quickstart's file and logs: next to the SQLite database, else `var/`."""
     if settings.IS_SQLITE:
         return Path(settings.DATABASES["default"]["NAME"]).absolute().parent
     return Path(settings.VAR_DIR)
 
 
 def prepare() -> QuickstartData:
-    """Make what is missing. The tables are there; the sample is folded here only if that asks no upstream."""
+    """Create what is missing. The tables must exist. The sample is folded here only if that calls no upstream."""
     path = folder() / "quickstart.json"
     kept = _read(path)
     demo, _ = User.objects.get_or_create(
         username=DEMO, defaults={"password": "!"}
-    )  # the token is its only way in
+    )  # it has no password, only the token
     prepared = QuickstartData(
         admin_password=_admin_password(kept.get("admin_password", "")),
         demo_token=_token(demo, kept.get("demo_token", "")),
@@ -90,14 +91,14 @@ def _sample(demo: User) -> str:
 
 
 class _Unheard:
-    """A place for the output of a command that nobody reads."""
+    """An output stream for a command whose output is discarded."""
 
     def write(self, text: str) -> None:
-        """Forget `text`."""
+        """Discard `text`."""
 
 
 def _read(path: Path) -> Mapping[str, str]:
-    """What was kept. A file that is not ours to understand counts as none."""
+    """Return what was kept; nothing if the file is missing or malformed."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -110,7 +111,7 @@ def _read(path: Path) -> Mapping[str, str]:
 
 
 def _write(path: Path, prepared: QuickstartData) -> None:
-    """Replace the file as a whole, readable by its owner alone from its first byte."""
+    """Replace the file atomically; it is readable only by its owner from its first byte."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""The sample chat of `quickstart`, and what a summarizer says of it.
+"""The sample chat of `quickstart`, and the summaries that come with it.
 
-With the built-in model there is nobody to write prose. So the sample brings its summaries along, written by hand as a
-model writes them, and each version says so. They go through the same fold as any other answer.
+The built-in model cannot write prose. So the sample brings its own summaries, written by hand in the style of a
+model, and each revision says so. They go through the same fold as any other answer.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from chatmemory.llm.summary_prompt import parse_summarizer_input
 SAMPLE = Path(__file__).parent / "samples" / "trip.json"
 QUESTION = "When and where is our concert?"
 BY_HAND = "written by hand for the sample"
-"""The model that versions of the sample name."""
+"""The model named in the revisions of the sample."""
 
 
 class SampleSummarizer:
-    """A `ChatModel` that knows the sample's summaries, and leaves everything else to `model`."""
+    """A `ChatModel` that knows the sample's summaries, and passes everything else on to `model`."""
 
     def __init__(self, model: ChatModel, summaries: Mapping[str, str]) -> None:
         self.model = model
         self.summaries = summaries
-        """By the question of the last turn that each covers."""
+        """Summaries by the question of the last turn that each covers."""
 
     def complete(self, prompt: Prompt, variant: Variant, *, timeout: float) -> Completion:
-        """The summary that goes as far as the input does; else what the other model says."""
+        """Return the summary that covers the turns of the input; else the other model's answer."""
         try:
             _, turns = parse_summarizer_input(prompt.messages[-1].content)
         except ValueError:
@@ -39,12 +39,12 @@ class SampleSummarizer:
         return Completion(written, model=BY_HAND, usage=Usage(0, 0, 0))
 
     def stream(self, prompt: Prompt, variant: Variant, deadlines: Deadlines) -> AsyncIterator[Delta | Reply]:
-        """As the other model does."""
+        """Stream the other model's answer."""
         return self.model.stream(prompt, variant, deadlines)
 
 
 def with_summaries(model: ChatModel) -> SampleSummarizer:
-    """`model`, knowing what the sample's summaries say."""
+    """Return `model` wrapped so that it answers with the sample's summaries."""
     sample = json.loads(SAMPLE.read_text(encoding="utf-8"))
     said = [one["content"] for one in sample["messages"] if one["role"] != "system"]
     written = {

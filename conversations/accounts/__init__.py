@@ -1,1 +1,1 @@
-"""Users: their tokens, limits and quotas."""
+"""Users' API tokens, limits and quotas."""

@@ -1,8 +1,8 @@
-"""API tokens: issued, listed and revoked. What revokes them takes effect with the next request, on every process.
+"""Issue, list and revoke API tokens. A revocation takes effect with the next request, in every process.
 
-A token is looked up for each request, so there is nothing to tell other processes. A change of password revokes all
-tokens of its user, whoever makes it (the admin, `changepassword`, code): signals of the user's row see to that. Only a
-password that is written past Django's models (`QuerySet.update`, SQL) revokes nothing.
+A token is looked up for each request, so other processes need no notice. Signals of the user model revoke all tokens
+of a user when the password changes, by any route (the admin, `changepassword`, code). Only a password that is written
+past Django's models (`QuerySet.update`, SQL) revokes nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ logger = logging.getLogger(__name__)
 
 ID_LENGTH = 16
 ID_PATTERN = f"[0-9a-f]{{{ID_LENGTH}}}"
-"""The id of a token is the beginning of its digest: nobody can call with it, nor tell the token from it."""
+"""Pattern of a token's public id, which is the beginning of its digest: neither a credential nor enough to derive
+one."""
 PREFIX_LENGTH = 8
-"""Characters of a token that its owner is shown. What is left, 56 of 64, cannot be guessed."""
+"""Number of characters of a token that its owner is shown. The other 56 of 64 cannot be guessed."""
 SESSIONS_AT_ONCE = 100
 
 
 def issue(user: User, lifetime: timedelta | None) -> tuple[AuthToken, str] | None:
-    """A new token of somebody whose password was just checked, and its text.
+    """Create a token for a user whose password was just checked; return it with its text.
 
-    None if that password, or the account's being active, is no longer so: whoever changes it revokes all tokens, and
-    this one must not come after.
+    Return None if the password or the account's being active has changed since. A password change revokes all tokens,
+    and no token may be created after it with the former password.
     """
     with transaction.atomic():
         same = User.objects.select_for_update().filter(pk=user.pk, password=user.password, is_active=True)
@@ -47,23 +48,23 @@ def issue(user: User, lifetime: timedelta | None) -> tuple[AuthToken, str] | Non
 
 
 def valid_tokens(user_id: int) -> QuerySet[Any]:
-    """The tokens that somebody can call with."""
+    """Return the tokens of a user that have not expired."""
     valid: QuerySet[Any] = AuthToken.objects.filter(user=user_id).exclude(expiry__lt=timezone.now())
     return valid
 
 
 def id_of(token: AuthToken) -> str:
-    """What names the token to its owner."""
+    """The public id by which an owner refers to a token."""
     return str(token.digest)[:ID_LENGTH]
 
 
 def prefix_of(token: AuthToken) -> str:
-    """The first characters of the token, to recognize it by."""
+    """The first characters of a token, by which its owner recognizes it."""
     return str(token.token_key)[:PREFIX_LENGTH]
 
 
 def revoke(user_id: int, public_ids: Collection[str] | None = None) -> int:
-    """Revoke all tokens of a user, or those with these ids; how many there were."""
+    """Revoke all tokens of a user, or only those with these public ids; return how many were revoked."""
     tokens = AuthToken.objects.filter(user=user_id)
     if public_ids is not None:
         tokens = tokens.annotate(public_id=Left("digest", ID_LENGTH)).filter(public_id__in=public_ids)
@@ -74,7 +75,10 @@ def revoke(user_id: int, public_ids: Collection[str] | None = None) -> int:
 
 
 def end_sessions(user_id: int) -> int:
-    """End all sessions of a user; how many. Whose a session is shows only on opening it; there are few, of staff."""
+    """End all sessions of a user; return how many.
+
+    A session's user is only known after decoding it, so all sessions are read. They are few: only staff have them.
+    """
     count = 0
     for session in Session.objects.iterator(chunk_size=SESSIONS_AT_ONCE):
         if session.get_decoded().get(SESSION_KEY) == str(user_id):
@@ -83,16 +87,16 @@ def end_sessions(user_id: int) -> int:
     return count
 
 
-# At a change of password
+# Revocation at a change of password
 
 _CHANGED = "_password_was_changed"
-"""Set on a user between the two signals of being saved."""
+"""Marks a user instance between its `pre_save` and `post_save` signals."""
 
 
 def before_user_saved(
     instance: User, raw: bool = False, update_fields: frozenset[str] | None = None, **_: Any
 ) -> None:
-    """Revoke before a new password is stored: should the process end in between, the tokens are gone all the same."""
+    """Revoke before the new password is stored, so that tokens are gone even if the process ends in between."""
     is_written = update_fields is None or "password" in update_fields
     if raw or instance._state.adding or not is_written:
         return
@@ -110,8 +114,8 @@ def after_user_saved(instance: User, **_: Any) -> None:
 
 
 def _is_rehash(user: User, stored: str, update_fields: frozenset[str] | None) -> bool:
-    """Whether it is the same password, hashed anew at a sign-in because Django now hashes otherwise."""
-    was_set = getattr(user, "_password", None) is not None  # as Django's own `save` asks
+    """Whether the same password is being rehashed at a sign-in because Django's preferred hasher has changed."""
+    was_set = getattr(user, "_password", None) is not None  # the check that Django's own `save` makes
     if update_fields != frozenset({"password"}) or was_set or not user.has_usable_password():
         return False
     try:

@@ -1,10 +1,10 @@
-"""What a user may take of the models, and whether one more call fits into it. Pure: no clock, no rows.
+"""Limits on a user's calls of models, and the check whether one more call fits. Pure: no clock, no rows.
 
-A call reserves before a model is asked, and is settled when it has ended. Requests count in minutes, of which each
-begins with its first request; rebuilds of memory that a user asks for or causes count in hours, likewise; tokens count
-in days of UTC, for the day on which their call began. Times are those of one clock, the database's. Should that be set
-back, a minute or a day that lies ahead goes on being used up, unless it lies further ahead than one of its kind: then
-it was that clock's mistake.
+A call makes a reservation before a model is asked, which is settled when the call has ended. Requests are counted in
+one-minute windows, each of which begins with its first request; memory rebuilds that a user requests or causes are
+counted the same way in windows of an hour. Tokens are counted by UTC day, on the day their call began. All times come
+from one clock, the database's. If that clock is set back, a window or day that begins in the future stays in use,
+unless it begins more than one window or day ahead: then it is discarded as an error of the clock.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 SOON = 2
-"""Seconds after which to try again what only waits for other calls to end."""
+"""`Retry-After` in seconds if a call only has to wait for other calls to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one user may take; 0: without limit."""
+    """The limits of one user; 0 means no limit."""
 
     requests_per_minute: int = 0
     tokens_per_day: int = 0
     streams: int = 0
-    """Calls that are answered at the same time."""
+    """Calls answered at the same time."""
     readers: int = 0
-    """Readers of replies that one process serves at the same time, beside the calls that began them."""
+    """Readers of replies that one process serves at the same time, besides the calls that began the replies."""
     resummarize_per_hour: int = 0
-    """Rebuilds of memory, by whatever a user does to cause them."""
+    """Memory rebuilds, both requested and caused by other actions of the user."""
 
     def with_own(
         self,
@@ -51,7 +51,7 @@ class Limits:
         streams: int | None,
         resummarize_per_hour: int | None = None,
     ) -> Limits:
-        """These, but for what a user has of their own."""
+        """Return these limits with the user's own values in place of those that are not None."""
         own = {
             "requests_per_minute": requests_per_minute,
             "tokens_per_day": tokens_per_day,
@@ -63,7 +63,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class LimitRefusal:
-    """Which limit does not let a call in, and in how many seconds it may."""
+    """The limit that refuses a call, and the seconds after which to try again."""
 
     limit: Limit
     allowed: int
@@ -72,14 +72,14 @@ class LimitRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many came since the first of them. A minute later, or what else its length is, that is over."""
+    """A count of events since the first of them. It expires after `length`, by default a minute."""
 
     since: datetime | None = None
     count: int = 0
     length: timedelta = MINUTE
 
     def at(self, now: datetime) -> Window:
-        """The same, or an empty one that begins now."""
+        """Return this window if `now` is within it, else an empty one that begins now."""
         runs = self.since is not None and -self.length <= now - self.since < self.length
         return self if runs else Window(now, length=self.length)
 
@@ -87,7 +87,7 @@ class Window:
         return replace(self, count=self.count + 1)
 
     def refusal(self, limit: Limit, allowed: int, now: datetime) -> LimitRefusal | None:
-        """Why one more does not fit in, if it does not."""
+        """Return the refusal of one more event, or None if it fits."""
         if not allowed or self.count < allowed or self.since is None:
             return None
         return LimitRefusal(limit, allowed, _seconds(self.since + self.length - now))
@@ -95,14 +95,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Tokens of one day: of calls that have ended, and held by those that have not."""
+    """Tokens of one day: `tokens` of calls that have ended, `reserved` by calls that have not."""
 
     day: date | None = None
     tokens: int = 0
     reserved: int = 0
 
     def at(self, now: datetime) -> Spent:
-        """The same, or nothing of the day that has begun."""
+        """Return this count if its day is not over, else an empty one for the day of `now`."""
         today = now.astimezone(UTC).date()
         runs = self.day is not None and timedelta(0) <= self.day - today <= DAY
         return self if runs else Spent(today)
@@ -111,7 +111,7 @@ class Spent:
         return replace(self, reserved=self.reserved + tokens)
 
     def refusal(self, allowed: int, tokens: int, now: datetime) -> LimitRefusal | None:
-        """Why so many more do not fit in, if they do not."""
+        """Return the refusal of `tokens` more, or None if they fit."""
         if not allowed or self.tokens + self.reserved + tokens <= allowed or self.day is None:
             return None
         if self.tokens + tokens <= allowed:
@@ -122,24 +122,25 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a user has taken so far."""
+    """What a user has used up to now."""
 
     requests: Window = Window()
     spent: Spent = Spent()
     streams: int = 0
 
     def at(self, now: datetime) -> Taken:
-        """The same with the minute and the day of `now`."""
+        """Return the same with the minute and the day of `now`."""
         return replace(self, requests=self.requests.at(now), spent=self.spent.at(now))
 
     def with_call(self, tokens: int) -> Taken:
-        """After one more call, which reserves `tokens`."""
+        """Return the usage after one more call that reserves `tokens`."""
         return Taken(self.requests.one_more(), self.spent.and_reserved(tokens), self.streams + 1)
 
     def refusal(self, limits: Limits, tokens: int, now: datetime) -> LimitRefusal | None:
-        """Why a call that reserves `tokens` does not fit in, if it does not; the longest wait first.
+        """Return the refusal of a call that reserves `tokens`, or None if it fits.
 
-        `self` is `at(now)`.
+        Limits are checked in the order day, minute, streams, so that the longest wait is usually reported. `self`
+        must be the result of `at(now)`.
         """
         full = limits.streams and self.streams >= limits.streams
         return (
@@ -152,10 +153,10 @@ class Taken:
 def rebuild_refusal(
     limits: Limits, rebuilds: Window, spent: Spent, tokens: int, now: datetime
 ) -> LimitRefusal | None:
-    """Why one more rebuild of memory does not fit in, if it does not: by the hour's limit, or because not even a call
-    of so many tokens fits into the day.
+    """Return the refusal of one more memory rebuild, or None if it fits.
 
-    `rebuilds` (a window of an hour) and `spent` are `at(now)`.
+    A rebuild is refused by the limit per hour, or if a call of `tokens` would exceed the limit of the day. `rebuilds`
+    (a window of an hour) and `spent` must be results of `at(now)`.
     """
     return spent.refusal(limits.tokens_per_day, tokens, now) or rebuilds.refusal(
         "resummarize_per_hour", limits.resummarize_per_hour, now
@@ -163,5 +164,5 @@ def rebuild_refusal(
 
 
 def _seconds(wait: timedelta) -> int:
-    """Whole seconds until then, for `Retry-After`: at least one."""
+    """Whole seconds of a wait for `Retry-After`, at least one."""
     return max(1, math.ceil(wait.total_seconds()))

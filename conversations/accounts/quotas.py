@@ -1,9 +1,9 @@
-"""Taking from a user's allowance before a model is asked, and settling when the call has ended.
+"""Reserve part of a user's allowance before a model is asked, and settle it when the call has ended.
 
-Exact however many ask at once, in however many processes: whoever takes or settles locks the user's one row, and does
-so in the transaction in which the call itself begins or ends. So a call that was refused, or whose begin failed, has
-taken nothing; and what a crash leaves is held by a row that somebody finishes (`ActiveReply`), or that expires
-(`PassingCall`). Where a chat is locked, too, it is locked first. What fits in is decided by `limits`.
+Exact for any number of concurrent calls and processes: reserving and settling lock the user's one row, in the
+transaction in which the call itself begins or ends. So a call that was refused, or that failed to begin, uses
+nothing. A reservation that a crash leaves behind is held by a row that another process finishes (`ActiveReply`) or
+that expires (`PassingCall`). Where a chat is locked as well, it is locked first. What fits is decided by `limits`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
 logger = logging.getLogger(__name__)
 
 PASSING_MARGIN_SECONDS = 30
-"""How much longer than the longest answer a call is held for that is stored nowhere."""
+"""Seconds by which the reservation of a call that is not stored outlives the longest possible answer."""
 
 _LOCKED = Select(
     lambda user: (
@@ -43,7 +43,7 @@ _LOCKED = Select(
     ),
     int,
 )
-# By hand, because every turn runs both: the ORM takes 0.5 ms to write them anew each time (measured).
+# Written by hand, because every turn runs both: the ORM takes 0.5 ms to build them anew each time (measured).
 _TABLE = Allowance._meta.db_table
 _TAKE = (
     f"UPDATE {_TABLE} SET minute = %s, minute_requests = %s, day = %s, day_tokens = %s, day_reserved = %s, "  # noqa: S608  # our own table's name
@@ -54,7 +54,7 @@ _END = (
     "day_reserved = day_reserved - CASE WHEN day = %s THEN %s ELSE 0 END, "
     "day_tokens = day_tokens + CASE WHEN day = %s THEN %s ELSE 0 END WHERE user_id = %s"
 )
-"""Another day has nothing of it."""
+"""Settles a call. Tokens are only counted if the row is still at the day on which the call began."""
 _SENTENCES = {
     "requests_per_minute": "Rate limit: {allowed} requests per minute.",
     "tokens_per_day": "This would exceed your limit of {allowed} tokens per day.",
@@ -68,7 +68,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one call holds of a user's allowance."""
+    """The part of a user's allowance that one call holds."""
 
     user_id: int
     tokens: int
@@ -77,14 +77,14 @@ class Reservation:
 
     @classmethod
     def of(cls, row: Reserved, user_id: int) -> Reservation | None:
-        """What that row holds, None for nothing."""
+        """Return the reservation that a row holds, or None."""
         if row.reserved_day is None:
             return None
         return cls(user_id, row.reserved_tokens, row.reserved_day, row.reserved_minute)
 
 
 def held_by(reservation: Reservation | None) -> dict[str, Any]:
-    """The fields of a row that holds it."""
+    """Return the fields of a row that hold this reservation."""
     if reservation is None:
         return {}
     return {
@@ -95,45 +95,46 @@ def held_by(reservation: Reservation | None) -> dict[str, Any]:
 
 
 def are_on() -> bool:
-    """Whether anything is limited. Where nothing is, nothing is counted, nor asked of the database."""
+    """Whether limits are on. If not, nothing is counted and no query is made."""
     return bool(settings.RATE_LIMITS)
 
 
 def tokens_for(prompt_tokens: int, variant: Variant) -> int:
-    """What a call is to reserve: its prompt, and as much as its variant may say, or as the settings think it will."""
+    """Tokens to reserve for a call: its prompt and its variant's output limit, or the setting's estimate of an
+    answer."""
     return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
 
 
 def read_ahead(user_id: int) -> None:
-    """Have read, and locked, what the next `reserve` in this transaction asks for."""
+    """Read and lock, along with the next statement, the row that the next `reserve` in this transaction needs."""
     if are_on():
         _LOCKED.ahead(user_id)
 
 
 def reserve(user_id: int, tokens: int) -> Reservation | None:
-    """Take one call and so many tokens; None where nothing is limited. Raises `RateLimited` and `QuotaExceeded`.
+    """Reserve one call and `tokens`; return None if limits are off. Raises `RateLimited` and `QuotaExceeded`.
 
-    Runs in the transaction that stores who holds it: without that, it has not happened.
+    Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
     """
     if not are_on():
         return None
     limits, taken, now = _locked(user_id)
     refusal = taken.refusal(limits, tokens, now)
     if refusal is not None and refusal.limit == "streams":
-        # Those of a process that is gone are still counted, but do not keep anybody out.
+        # Calls of a process that is gone are still counted, but must not keep anybody out.
         refusal = replace(taken, streams=_living(user_id)).refusal(limits, tokens, now)
     if refusal is not None:
         raise refused(refusal, user_id)
     after = taken.with_call(tokens)
     _store(user_id, after)
-    assert after.spent.day is not None  # `at` gave it one
+    assert after.spent.day is not None  # `at` has set it
     return Reservation(user_id, tokens, after.spent.day, after.requests.since)
 
 
 def spend(user_id: int, tokens: int) -> None:
-    """Count tokens of the day that no call brings: those of a history that is imported. Raises `QuotaExceeded`.
+    """Count tokens of the day without a call, for a history that is imported. Raises `QuotaExceeded`.
 
-    What is imported is summarized, at somebody's cost. Runs in the transaction that stores it.
+    Imported messages are summarized, which costs somebody money. Call it in the transaction that stores them.
     """
     if not are_on():
         return
@@ -144,9 +145,11 @@ def spend(user_id: int, tokens: int) -> None:
 
 
 def settle(reservation: Reservation | None, spent: int | None) -> None:
-    """Give back what was held and count what was `spent`; None: nothing came of the call, so it counts as not made.
+    """Give back a reservation and count the tokens that were `spent`; None: the call came to nothing and is not
+    counted.
 
-    Runs in the transaction that deletes who held it. Never fails for what it finds: a reply is not lost over its bill.
+    Call it in the transaction that deletes the row which held the reservation. It never fails because of the state of
+    the allowance: a reply must not be lost over its bill.
     """
     if reservation is None:
         return
@@ -159,7 +162,7 @@ def settle(reservation: Reservation | None, spent: int | None) -> None:
 
 
 def begin_passing(user_id: int, tokens: int) -> int:
-    """Reserve for a call that is stored nowhere; its row's id. Raises as `reserve` does."""
+    """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + PASSING_MARGIN_SECONDS)
     with transaction.atomic():
         held = held_by(reserve(user_id, tokens))
@@ -167,7 +170,7 @@ def begin_passing(user_id: int, tokens: int) -> int:
 
 
 def end_passing(call_id: int, spent: int | None) -> bool:
-    """Settle such a call. False if that was done before."""
+    """Settle a call of `begin_passing`. Return False if that was done before."""
     with transaction.atomic():
         call = PassingCall.objects.select_for_update().filter(pk=call_id).first()
         if call is None:
@@ -178,7 +181,7 @@ def end_passing(call_id: int, spent: int | None) -> bool:
 
 
 def take_export(user_id: int) -> None:
-    """Note that a user asks for all that is held about them. Raises `RateLimited` where that was a moment ago."""
+    """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
     if not are_on():
         return
     seconds = settings.LIMIT_EXPORT_SECONDS
@@ -189,7 +192,7 @@ def take_export(user_id: int) -> None:
 
 
 def readers_allowed(user_id: int) -> int:
-    """How many readers of their replies a user may have in one process; 0: no limit."""
+    """Return how many readers of replies a user may have in one process; 0 means no limit."""
     if not are_on():
         return 0
     own = Allowance.objects.filter(pk=user_id).values_list("readers", flat=True).first()
@@ -197,22 +200,25 @@ def readers_allowed(user_id: int) -> int:
 
 
 def take_rebuild(user_id: int) -> None:
-    """Count a rebuild of memory that a user asks for. Raises `RateLimited`, and `QuotaExceeded` when the day is spent.
+    """Count a memory rebuild that a user requests. Raises `RateLimited`, or `QuotaExceeded` if the day's tokens are
+    used up.
 
-    Runs in the transaction in which it is asked for. What it takes is nobody's; so the count is all that bounds it.
+    Call it in the transaction that stores the request. A rebuild's own tokens are charged to no user, so this count
+    is what limits them.
     """
     if (refusal := _count_rebuild(user_id)) is not None:
         raise refused(refusal, user_id)
 
 
 def rebuild_delay(user_id: int) -> int:
-    """Count one that a user causes by what is never refused, such as deleting a message; the seconds it is to wait."""
+    """Count a rebuild caused by an action that is never refused, such as deleting a message; return seconds to delay
+    it by."""
     refusal = _count_rebuild(user_id)
     return 0 if refusal is None else refusal.retry_after
 
 
 def is_refused(user_id: int) -> bool:
-    """Whether the next call of a user would be refused now. Reads alone, and promises nothing."""
+    """Whether the next call of a user would be refused now. Reads without locking, so the answer may be outdated."""
     row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if are_on() else None
     if row is None:
         return False
@@ -222,7 +228,7 @@ def is_refused(user_id: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What of a limit is left, until it begins anew in `seconds`."""
+    """What is left of a limit until it resets in `seconds`."""
 
     allowed: int
     left: int
@@ -230,7 +236,8 @@ class Left:
 
 
 def left_of(user_id: int) -> dict[str, Left]:
-    """What a user may still take: `requests` of this minute and `tokens` of this day, where these are limited."""
+    """Return what a user has left of the `requests` of this minute and the `tokens` of this day, where these are
+    limited."""
     if not are_on():
         return {}
     row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
@@ -250,7 +257,7 @@ def left_of(user_id: int) -> dict[str, Left]:
 
 
 def _count_rebuild(user_id: int) -> LimitRefusal | None:
-    """Count it, unless it does not fit in."""
+    """Count a rebuild if it fits; otherwise return the refusal."""
     if not are_on():
         return None
     Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
@@ -274,13 +281,13 @@ def _spent(row: Allowance) -> Spent:
 
 
 def refund_expired() -> int:
-    """Give back what calls hold whose process is gone; how many there were. Called by the sweep."""
+    """Give back the reservations of calls whose process is gone; return how many there were. Called by the sweep."""
     expired = list(PassingCall.objects.filter(expires_at__lt=Now()).values_list("pk", flat=True)[:1000])
     return sum(end_passing(call_id, None) for call_id in expired)
 
 
 def refused(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryError:
-    """The error that says so, to be raised; noted in the log."""
+    """Log a refusal and return the error to be raised for it."""
     kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
     logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user_id})
     return kind(
@@ -291,7 +298,7 @@ def refused(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryErro
 
 
 def _locked(user_id: int) -> tuple[Limits, Taken, datetime]:
-    """The user's limits, what is taken as of now, and now; the row stays locked until the transaction ends."""
+    """Lock the user's row until the transaction ends; return the limits, the usage as of now, and now."""
     rows = _LOCKED.rows(user_id)
     if not rows:
         Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
@@ -316,7 +323,7 @@ def _store(user_id: int, taken: Taken) -> None:
 
 
 def _living(user_id: int) -> int:
-    """Calls of a user that a process is at, as far as anybody knows."""
+    """Count the calls of a user that are still being answered: those with a lease or a row that has not expired."""
     replies = ActiveReply.objects.filter(
         chat__owner=user_id, reserved_day__isnull=False, lease_expires_at__gte=Now()
     )

@@ -1,10 +1,12 @@
-"""How often somebody may try to sign in within a minute: for one name from one address, and for or from either alone.
+"""Limit sign-in attempts per minute: for a name from one address, for an address, and for a name.
 
-An attempt counts before the password is looked at, and is given back when it was right; so guesses in parallel do not
-get further than guesses in turn, and nobody who knows the password is counted. Exact as `quotas` are.
+An attempt is counted before the password is checked, and given back if the password was right. So parallel guesses
+get no further than sequential ones, and nobody who knows the password is counted. Counts are as exact as those of
+`quotas`.
 
-The low limit is for a name and an address together, so that a stranger's guesses do not keep a name's owner out. That
-for a name from everywhere is ten times as high: it slows down guesses that come from many addresses at once.
+The lowest limit is for a name together with an address, so that a stranger's guesses do not lock out a name's owner.
+The limit for a name from all addresses is ten times as high: it slows down guesses that come from many addresses at
+once.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ from conversations.accounts.limits import Window
 from conversations.models import SignInAttempts
 
 NAMES_PER_ADDRESS = 10
-"""How many times as much one address may try: a school is behind one, and a guesser changes names."""
+"""Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
 ADDRESSES_PER_NAME = 10
-"""How many times as often one name may be tried from all addresses together."""
+"""Factor for the attempts on one name from all addresses together."""
 IPV6_NETWORK_BITS = 64
-"""What one customer of a provider has at least: its addresses count as one."""
+"""Prefix length of the smallest network that a provider gives a customer: its addresses count as one."""
 
 
 def take(username: str, address: str) -> tuple[str, ...]:
-    """Count an attempt; what to give back by. Raises `RateLimited`."""
+    """Count an attempt; return the keys to pass to `give_back`. Raises `RateLimited`."""
     most = settings.LIMIT_SIGN_INS
     if not quotas.are_on() or not most:
         return ()
@@ -43,20 +45,21 @@ def take(username: str, address: str) -> tuple[str, ...]:
         _key("name", name): ADDRESSES_PER_NAME * most,
     }
     with transaction.atomic():
-        for key in sorted(allowed):  # in one order, so that two of them do not wait for each other
+        for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock
             _count(key, allowed[key])
     return tuple(allowed)
 
 
 def give_back(keys: Iterable[str]) -> None:
-    """The password was right."""
+    """Uncount an attempt whose password was right."""
     with transaction.atomic():
-        for key in sorted(keys):  # the order of `take`
+        for key in sorted(keys):  # in the order of `take`
             SignInAttempts.objects.filter(key=key).update(count=F("count") - 1)
 
 
 def network_of(address: str) -> str:
-    """The address as attempts are counted: of IPv6, its network; what is no address stays as it is."""
+    """Return the address by which attempts are counted: the network for IPv6; text that is no address stays as it
+    is."""
     with suppress(ValueError):
         found = ip_address(address)
         if isinstance(found, IPv6Address):

@@ -1,7 +1,7 @@
-"""Calls whose answers are stored nowhere, and what they take of their user's allowance, seen from the event loop.
+"""Reserve and settle, from the event loop, the allowance of calls whose answers are not stored.
 
-They hold it by a row of their own, which expires if this process goes away. Settling is a task of its own, because the
-call it belongs to may end by being cancelled.
+A reservation is held by a row of its own, which expires if this process goes away. Settling runs as a separate task,
+because the call it belongs to may end by being cancelled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 
 def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
-    """Tokens of a prompt; 0, uncounted, where nothing is limited."""
+    """Count the tokens of a prompt; return 0 without counting if limits are off."""
     if not quotas.are_on():
         return 0
     said = sum(message.tokens(count_tokens) for message in messages)
@@ -33,14 +33,15 @@ def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
 
 
 async def begin(user_id: int, tokens: int) -> int | None:
-    """Reserve for a call; what to end it by, None where nothing is limited. Raises `RateLimited`, `QuotaExceeded`."""
+    """Reserve for a call; return the id to `end` it by, or None if limits are off. Raises `RateLimited`,
+    `QuotaExceeded`."""
     if not quotas.are_on():
         return None
     return await executors.write(quotas.begin_passing, user_id, tokens)
 
 
 def end(call: int | None, spent: Callable[[], int | None]) -> asyncio.Task[None]:
-    """Settle a call by what `spent` says, as `quotas.settle` takes it. It need not be awaited."""
+    """Settle a call with the result of `spent`, as `quotas.settle` takes it. The task need not be awaited."""
     task = asyncio.get_running_loop().create_task(_end(call, spent), context=contextvars.Context())
     _ending.add(task)
     task.add_done_callback(_ending.discard)
@@ -48,7 +49,7 @@ def end(call: int | None, spent: Callable[[], int | None]) -> asyncio.Task[None]
 
 
 async def all_ended() -> None:
-    """Wait for what is being settled."""
+    """Wait until all calls that are being settled are settled."""
     if _ending:
         await asyncio.wait(_ending)
 

@@ -1,4 +1,4 @@
-"""What was said, for staff. Importing it registers every page."""
+"""Staff pages for chats, messages and accounts. Importing the package registers every page."""
 
 from conversations.admin import active_replies, allowances, audit_log, chats, messages, tokens, users
 

@@ -1,9 +1,9 @@
-"""Who among the staff sees what people said, and what stands there for the others.
+"""Which staff may read what people said, and what is shown to the others instead.
 
-Content is whatever people typed or a model made of it: messages, titles, instructions, metadata, options, keys, memory,
-errors that may quote. Ids, usernames, counts, models, costs and times are not. Who may see a page without its content
-gets the length of each text and a hash that tells whether two texts of one chat are the same. The hash is keyed, and by
-chat, so that nobody can find out a short text by guessing.
+Content is anything that people typed or a model made from it: messages, titles, instructions, metadata, options,
+keys, memory, errors that may quote. Ids, usernames, counts, models, costs and times are not content. Staff who may
+see a page without its content get the length of each text and a hash that shows whether two texts of one chat are the
+same. The hash is keyed per chat, so that a short text cannot be found by guessing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ COST_PERMISSION = "memory.view_cost"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page of one row: its texts by name, and what its template shows to anybody, and to those who may see."""
+    """The page of one row: its texts by name, the template context for all staff, and that for those who may read
+    content."""
 
     texts: Mapping[str, Any]
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +44,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """What stands in the place of a text."""
+    """What is shown in place of a text that the viewer may not read."""
 
     name: str
     characters: int
@@ -51,17 +52,17 @@ class Withheld:
 
 
 def may_see(request: HttpRequest) -> bool:
-    """Whether whoever asks may read content."""
+    """Whether the requesting user may read content."""
     return bool(request.user.has_perm(PERMISSION))
 
 
 def sees_cost(request: HttpRequest) -> bool:
-    """Whether whoever asks may see what chats and their memory cost in money."""
+    """Whether the requesting user may see what chats and their memory cost in money."""
     return bool(request.user.has_perm(COST_PERMISSION))
 
 
 def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
-    """The texts as they show to those who may not read them."""
+    """Return the texts as they are shown to those who may not read them."""
     salt = f"chatmemory.content.{chat.pk}"
     return [
         Withheld(name, len(text), salted_hmac(salt, text, algorithm="sha256").hexdigest()[:16])
@@ -70,7 +71,8 @@ def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
 
 
 class ContentAdmin(FactAdmin):
-    """Facts with content. Subclasses name the columns and fields that hold it, and say what a row's page shows."""
+    """Read-only rows with content. Subclasses name the columns and fields that hold it, and say what a row's page
+    shows."""
 
     content_columns: ClassVar[tuple[str, ...]] = ()
     """Columns that show content, besides `called`."""
@@ -79,30 +81,30 @@ class ContentAdmin(FactAdmin):
     search_help_text = "Search by id, chat id or owner; with permission to read content, also by title."
 
     def page(self, row: Any, name: str) -> Page:
-        """What the row's own page shows. `name` is what to call its chat."""
+        """Return what the row's own page shows. `name` is the heading of its chat."""
         raise NotImplementedError(f"{type(self).__name__}.page")
 
     def page_for(self, request: HttpRequest, row: Any, name: str) -> Page:
-        """The same for a page that depends on what was asked, and on who asks."""
+        """Return the same for a page that depends on the request, such as its parameters or its user."""
         return self.page(row, name)
 
     def steps(self, row: Any) -> list[Step]:
-        """The way from the row's chat to its own page; none where that is the chat's."""
+        """Return the breadcrumbs from the row's chat to its own page; none if the row is the chat."""
         return []
 
     def way_to(self, request: HttpRequest, row: Any, *more: Step) -> list[Step]:
-        """The way to the row's page, or to one behind it."""
+        """Return the breadcrumbs to the row's page, or with `more` to a page below it."""
         found = chat_trail(self.chat_of(row), may_see(request), *self.steps(row), *more)
         return [*found[:-1], (found[-1][0], "")]
 
     def chat_of(self, row: Any) -> Chat:
-        """The chat of a row, selected along with it."""
+        """Return the chat of a row, which is selected along with it."""
         chat: Chat = row.chat
         return chat
 
     @property
     def own_name(self) -> str:
-        """`app_model`, as the record calls our pages."""
+        """The page's name in the audit log, `app_model`."""
         return f"{self.opts.app_label}_{self.opts.model_name}"
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
@@ -137,7 +139,7 @@ class ContentAdmin(FactAdmin):
         return super().render_change_form(request, context, *args, **kwargs)
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        """Names the row as its page does."""
+        """Render with the same heading for the row as on its page."""
         row = context["object"]
         way = self.way_to(request, row, ("Delete", ""))
         if may_see(request) and self.chat_of(row).title:
@@ -168,19 +170,19 @@ class ContentAdmin(FactAdmin):
         return response
 
     def _tells(self, row: Any) -> bool:
-        """Whether a row of a list has content in one of its columns."""
+        """Whether a row of a list shows content in one of its columns."""
         columns = set(self.content_columns) & set(self.list_display)
         has_title = "called" in self.list_display and bool(self.chat_of(row).title)
         return has_title or any(lookup_field(column, row, self)[2] for column in columns)
 
     @admin.display(description="chat")
     def called(self, row: Any) -> SafeString:
-        """The chat's title, which leads to the chat, and its id."""
+        """The chat's title as a link to the chat, and its id."""
         return self._named_link(row, "conversations_chat")
 
     @admin.display(description="chat")
     def in_chat(self, row: Any) -> SafeString:
-        """The same for those who may not read titles."""
+        """The chat's id as a link, for those who may not read titles."""
         chat_id = self.chat_of(row).pk
         return link(short_id(chat_id), "conversations_chat", "change", chat_id)
 
@@ -194,7 +196,8 @@ class ContentAdmin(FactAdmin):
         )
 
     def named(self, request: HttpRequest, term: str) -> Q:
-        """Also, to those who may read them, chats by part of their title: what is found tells what is in it."""
+        """Also find chats by part of their title, for those who may read titles. Each hit is recorded: it reveals the
+        title."""
         called = super().named(request, term)
         if not may_see(request):
             return called
@@ -206,7 +209,7 @@ class ContentAdmin(FactAdmin):
 
 
 class OfChatAdmin(ContentAdmin):
-    """Content of one chat, with columns that lead to it."""
+    """Content of one chat, with columns that link to the chat."""
 
     @admin.display(description="chat")
     def chat_link(self, row: Any) -> SafeString:
@@ -219,7 +222,7 @@ class OfChatAdmin(ContentAdmin):
 
 
 def without(fieldsets: Any, hidden: tuple[str, ...]) -> list[tuple[Any, dict[str, Any]]]:
-    """Fieldsets less the fields that are not for whoever asks."""
+    """Return the fieldsets without the `hidden` fields."""
     return [
         (name, {**options, "fields": [one for one in options["fields"] if one not in hidden]})
         for name, options in fieldsets

@@ -1,4 +1,4 @@
-"""What is under way, for staff: replies in the making, and the keys by which a request is safe to repeat."""
+"""Staff pages for replies being written and for idempotency keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conversations.models import ActiveReply, IdempotencyKey
 
 @admin.register(ActiveReply)
 class ActiveReplyAdmin(OfChatAdmin):
-    """Replies in the making: who writes them, how far they are, and until when nobody else may finish them."""
+    """Replies being written: which process writes them, their length so far, and when their lease expires."""
 
     list_display = (
         "called",
@@ -85,7 +85,7 @@ class IdempotencyKeyAdmin(OfChatAdmin):
     list_display_links = ("key",)
     list_select_related = ("user", "chat")
     list_defer = ("chat__instructions", "chat__metadata", "chat__options")
-    content_columns = ("key",)  # an id, but the client's: it may be anything
+    content_columns = ("key",)  # an id chosen by the client, so it may contain anything
     content_fields = ("key", "request_hash")
     fieldsets = [
         (None, {"fields": ["key", "user", "chat_link", "reply", "request_hash", moment("created_at")]})

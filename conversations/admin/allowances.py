@@ -1,4 +1,4 @@
-"""What users may take of the models, and have taken: a user's own numbers can be set, the rest is read."""
+"""Staff page of users' limits and usage: a user's own limits can be set, the usage is read-only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LABELS = {
 
 @admin.register(Allowance)
 class AllowanceAdmin(FactAdmin):
-    """A row a user. Empty: as the settings say; 0: no limit."""
+    """One row per user. An empty limit means that of the settings; 0 means no limit."""
 
     list_display = ("user", *OWN[:3], "used_today", "replies_now")
     list_select_related = ("user",)
@@ -59,7 +59,7 @@ class AllowanceAdmin(FactAdmin):
         return super().add_view(request, form_url, {"title": "Set a user's limits"} | (extra_context or {}))
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """With labels and explanations for people."""
+        """Add labels and help texts."""
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if field is not None and db_field.name in LABELS:
             field.label, field.help_text = LABELS[db_field.name]
@@ -102,12 +102,12 @@ class AllowanceAdmin(FactAdmin):
         return bool(request.user.has_perm("conversations.change_allowance"))
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """With its user alone: what is being answered is still to be settled in it."""
+        """Allow it only as part of deleting the user: running calls are still to be settled in this row."""
         match = request.resolver_match
         return match is not None and match.view_name.startswith("admin:auth_user_")
 
     def save_model(self, request: HttpRequest, obj: Allowance, form: Any, change: bool) -> None:
-        """Only the user's own numbers: the rest may have moved on while this page was open."""
+        """Save only the user's own limits: the usage may have changed while the page was open."""
         if not change:
             Allowance.objects.bulk_create([Allowance(user_id=obj.user_id)], ignore_conflicts=True)
         obj.save(update_fields=OWN, force_update=True)
@@ -115,7 +115,8 @@ class AllowanceAdmin(FactAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Allowance | None:
-        """None also for a number that no column holds: Django looks at that only where a key is no foreign key."""
+        """Return None also for a number too large for the column: Django handles that only for keys that are no
+        foreign keys."""
         try:
             found: Allowance | None = super().get_object(request, object_id, from_field)
         except OverflowError:

@@ -1,4 +1,4 @@
-"""The audit log: who of the staff looked at what people said. Each look is recorded; nobody changes the record."""
+"""The audit log: which staff member viewed which content. Each view is recorded, and nobody can change the record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from conversations.admin.readonly import FactAdmin, uuid_in
 from conversations.models import Chat, ContentView
 
 LIST, SEARCH = "list", "search"
-"""Where the page of no one object was looked at: its list, with titles; a search that found titles."""
+"""Object ids of views that were not of one object's page: a list that shows titles; a search that matched titles."""
 
 PAGES = {
     "conversations_chat": "a chat",
@@ -30,14 +30,14 @@ PAGES = {
     "memory_contextrecord": "a prompt",
     "memory_comparison": "a comparison",
 }
-"""What was read, by the page that showed it."""
+"""What was viewed, by the name of the page that showed it."""
 WHERE = {LIST: "its title, in a list", SEARCH: "its title, found by a search"}
 
 
 def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -> None:
-    """Record that content of each chat was seen on `page`: of the object of that id, in a `LIST` or by a `SEARCH`."""
+    """Record that content was seen on `page`. Each of `looks` is a chat and the id of an object, `LIST` or `SEARCH`."""
     viewer = request.user
-    assert isinstance(viewer, User)  # the admin lets nobody else in
+    assert isinstance(viewer, User)  # the admin admits nobody else
     ContentView.objects.bulk_create(
         ContentView(
             viewer=viewer,
@@ -53,7 +53,7 @@ def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -
 
 @admin.register(ContentView)
 class ContentViewAdmin(FactAdmin):
-    """Looks, newest first. The pages they were at are linked, also where the object is gone."""
+    """Views, newest first. Each links to its page, even if the object is gone."""
 
     list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")
     fields = (moment("at"), "who", "viewer", "what", "seen", "in_chat", "owned_by")
@@ -72,12 +72,12 @@ class ContentViewAdmin(FactAdmin):
 
     @admin.display(description="read")
     def what(self, look: ContentView) -> str:
-        """What kind of page it was, in words; of a page that is no more, its name."""
+        """The kind of page in words, or its name if the page no longer exists."""
         return PAGES.get(look.page, look.page)
 
     @admin.display(description="owner")
     def owned_by(self, look: Any) -> str:
-        """The owner's name; the id of one who is gone."""
+        """The owner's name, or the id of an owner who was deleted."""
         return look.owner_name or f"user {look.owner_id}, deleted"
 
     @admin.display(description="which")
@@ -86,7 +86,7 @@ class ContentViewAdmin(FactAdmin):
             return WHERE[look.object_id]
         try:
             return link(short_id(look.object_id), look.page, "change", look.object_id)
-        except NoReverseMatch:  # a page that is no more
+        except NoReverseMatch:  # the page no longer exists
             return look.object_id
 
     @admin.display(description="chat")
@@ -96,7 +96,7 @@ class ContentViewAdmin(FactAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ContentView], search_term: str
     ) -> tuple[QuerySet[ContentView], bool]:
-        """By a chat's id where the term is an id, else by the viewer's whole username."""
+        """Search by chat id if the term is an id, else by the viewer's whole username."""
         term = search_term.strip()
         if not term:
             return queryset, False

@@ -1,4 +1,4 @@
-"""What was said, for staff: chats to read, and to be deleted with all that stems from them."""
+"""Staff pages of chats: to read them, and to delete them with everything derived from them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ __all__ = [
 
 
 ADDED_UP = 2000
-"""Newest messages whose tokens and cost are added up on the page of a chat: all of a long one would take too long."""
+"""Number of newest messages whose tokens and cost are summed up on a chat's page: summing all of a long chat is
+slow."""
 
 
 @admin.register(Chat)
 class ChatAdmin(ContentAdmin):
-    """Read-only but for deleting, which goes through the service."""
+    """Read-only, except for deletion, which goes through `lifecycle`."""
 
     chat_path = ""
     list_display: Any = ("called", "owner", "policy", "last_seq", since("updated_at"))
@@ -70,7 +71,7 @@ class ChatAdmin(ContentAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """What will go, in numbers: Django's own way would load every message to list it."""
+        """Return what will be deleted as counts: Django's default would load every message to list it."""
         chats = list(objs)
         counts = {"chats": len(chats), "messages": sum(chat.last_seq for chat in chats)}
         may = may_see(request)
@@ -89,7 +90,7 @@ class ChatAdmin(ContentAdmin):
         return chat_rows(f"{chat.last_seq} messages", "conversations_message", chat.pk)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Without the cost for those who may not see it."""
+        """Leave out the cost for those who may not see it."""
         hidden = () if sees_cost(request) else ("cost",)
         return without(super().get_fieldsets(request, obj), hidden)
 
@@ -127,7 +128,7 @@ class ChatAdmin(ContentAdmin):
 
 
 def cost_of(chat: Chat) -> Any:
-    """What its newest messages have cost in USD; None where that is not known."""
+    """Return the cost of the chat's newest messages in USD, or None if it is not known."""
     return _newest(chat).aggregate(cost=Sum("cost_usd"))["cost"]
 
 

@@ -31,14 +31,15 @@ def as_json(value: Any) -> SafeString:
 
 
 def heading(chat: Chat, may_see: bool) -> str:
-    """A chat where it is part of a heading: its title, cut to what fits beside the page's buttons, or its id."""
+    """The name of a chat in a heading: its title, cut to fit beside the page's buttons, or its id if titles are
+    hidden."""
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
     return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else UNTITLED
 
 
 def usd_of(amount: Any) -> str:
-    """A cost in a table: `$0.0012`, as many digits as a small one needs; a dash where it is not known."""
+    """A cost for a table, such as `$0.0012`, with more digits for small amounts; a dash if the cost is not known."""
     if amount is None:
         return "–"
     digits = 2 if amount >= 1 or not amount else 4 if amount >= Decimal("0.0001") else 6
@@ -46,16 +47,16 @@ def usd_of(amount: Any) -> str:
 
 
 Step = tuple[str, str]
-"""Of the way to a page: what it is called, and its address; "" for the page itself."""
+"""A breadcrumb: its label and its URL, which is "" for the current page."""
 
 
 def trail(*steps: Step) -> list[Step]:
-    """The way to a page from the start of the admin."""
+    """Breadcrumbs that begin at the admin's start page."""
     return [("Home", reverse("admin:index")), *steps]
 
 
 def chat_trail(chat: Chat, may_see: bool, *steps: Step) -> list[Step]:
-    """The way to a page of a chat: `steps` come after the chat, which is the page itself where there is none."""
+    """Breadcrumbs of a page of a chat: `steps` follow the chat, which is the current page if there are none."""
     url = admin_url("conversations_chat", "change", chat.pk) if steps else ""
     return trail(
         ("Chats", admin_url("conversations_chat", "changelist")), (heading(chat, may_see), url), *steps
@@ -63,15 +64,15 @@ def chat_trail(chat: Chat, may_see: bool, *steps: Step) -> list[Step]:
 
 
 def admin_url(model: str, page: str, *args: Any, **query: Any) -> str:
-    """The address of an admin page: `model` is `app_model`, `page` is `changelist` or `change`."""
+    """The URL of an admin page: `model` is `app_model`, `page` is `changelist` or `change`."""
     url = reverse(f"admin:{model}_{page}", args=args)
     return f"{url}?{urlencode(query)}" if query else url
 
 
 def moment(name: str) -> Any:
-    """A column or field that shows the row's time of that name in the zone of whoever looks.
+    """A column or field that shows the row's time of that name in the viewer's time zone.
 
-    A function of the row; untyped, because the stubs do not know that fields, too, can be one.
+    Returns a function of the row. It is untyped, because the stubs do not know that fields can be functions too.
     """
 
     @admin.display(description=name.removesuffix("_at").replace("_", " "))
@@ -83,7 +84,7 @@ def moment(name: str) -> Any:
 
 
 def since(name: str, description: str = "") -> Any:
-    """The same for a column: how long ago that was."""
+    """A column that shows how long ago the row's time of that name was."""
 
     @admin.display(description=description or name.removesuffix("_at").replace("_", " "))
     def shown(row: Any) -> SafeString | str:
@@ -99,10 +100,10 @@ def link(text: Any, model: str, page: str, *args: Any, **query: Any) -> SafeStri
 
 
 def chat_rows(text: Any, model: str, chat_id: Any, path: str = "chat", **query: Any) -> SafeString:
-    """A link to the list of `model`, narrowed to one chat."""
+    """A link to the list of `model`, filtered by one chat."""
     return link(text, model, "changelist", **{f"{path}__id__exact": chat_id}, **query)
 
 
 def message_link(message_id: Any) -> SafeString | str:
-    """A link to the page of a message, named by its id; a dash where there is none."""
+    """A link to the page of a message with its id as text; a dash if there is none."""
     return link(message_id, "conversations_message", "change", message_id) if message_id else "–"

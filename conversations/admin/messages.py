@@ -1,4 +1,4 @@
-"""Messages, for staff: to read, and to be forgotten. A list of one chat's can be filtered."""
+"""Staff pages of messages: to read and to delete them. The list of one chat's messages can be filtered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LONG_COLUMNS = (
     *("content", "line", "outline", "metadata", "error"),
     *("chat__instructions", "chat__metadata", "chat__options"),
 )
-"""Of a message and its chat: what a page that does not show them does not read."""
+"""Long columns of a message and its chat, which pages that do not show them leave in the database."""
 
 
 @admin.register(Message)
@@ -69,7 +69,7 @@ class MessageAdmin(OfChatAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """What will be emptied; an answer that is being written keeps its question."""
+        """Return the messages that will be emptied. A question whose answer is being written is protected."""
         rows = list(objs)
         busy = set(
             ActiveReply.objects.filter(user_message__in=rows).values_list("user_message_id", flat=True)
@@ -88,7 +88,7 @@ class MessageAdmin(OfChatAdmin):
     def delete_model(self, request: HttpRequest, obj: Message) -> None:
         try:
             editing.forget_message(obj.chat_id, obj.pk)
-        except ChatMemoryError as exc:  # it was asked again in this very moment
+        except ChatMemoryError as exc:  # a reply to it has begun just now
             self.message_user(request, f"Not forgotten: message {obj.seq}. {exc.message}", messages.ERROR)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Message]) -> None:
@@ -112,7 +112,7 @@ class MessageAdmin(OfChatAdmin):
         return rows.annotate(length=Length("content"))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Without the cost for those who may not see it."""
+        """Leave out the cost for those who may not see it."""
         hidden = () if sees_cost(request) else ("cost",)
         return without(super().get_fieldsets(request, obj), hidden)
 
@@ -155,5 +155,5 @@ class MessageAdmin(OfChatAdmin):
 
 
 def code_of(error: Any) -> str:
-    """The code of a stored error: one of ours, whatever else it holds."""
+    """The code of a stored error, which is one of ours and never content."""
     return str(error.get("code", "–")) if isinstance(error, dict) else "–"

@@ -1,6 +1,6 @@
-"""Admin pages of facts: found and read, never added, changed or deleted, and cheap on tables of any size.
+"""Read-only admin pages: rows are found and read, never added, changed or deleted, at low cost on tables of any size.
 
-No page counts a table, searches text, or sorts by a column without an index.
+No page counts a table, searches texts, or sorts by a column without an index.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from conversations.admin.html import admin_url, trail
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
-"""Rows a list pages through. More than anybody clicks through, and few enough to be counted on every page."""
+"""Maximum number of rows that a list pages through: more than anybody clicks through, and cheap to count on every
+page."""
 LAST_YEAR = 9998
-"""That a list can be narrowed to: the one after it is the last that there is to the language, too."""
+"""Last year that a list can be filtered by: the filter's end is in the next year, and Python's dates end with 9999."""
 CHATS_SEARCHED = 100
-"""Chats of that name whose rows a search shows, newest first."""
+"""Maximum number of matching chats, newest first, whose rows a search shows."""
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Pages of the first `LIST_LIMIT` rows: no COUNT(*) over a whole table."""
+    """Paginates the first `LIST_LIMIT` rows, without a COUNT(*) over the whole table."""
 
     @cached_property
     def count(self) -> int:
@@ -53,20 +54,21 @@ class FactList(ChangeList):
 
 
 class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """A read-only page. Subclasses name the long columns of their list and their way to the chat."""
+    """A read-only page. Subclasses name the long columns of their list and the lookup of their chat."""
 
     list_defer: ClassVar[tuple[str, ...]] = ()
     chat_path = "chat"
-    """The lookup that leads to the chat; "" on the chat itself."""
+    """The lookup from a row to its chat; "" if the row is the chat."""
     chat_ordering: tuple[str, ...] = ()
-    """Order of a list that shows one chat, along its index. Else it is the newest first, by primary key."""
+    """Order of a list that shows one chat, which follows an index. Other lists are sorted newest first, by primary
+    key."""
     chat_filters: tuple[str, ...] = ()
-    """Filters offered in a list that shows one chat. Elsewhere they would scan the table."""
+    """Filters offered in a list that shows one chat. In other lists they would scan the table."""
     lookups: ClassVar[tuple[str, ...]] = ()
     """Query parameters of our own links, besides those of filters and of the chat."""
 
     list_filter: ClassVar[tuple[Any, ...]] = ()
-    """Filters offered everywhere: only such as find their rows by an index."""
+    """Filters offered in every list: only those that find their rows by an index."""
 
     paginator = BoundedPaginator
     show_full_result_count = False
@@ -75,7 +77,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     list_max_show_all = 100
     sortable_by = ()
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
-    search_fields = ("pk",)  # only switches the box on: see get_search_results
+    search_fields = ("pk",)  # only shows the search box: see get_search_results
     search_help_text = "Search by id, chat id or owner."
 
     @admin.display(description="id")
@@ -84,7 +86,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
 
     @property
     def list_name(self) -> str:
-        """What the menu and the pages call these rows."""
+        """The name of these rows in the menu and on the pages."""
         return NAMES.get(self.opts.object_name or "", capfirst(str(self.opts.verbose_name_plural)))
 
     def changelist_view(
@@ -114,7 +116,8 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         return FactList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """What our own links ask for. Django allows any column: who may not read a text could find it out by asking."""
+        """Allow only the parameters of our own links. Django allows any column, so a hidden text could be found by
+        filtering."""
         filters = (f"{name}__exact" for name in self.chat_filters)
         if self.date_hierarchy and lookup in {f"{self.date_hierarchy}__{unit}" for unit in UNITS}:
             return value.isascii() and value.isdecimal() and len(value) <= 4 and int(value) <= LAST_YEAR
@@ -122,7 +125,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
 
     @property
     def chat_parameter(self) -> str:
-        """The query parameter that narrows a list to one chat."""
+        """The query parameter that filters a list by one chat."""
         return f"{self.chat_path}__id__exact"
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """By id where the term is one, else by name. Never by what was said."""
+        """Search by id if the term is one, else by name. Never search content."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -150,20 +153,20 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         ), False
 
     def named(self, request: HttpRequest, term: str) -> Q:
-        """Which chats are called so: those of the user of that name."""
+        """Return the condition for chats that match a name: those of the user with this username."""
         return Q(owner__username__iexact=term)
 
     def _by_name(self, request: HttpRequest, term: str) -> Q:
         named = Chat.objects.filter(self.named(request, term))
         if not self.chat_path:
             return Q(pk__in=named.values("pk"))
-        # Their ids first: a planner that sees the whole question may walk the big table instead.
+        # Fetch their ids first: given a single query, a planner may scan the big table instead.
         chats = list(named.order_by("-pk").values_list("pk", flat=True)[:CHATS_SEARCHED])
         return Q(**{f"{self.chat_path}__in": chats})
 
 
 def uuid_in(term: str) -> UUID | None:
-    """The id that a search term is, if it is one."""
+    """Return the id if a search term is one, else None."""
     try:
         return UUID(term)
     except ValueError:

@@ -1,7 +1,7 @@
-"""A user's API tokens, for staff: seen by those who may see users, revoked by those who may delete tokens.
+"""Staff page of a user's API tokens: visible with permission to view users, revocable with that to delete tokens.
 
-A token is shown once, on the page that made it. Who holds one reads and writes as its user, past the record of looks:
-so only superusers make one for somebody else, and other staff, with the permission to add tokens, for themselves.
+A token is shown once, on the page that created it. Its holder reads and writes as its user without an entry in the
+audit log. So only superusers create tokens for others; other staff with permission to add tokens create their own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LIFETIMES = {
     "365": "expires in a year",
     "0": "never expires",
 }
-"""Of a new token, by days."""
+"""Lifetimes offered for a new token, by days; 0 for no expiry."""
 MAX_SHOWN = 500
-"""Newest tokens on the page. All can be revoked, also those that are not shown."""
+"""Number of newest tokens on the page. All tokens can be revoked, including those not shown."""
 
 
 def token_urls(users: admin.ModelAdmin[Any]) -> list[URLPattern]:
-    """The address of the page, for the admin of users."""
+    """Return the URL of the page, for the admin of users."""
 
     def view(request: HttpRequest, user_id: int) -> HttpResponse:
         return tokens_view(users, request, user_id)
@@ -42,7 +42,7 @@ def token_urls(users: admin.ModelAdmin[Any]) -> list[URLPattern]:
 
 
 def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int) -> HttpResponse:
-    """The list, with a form that revokes."""
+    """Show the list of tokens; on POST, create or revoke tokens."""
     if not users.has_view_permission(request):
         raise PermissionDenied
     user = get_object_or_404(User, pk=user_id)
@@ -77,7 +77,7 @@ def tokens_view(users: admin.ModelAdmin[Any], request: HttpRequest, user_id: int
 
 
 def may_revoke(request: HttpRequest, user: User) -> bool:
-    """Those with the permission; a superuser's tokens, superusers alone."""
+    """Whether the requesting user may revoke: with the permission, and a superuser's tokens only as a superuser."""
     viewer = request.user
     return viewer.has_perm("knox.delete_authtoken") and (
         bool(getattr(viewer, "is_superuser", False)) or not user.is_superuser
@@ -85,14 +85,15 @@ def may_revoke(request: HttpRequest, user: User) -> bool:
 
 
 def may_make(request: HttpRequest, user: User) -> bool:
-    """Superusers for anybody; those with the permission for themselves. Nobody for who cannot sign in."""
+    """Whether the requesting user may create a token: superusers for anybody active, others with permission for
+    themselves."""
     viewer = request.user
     is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
     return user.is_active and (bool(getattr(viewer, "is_superuser", False)) or is_own)
 
 
 def _make(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> str:
-    """A new token's text; "" where the lifetime is none of those offered, or the user cannot have one any more."""
+    """Create a token and return its text; "" if the lifetime is not offered or the account has changed."""
     chosen = request.POST.get("lifetime", "")
     if chosen not in LIFETIMES:
         users.message_user(request, "Choose when the token expires.", messages.ERROR)
@@ -117,7 +118,7 @@ def _row(token: Any) -> dict[str, Any]:
 
 
 def _revoke(users: admin.ModelAdmin[Any], request: HttpRequest, user: User) -> HttpResponse:
-    """Revoke what was chosen: some tokens, or everything that lets the user in."""
+    """Revoke the chosen tokens, or all tokens and sessions of the user."""
     everything = "everything" in request.POST
     chosen = [one for one in request.POST.getlist("token") if re.fullmatch(api_tokens.ID_PATTERN, one)]
     text = f"API tokens revoked: {api_tokens.revoke(user.pk, None if everything else chosen)}"

@@ -1,6 +1,7 @@
-"""Users and groups, for superusers: others may look. And signing in to the admin, limited as it is for the API.
+"""Staff pages of users and groups, which only superusers may change; and the admin's sign-in, limited as that of the
+API.
 
-Whoever may change users may give themselves any permission, or set a password and read as somebody else.
+Anybody who may change users could grant themselves any permission, or set a password and read as another user.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ admin.site.unregister([User, Group])
 
 
 class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
-    """Only superusers add, change and delete."""
+    """Only superusers may add, change and delete."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_active and request.user.is_superuser)
@@ -54,12 +55,12 @@ def _without_dates(fieldsets: Any) -> list[Any]:
 
 
 MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
-"""Facts of an account, not to be written."""
+"""Read-only times of an account."""
 
 
 @admin.register(User)
 class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
-    """Users, as Django has them; but deleting one erases all that is theirs, through the service."""
+    """Django's page of users, except that deleting a user erases all their data through `erasure`."""
 
     fieldsets: ClassVar[Any] = (
         ("chatmemory", {"fields": ("chats", "usage", "limits", "tokens", "looks")}),
@@ -100,7 +101,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
 
     @admin.display(description="usage")
     def usage(self, user: User) -> str:
-        """Of today, as the limits count it; a count of a day that is over is none of today."""
+        """Today's usage as the limits count it; a count of an earlier day is shown as 0."""
         row = Allowance.objects.filter(pk=user.pk).first()
         today = row is not None and row.day == timezone.now().astimezone(UTC).date()
         tokens = row.day_tokens if row is not None and today else 0
@@ -125,7 +126,8 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """What will go, in numbers. Django's own way would load all they ever said (16 s for 100,000 messages)."""
+        """Return what will be deleted as counts. Django's default would load all their messages (16 s for 100,000
+        messages)."""
         users = list(objs)
         theirs = [erasure.what_is_theirs(user) for user in users]
         counts = {
@@ -142,7 +144,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
         self._erase(request, list(queryset.values_list("pk", flat=True)))
 
     def _erase(self, request: HttpRequest, user_ids: list[int]) -> None:
-        """End all that these users can do. Their chats go after the commit: page and list have a transaction open."""
+        """Disable these users now, and delete their chats after the commit: admin views run in a transaction."""
         for user_id in user_ids:
             erasure.request_erasure(user_id)
             executors.after_commit(partial(erasure.erase, user_id, seconds=erasure.AT_ONCE_SECONDS))
@@ -151,10 +153,10 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
 
 
 class LimitedSignIn(AdminAuthenticationForm):
-    """Django's form, behind the limit."""
+    """Django's sign-in form, with limited attempts."""
 
     def clean(self) -> dict[str, Any]:
-        assert self.request is not None  # the login page gives it
+        assert self.request is not None  # the login view passes it
         try:
             taken = sign_in_limits.take(
                 self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")

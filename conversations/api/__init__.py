@@ -1,1 +1,1 @@
-"""What clients send and receive: chats, messages, streams and accounts."""
+"""The REST API for chats, messages, reply streams and accounts."""

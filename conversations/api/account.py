@@ -1,4 +1,4 @@
-"""Views of one's own account: tokens, who one is, and erasing oneself. The export is a view of memory's."""
+"""Views of the caller's own account: tokens, account data and deletion. The export is in `memory.api`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from conversations.api.account_serializers import (
 )
 
 TOKEN_DAYS = 30
-"""Life of a token that was got with a password."""
+"""Lifetime of a token created with a password."""
 FRESH_TOKEN_MINUTES = 10
-"""How old a token may be that stands in for a password."""
+"""Maximum age of a token that is accepted in place of a password."""
 
 
 class TokenView(APIView):
-    """Tokens: got with a password, revoked with themselves."""
+    """Create a token with a password, or revoke the token of the request."""
 
     @extend_schema(
         request=TokenIn,
@@ -63,19 +63,19 @@ class TokenView(APIView):
         return Response(status=204)
 
     def get_permissions(self) -> Any:
-        # Who asks by a method that there is not is told so (405), not to sign in.
+        # An unsupported method is answered with 405, not with a request to sign in.
         return super().get_permissions() if self.request.method in ("DELETE", "OPTIONS") else [AllowAny()]
 
     def get_authenticators(self) -> Any:
-        # A stale token sent along must not keep its owner from getting a new one.
+        # A stale token in the request must not keep its owner from getting a new one.
         return (
             [] if self.request is not None and self.request.method == "POST" else super().get_authenticators()
         )
 
 
 def _issued(request: Request, username: str, password: str) -> tuple[AuthToken, str]:
-    """A new token for a name and its password. Raises `InvalidCredentials`."""
-    for _ in range(2):  # the password may be hashed anew, or changed, while it is looked at
+    """Create a token for a user name and its password. Raises `InvalidCredentials`."""
+    for _ in range(2):  # the password may be rehashed or changed while it is checked
         user = authenticate(request._request, username=username, password=password)
         if not isinstance(user, User):
             break
@@ -195,7 +195,7 @@ def _has_password(user: User) -> bool:
 
 
 def _require_password(request: Request, user: User, password: str | None) -> None:
-    """Raises unless this is the password; wrong ones are counted as those of a sign-in."""
+    """Raise unless this is the user's password. Wrong passwords count as failed sign-ins."""
     if password is None:
         raise ValidationError({"password": ["Your password is required to delete your account."]})
     taken = sign_in_limits.take(user.get_username(), _address(request))
@@ -205,7 +205,7 @@ def _require_password(request: Request, user: User, password: str | None) -> Non
 
 
 def _require_confirmation(request: Request, user: User, name: str | None) -> None:
-    """Raises unless the user's name was given, with a token that is new: an old one may have been stolen."""
+    """Raise unless the user's name was given with a recent token: an old token may have been stolen."""
     if name != user.get_username():
         raise ValidationError({"confirm": ["Your user name is required to delete your account."]})
     oldest = timezone.now() - timedelta(minutes=FRESH_TOKEN_MINUTES)

@@ -21,7 +21,7 @@ class TokenOut(serializers.Serializer[Any]):
 
 
 class KnownTokenOut(serializers.Serializer[Any]):
-    """A token by what tells it from others. The token itself is shown once, when it is made."""
+    """A token without its text, which is shown only once, when the token is created."""
 
     id = serializers.CharField()
     prefix = serializers.CharField(help_text="The token's first characters.")
@@ -42,7 +42,7 @@ class MeOut(serializers.Serializer[Any]):
 
 
 class EraseIn(Strict):
-    """Either of the two: what is asked for depends on whether the account has a password."""
+    """The confirmation of a deletion: which field is required depends on whether the account has a password."""
 
     password = Text(required=False, trim_whitespace=False, help_text="Yours, where you have one.")
     confirm = Text(required=False, help_text="Your user name, where you have no password.")

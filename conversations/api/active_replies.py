@@ -1,4 +1,4 @@
-"""The views of one reply in the making: reading on in it, and cancelling it."""
+"""Views of one reply: resume its stream, or cancel it while it is being written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ POSITION_DIGITS = 11
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """One who reads on in a reply, and how many readers they may have."""
+    """A reader that resumes a reply's stream, and how many readers its user may have."""
 
     chat_id: UUID
     message_id: UUID
@@ -79,7 +79,7 @@ class StreamView(AsyncView):
 
 
 def _position(request: Request) -> int:
-    """Where the client is: `after`, else `Last-Event-ID`. Raises InvalidRequest if either is no position."""
+    """Return the client's position: `after`, else `Last-Event-ID`. Raises `InvalidRequest` if either is no position."""
     after, last = request.query_params.get("after"), request.headers.get("Last-Event-ID") or "0"
     for name, given in (("after", after), ("Last-Event-ID", last)):
         if given is not None and not _is_position(given):
@@ -121,7 +121,7 @@ class CancelView(AsyncView):
         return Response({"message": message_json(message)})
 
     async def _ended(self, chat_id: UUID, message_id: UUID) -> Message | None:
-        """The message as it ended: by its owner within a few ticks, else by us."""
+        """Wait for the final message: its owner writes it within a few checkpoints, otherwise this process does."""
         patience = 4 * settings.REPLY_CHECKPOINT_SECONDS
         try:
             async with asyncio.timeout(patience):

@@ -1,4 +1,4 @@
-"""Views of chats and messages. Those that make replies are in `conversations.api.replies`."""
+"""Views of chats and messages. Views that create replies are in `conversations.api.replies`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class AttachmentView(APIView):
         found = attachments.find(lookup.get_chat(caller(request), chat_id), sha256)
         if found is None:
             raise NotFound("This chat has no such image or file, or its bytes are not kept any more.")
-        # Only what browsers cannot run is told as what it is, and nothing is shown in place.
+        # Only images keep their media type, since browsers do not run them, and nothing is displayed inline.
         kind = found.media_type if found.media_type in IMAGE_TYPES else "application/octet-stream"
         return HttpResponse(
             bytes(found.data),
@@ -122,7 +122,7 @@ class MessagePages(CursorPages):
         return ("seq",) if order == "asc" else ("-seq",)
 
     def with_active(self, page: list[Message], active: ActiveReply | None) -> list[Message | ActiveReply]:
-        """The page, and the reply being written where it belongs: after the newest message."""
+        """Return the page, with the reply being written in its place after the newest message."""
         if active is None or any(message.pk == active.message_id for message in page):
             return [*page]
         if self.ordering == ("seq",):
@@ -131,9 +131,9 @@ class MessagePages(CursorPages):
 
 
 def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
-    """A page of all messages ever said in `chat`, summarized or not."""
+    """Return a page of all messages of `chat`, summarized or not."""
     pages = MessagePages()
-    # In this order: a reply that becomes final in between is then found twice, never not at all.
+    # Read in this order, so that a reply that becomes final in between is found twice rather than not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
     rows = Message.objects.filter(chat=chat).defer(*UNSHOWN)
     page = pages.paginate_queryset(rows, request, view=view) or []

@@ -1,4 +1,4 @@
-"""Responses that carry events, and hold the slot of who reads them."""
+"""Responses that carry server-sent events and hold a reader's slot while they last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class HeldEvents:
-    """Events, and the slot of who reads them: `StreamingHttpResponse` closes what it iterates over."""
+    """Events with the slot of their reader: `StreamingHttpResponse` closes what it iterates over, which frees the
+    slot."""
 
     events: AsyncIterator[bytes]
     slot: ReaderSlot
@@ -33,6 +34,6 @@ class HeldEvents:
 
 
 def event_stream(events: AsyncIterator[bytes], slot: ReaderSlot | None = None) -> StreamingHttpResponse:
-    """The response that carries `events`; it holds `slot` until it ends."""
+    """Return a response that streams `events` and holds `slot` until it ends."""
     content = events if slot is None else HeldEvents(events, slot)
     return StreamingHttpResponse(content, content_type="text/event-stream", headers=HEADERS)

@@ -1,4 +1,4 @@
-"""The views that make and repeat replies: begun in the database executor, answered on the event loop."""
+"""Views that create and regenerate replies: begun in the database executor, answered on the event loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from memory.services import Near, knows_meanings, last_question
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
-    # What is printable of the bytes that a header can hold.
+    # The printable characters among those that a header can hold.
     {"type": "string", "maxLength": 128, "pattern": "^[ -~\u00a1-\u00ac\u00ae-\u00ff]*$"},
     OpenApiParameter.HEADER,
     description="Up to 128 characters; repeats within 24 hours return the same turn.",
@@ -64,7 +64,7 @@ ANSWER = {
 
 
 def idempotency_key(request: Request) -> str:
-    """The client's key, or "". Raises InvalidRequest for one that is too long or not text."""
+    """Return the client's key, or "". Raises `InvalidRequest` for a key that is too long or not printable."""
     key = request.headers.get("Idempotency-Key", "")
     if len(key) > 128 or not key.isprintable():
         raise InvalidRequest(
@@ -75,7 +75,7 @@ def idempotency_key(request: Request) -> str:
 
 
 class ReplyView(AsyncView):
-    """Answers with the reply of a turn that has begun, or of one that stands."""
+    """Answers with the reply of a turn that was begun, or of one that already exists."""
 
     wants_stream = True
 
@@ -92,7 +92,7 @@ class ReplyView(AsyncView):
         return await self._whole(turn)
 
     async def _attached(self, turn: ExistingReply) -> HttpResponseBase:
-        """The same for a turn that stands: this is one more reader of its reply."""
+        """Answer with the reply of an existing turn, as one more reader of it."""
         user_id = caller(self.request).pk
         slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
         if self.wants_stream:
@@ -103,7 +103,7 @@ class ReplyView(AsyncView):
             slot.release()
 
     def begin(self, request: Request, body: MessageIn, chat_id: UUID | None) -> Opened:
-        """Begin the turn that `body` (validated) asks for; without `chat_id`, in a new chat."""
+        """Begin the turn that the validated `body` requests, in a new chat if `chat_id` is None."""
         self.wants_stream = body.validated_data["stream"]
         turn, key = body.turn(services.default_variant()), idempotency_key(request)
         user = caller(request)

@@ -1,4 +1,4 @@
-"""JSON of chats and messages, in and out. Plain functions write what goes out, because streams do it often."""
+"""JSON of chats and messages, in and out. Messages are written by plain functions, because streams write many."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from memory.policies import POLICIES
 from memory.policies.options import wrong_in
 
 JSON_DEPTH = 64
-"""How deep a client's JSON may be nested: what is kept must be written again, by code that recurses."""
+"""Maximum nesting of a client's JSON: what is stored must be written again, by code that recurses."""
 
 
 def any_json(value: Any) -> Any:
-    """A JSON object from a client, of bounded size: no NUL, no lone surrogate, because the database takes neither."""
+    """Check a JSON object from a client: its size, and that it has no NUL or lone surrogate, which the database
+    refuses."""
     if not isinstance(value, dict):
         raise serializers.ValidationError("This must be a JSON object.")
     if _is_deeper(value, JSON_DEPTH):
@@ -60,11 +61,11 @@ class ObjectField(serializers.JSONField):
 
 
 NAMED = 20
-"""Unknown fields that an error names: a body can hold a hundred thousand."""
+"""Maximum number of unknown fields that an error names: a body can have a hundred thousand."""
 
 
 class Strict(serializers.Serializer[Any]):
-    """Refuses fields it does not know: a typo must not be silently without effect."""
+    """Refuses unknown fields, so that a typo is not silently ignored."""
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (unknown := set(data) - set(self.fields)):
@@ -81,12 +82,13 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `options` for that policy, a sentence each; `standing` are those that the chat has."""
+    """Return what is wrong with `options` for that policy, a sentence each. `standing` are the chat's current
+    options."""
     return wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, standing) if policy in POLICIES else []
 
 
 SOURCES_MAX = 200
-"""Sources of one turn: far more than fit into a prompt, and few enough to be checked in no time."""
+"""Maximum number of sources of one turn: far more than fit into a prompt, and few enough to be checked quickly."""
 
 
 class SourceIn(Strict):
@@ -95,13 +97,13 @@ class SourceIn(Strict):
 
 
 class VariantIn(Strict):
-    """What every request that makes a reply may say."""
+    """Fields of every request that creates a reply."""
 
     model_variant = Text(required=False, validators=[known_variant])
     stream = Flag(required=False, default=True)
 
     def variant(self) -> Variant | None:
-        """The variant that was named."""
+        """Return the variant that the request names, or None."""
         name = self.validated_data.get("model_variant")
         return settings.MODEL_VARIANTS[name] if name else None
 
@@ -115,7 +117,7 @@ class MessageIn(VariantIn):
     metadata = ObjectField(required=False, default=dict)
 
     def turn(self, default: Variant) -> TurnRequest:
-        """The request as a value."""
+        """Return the request as a value."""
         data = self.validated_data
         return TurnRequest(
             message=data["message"],
@@ -152,7 +154,7 @@ class ReplyErrorOut(serializers.Serializer[Any]):
 
 
 class MessageOut(serializers.Serializer[Any]):
-    """A message. This declares the schema; `message_json` and `streaming_json` write it; a test compares."""
+    """A message. This class declares the schema, `message_json` and `streaming_json` write it; a test compares them."""
 
     id = serializers.UUIDField()
     chat_id = serializers.UUIDField()
@@ -184,7 +186,7 @@ class MessageOut(serializers.Serializer[Any]):
 
 
 class TurnOut(serializers.Serializer[Any]):
-    """The answer with `"stream": false`."""
+    """The response with `"stream": false`."""
 
     chat_id = serializers.UUIDField()
     user_message_id = serializers.UUIDField()
@@ -218,7 +220,7 @@ class ChatOut(serializers.ModelSerializer[Chat]):
 
 
 class ChatIn(Strict):
-    """What a client sets of a chat; the chat itself, where it is changed, comes as the `instance`."""
+    """The fields of a chat that a client sets. For an update, the chat is the `instance`."""
 
     title = Text(required=False, allow_blank=True, max_length=200)
     instructions = Text(
@@ -229,7 +231,7 @@ class ChatIn(Strict):
     metadata = ObjectField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Policy and options, as they will stand, must go together."""
+        """Check the policy and options that the chat will have against each other."""
         if attrs.keys() & {"policy", "options"}:
             chat = self.instance or Chat(policy=settings.MEMORY_POLICY)
             options = attrs.get("options", chat.options)

@@ -1,4 +1,4 @@
-"""Histories that clients keep themselves (seed 004), in and out: the JSON of the calls that store nothing."""
+"""JSON of the calls that store nothing, for histories that clients keep themselves (seed 004), in and out."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from conversations.api.serializers import (
 )
 
 HISTORY_MAX = 1000
-"""Messages of one request: far more than fit into a model's window, and few enough to be checked in no time."""
+"""Maximum number of messages in one request: far more than fit into a model's window, but quick to check."""
 ROLES = ("system", "user", "assistant", "examiner")
-"""`examiner` is the seed's name for the assistant in its transcripts."""
+"""Accepted roles. `examiner` is the seed's name for the assistant in its transcripts."""
 
 
 class HistoryMessageIn(Strict):
@@ -32,7 +32,7 @@ class HistoryMessageIn(Strict):
 
 
 class HistoryField(serializers.ListField):
-    """The messages of a history, oldest first; at least one that is not the system's says something."""
+    """The messages of a history, oldest first. At least one message besides the system's must have text."""
 
     child = HistoryMessageIn()
     in_the_schema: ClassVar[dict[str, Any]] = {
@@ -60,7 +60,7 @@ class HistoryField(serializers.ListField):
 
 
 def spoken(messages: Sequence[dict[str, str]]) -> tuple[PromptMessage, ...]:
-    """What was said in validated `messages`, the system's left out."""
+    """Return validated `messages` as prompt messages, without the system message."""
     return tuple(
         PromptMessage("user" if message["role"] == "user" else "assistant", message["content"])
         for message in messages
@@ -78,7 +78,8 @@ class AskIn(VariantIn):
         return messages
 
     def prompt(self) -> Prompt:
-        """The messages as they are but for control tokens of models, and the system's as instructions."""
+        """Return the prompt: the messages with control tokens of models disarmed, the system message as
+        instructions."""
         messages = self.validated_data["messages"]
         if registry.disarms_control_tokens():
             messages = [{**message, "content": disarm(message["content"])} for message in messages]
@@ -90,7 +91,7 @@ def _instructions(messages: Sequence[dict[str, str]]) -> str:
 
 
 class AnswerOut(serializers.Serializer[Any]):
-    """A reply that is stored nowhere, so it has no id."""
+    """A reply that is not stored, so it has no id."""
 
     role = serializers.ChoiceField(["assistant"])
     content = serializers.CharField()
@@ -102,6 +103,6 @@ class AnswerOut(serializers.Serializer[Any]):
 
 
 class AskOut(serializers.Serializer[Any]):
-    """The answer with `"stream": false`."""
+    """The response with `"stream": false`."""
 
     message = AnswerOut()

@@ -1,4 +1,4 @@
-"""A reply that nobody keeps, as the events or the final message of the API, without the ids of a chat."""
+"""A reply that is not stored, as the events or the final message of the API, without the ids of a chat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conversations.replies.stateless import StatelessReply, StatelessRequest
 
 
 async def events(asked: StatelessRequest) -> AsyncIterator[bytes]:
-    """The events of the API, without the ids of a chat. The upstream is asked when the first one has been read."""
+    """Stream the reply as events of the API. The upstream is called once the first event has been read."""
     yield sse.event("message.created", {"model_variant": asked.variant.name})
     with StatelessReply(asked) as reading:
         while not reading.is_over:
@@ -27,7 +27,7 @@ async def events(asked: StatelessRequest) -> AsyncIterator[bytes]:
 
 
 async def whole(asked: StatelessRequest) -> tuple[dict[str, Any], int | None]:
-    """The final message of the API, without the ids of a chat; and the upstream's `Retry-After`."""
+    """Return the final message of the API, and the upstream's `Retry-After` in seconds."""
     with StatelessReply(asked) as reading:
         while not reading.is_over:
             await reading.more(streams.KEEP_ALIVE_SECONDS)

@@ -1,7 +1,7 @@
-"""Reading a reply, from any position and in any process, as the events of the API.
+"""Read a reply from any position and in any process, as the events of the API.
 
-This process's own replies come from the generation's log as they grow; another process's from its checkpoints; final
-ones from their row. Reading never changes anything: a reader that leaves cancels nothing.
+Replies of this process come from their generation's log as they grow, replies of other processes from their
+checkpoints, final ones from their row. Reading never changes anything: a reader that disconnects cancels nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from conversations.replies.pollers import PolledReply, Poller, polling
 KEEP_ALIVE_SECONDS = 15.0
 
 Created: TypeAlias = tuple[UUID, UUID | None, UUID, str, dict[str, Any]]
-"""What `conversations.replies.events.created` is made of."""
+"""The arguments of `conversations.replies.events.created`."""
 
 
 async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterator[bytes]:
-    """The rest of a reply after `after` code points, up to its final event, or to `reconnect`."""
+    """Stream the rest of a reply after `after` code points, up to its final event or to `reconnect`."""
     own = generation.running(message_id)
     if own is not None:
         turn = own.pending
@@ -36,14 +36,14 @@ async def events(chat_id: UUID, message_id: UUID, after: int = 0) -> AsyncIterat
             if not await poller.changes.changed(KEEP_ALIVE_SECONDS):
                 yield sse.comment()
         if poller.first is None or (poller.done and poller.final is None):
-            yield reply_events.reconnect()  # if its chat was deleted, whoever comes back is told so
+            yield reply_events.reconnect()  # if the chat was deleted, the client learns it on reconnecting
             return
         async for event in _rest(poller, after, _created_of(poller.first)):
             yield event
 
 
 async def final(chat_id: UUID, message_id: UUID) -> Message | None:
-    """Wait for the final message. None if this process is going away first, or the message is gone."""
+    """Wait for the final message. Return None if this process shuts down first, or if the message is gone."""
     own = generation.running(message_id)
     while own is not None and not own.done:
         await own.changes.changed(KEEP_ALIVE_SECONDS)
@@ -58,7 +58,7 @@ async def final(chat_id: UUID, message_id: UUID) -> Message | None:
 
 
 async def texts(chat_id: UUID, message_id: UUID) -> AsyncIterator[str]:
-    """The text of a reply as it grows, to its end; "" where nothing has come for `KEEP_ALIVE_SECONDS`."""
+    """Stream the text of a reply until it ends; yield "" whenever nothing has come for `KEEP_ALIVE_SECONDS`."""
     own = generation.running(message_id)
     if own is not None:
         async for text in _text_of(own):

@@ -1,7 +1,7 @@
-"""A turn on its way from the request to its beginning: what it has to wait for, on the event loop.
+"""Begin a turn on the event loop, after the fold or the search that it has to wait for.
 
-Whether it has to wait for a fold is `memory.lazy_fold`'s to say. Generic over what a begun turn is:
-`BegunTurn | ExistingReply`, or a value around one.
+`memory.lazy_fold` decides whether a turn waits for a fold. The type of a begun turn is left open: `BegunTurn |
+ExistingReply`, or a value around one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from memory.services import Near, StaleMemory, freshen, near_in_meaning
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A turn that begins when its chat's memory is fresh, or has had its time. Nothing of it is stored yet."""
+    """A turn that begins once its chat's memory is fresh or the time for that is over. Nothing of it is stored yet."""
 
     stale: StaleMemory
     begin: Callable[[], Any]
@@ -28,7 +28,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """A turn that begins when older messages were looked for that mean something like its question."""
+    """A turn that begins after a search for older messages similar in meaning to its question."""
 
     chat_id: UUID
     question: str
@@ -36,13 +36,13 @@ class Looking:
 
 
 Begun: TypeAlias = Any
-"""What the turn's own `begin` gives, or `Waiting`."""
+"""The result of the turn's own `begin`, or `Waiting`."""
 Opened: TypeAlias = Any
 """The same, or `Looking`."""
 
 
 def begun_or_waiting(begin: Callable[..., Any]) -> Begun:
-    """What `begin(may_wait=True)` gives; `Waiting` where the chat's memory wants a fold first."""
+    """Return the result of `begin(may_wait=True)`, or `Waiting` if the chat's memory is to be folded first."""
     generation.refuse_when_draining()
     try:
         return begin(may_wait=True)
@@ -51,7 +51,7 @@ def begun_or_waiting(begin: Callable[..., Any]) -> Begun:
 
 
 async def begun(opened: Opened) -> Any:
-    """What `begin` gives once nothing is left to wait for."""
+    """Wait for what `opened` still needs; return the begun turn."""
     if isinstance(opened, Looking):
         near = await near_in_meaning(opened.chat_id, opened.question)
         opened = await executors.write(opened.begin, near)
@@ -63,7 +63,7 @@ async def begun(opened: Opened) -> Any:
 
 
 async def _freshened(stale: StaleMemory) -> None:
-    """Have the chat folded, on a thread that nobody else needs. A fold that takes longer goes on by itself."""
+    """Fold the chat on the executor for slow work. A fold that exceeds the time limit continues in the background."""
     with suppress(TimeoutError):
         async with asyncio.timeout(stale.seconds):
             await executors.slow(freshen, stale.chat_id, stale.seconds)

@@ -1,1 +1,1 @@
-"""Chats from files and into files, in our own format and in others'."""
+"""Import and export of chats as files, in our own format and in others."""

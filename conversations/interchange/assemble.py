@@ -1,8 +1,8 @@
-"""The messages of one entry, taken together → a chat's messages: who answers whom, and where asides are kept.
+"""The messages of one entry → a chat's messages: which reply answers which question, and where asides are kept.
 
-Calls of tools and their outputs are messages where it is known which belong together. Asides are what else neither
-side said: other tool messages, and system messages that come later than the first words. They are kept in the metadata
-of the reply they led to (the next one before the user speaks again), or of the message before where no reply came.
+Tool calls and their outputs become messages if it is known which belong together. Asides are everything else that
+neither side said: other tool messages, and system messages after the first words. They are kept in the metadata of
+the reply they led to (the next one before the user speaks again), or of the message before if no reply followed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ class Spoken:
 
     said: FileMessage
     number: int
-    """Its place in the file, from 1, asides counted."""
+    """Its place in the file, from 1, asides included."""
     asides: list[FileMessage] = field(default_factory=list)
 
 
 @dataclass
 class Assembled:
-    """What the messages of an entry come to."""
+    """The result of assembling the messages of an entry."""
 
     instructions: str
     messages: tuple[ImportedMessage, ...]
     asides: Mapping[str, object]
-    """The asides of a chat in which nobody said anything; else empty."""
+    """The asides of a chat that has no messages; otherwise empty."""
 
 
 def assemble(saids: Sequence[FileMessage]) -> Assembled:
-    """Put the messages of an entry together. Raises `FormatError` for a link that leads nowhere."""
+    """Assemble the messages of an entry. Raises `FormatError` for a link to a message that does not exist."""
     leading = _leading_system(saids)
     spoken, asides = _settle_asides(saids[leading:], leading)
     instructions = "\n\n".join(said.content for said in saids[:leading])
@@ -73,7 +73,7 @@ def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spok
 
 
 def _named(payload: Mapping[str, object], called: dict[object, str]) -> dict[str, object]:
-    """Of an output, with the name of the tool that was called; no other output is of that call."""
+    """Return the payload of an output with the name of the called tool. Each call takes only one output."""
     return {**payload, "name": called.pop(payload["call_id"])}
 
 
@@ -103,7 +103,7 @@ def _linked(spoken: Sequence[Spoken]) -> tuple[ImportedMessage, ...]:
 
 
 def _indexes(spoken: Sequence[Spoken]) -> dict[int, int]:
-    """The number by which a file names a message → its index."""
+    """Map the number by which a file names a message to its index."""
     indexes: dict[int, int] = {}
     for index, one in enumerate(spoken):
         seq = one.said.places.get("seq") or index + 1
@@ -167,7 +167,7 @@ def _index(places: Mapping[str, int | None], name: str, indexes: Mapping[int, in
 
 
 def _check_links(messages: Sequence[ImportedMessage]) -> None:
-    """A reply answers an earlier user message and gives way to a later reply; nothing else links."""
+    """Check that replies answer earlier user messages, and that messages are superseded only by later replies."""
     for index, message in enumerate(messages):
         answers, heir = message.reply_to, message.superseded_by
         good_answer = answers is None or (answers < index and messages[answers].role == "user")

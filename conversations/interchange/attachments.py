@@ -17,7 +17,7 @@ NUMBERS = ("width", "height", "size")
 
 
 def attachment_of_part(part: Mapping[str, object]) -> Attachment | None:
-    """The image or the file that a part of an OpenAI message is; None for anything else."""
+    """Return the image or file in a part of an OpenAI message; None for any other part."""
     kind = part.get("type")
     value = part.get(str(kind))
     if not isinstance(value, dict):
@@ -37,7 +37,7 @@ def _image(url: str, detail: str) -> Attachment | None:
 
 
 def read_attachments(raw: Mapping[str, object]) -> tuple[Attachment, ...]:
-    """Those of a message in our own format. Raises `FormatError`."""
+    """Return the attachments of a message in our own format. Raises `FormatError`."""
     found = raw.get("attachments")
     if found is None:
         return ()
@@ -47,7 +47,7 @@ def read_attachments(raw: Mapping[str, object]) -> tuple[Attachment, ...]:
 
 
 def attachment_fields(attachment: Attachment) -> dict[str, Any]:
-    """An image or a file in our own format: with its bytes as base64, where they are kept."""
+    """Return an image or a file in our own format, with its bytes as base64 if they are stored."""
     data = attachment.data
     return {
         **attachment.to_json(),

@@ -1,4 +1,4 @@
-"""The formats of files that can be read: where each has a chat's messages, and the names of a message's role and text.
+"""The file formats that can be read: where each keeps a chat's messages, and how it names a message's role and text.
 
 Our own format, which `export_chat` writes, is OpenAI's with more fields.
 """
@@ -14,7 +14,7 @@ FORMATS: tuple[FormatName, ...] = ("auto", "openai", "sharegpt", "chats")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Where an entry keeps its messages, and how a message names its role and its text."""
+    """The field of an entry that holds its messages, and the fields of a message that hold its role and its text."""
 
     name: str
     messages: str
@@ -25,11 +25,12 @@ class Dialect:
 OPENAI = Dialect("openai", "messages", "role", ("content", "text"))
 SHAREGPT = Dialect("sharegpt", "conversations", "from", ("value",))
 CHATS = Dialect("chats", "messages", "role", ("text", "content"))
-"""Of a file that is one object with a list of `chats`."""
+"""For a file that is one object with a list of `chats`."""
 
 
 def dialect_of(value: object, name: FormatName) -> Dialect | None:
-    """In which one an entry is: the one asked for, or by the field that has its messages. None: in no such one."""
+    """Return the dialect of an entry, by the field that holds its messages; None if it is not in the named one or
+    unknown."""
     for dialect in (OPENAI, SHAREGPT):
         if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:
             return dialect

@@ -1,7 +1,7 @@
 """The text of a file → the JSON entries in it, each with its place.
 
-Knows JSON, JSON lines and lists; refuses to know what an entry means. Text is cleaned here, once, for all
-formats: NULs are removed, surrogates that stand alone become U+FFFD.
+This module knows JSON, JSON lines and lists, but not what an entry means. Text is cleaned here, once, for all
+formats: NULs are removed, lone surrogates become U+FFFD.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from conversations.interchange.values import FormatError
 
 MAX_DEPTH = 100
-"""Levels of nesting. More is no conversation, and would end in a RecursionError further on."""
+"""Maximum nesting. Deeper JSON is no conversation, and would cause a RecursionError later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A JSON value that stands for a conversation, or for several."""
+    """A JSON value that holds a conversation, or several."""
 
     value: object
     line: int | None = None
@@ -27,7 +27,7 @@ class Entry:
 
 
 def entries(text: str) -> Iterator[Entry]:
-    """A file's one JSON value, the items of its list, or its JSON lines. Raises `FormatError`."""
+    """Yield a file's one JSON value, the items of its list, or its JSON lines. Raises `FormatError`."""
     text = text.removeprefix("\ufeff")
     if not text.strip():
         raise FormatError("the file is empty")
@@ -67,7 +67,7 @@ def _parse(text: str) -> object:
         raise FormatError("nested too deeply") from None
     except FormatError:
         raise
-    except ValueError:  # An integer of thousands of digits.
+    except ValueError:  # An integer of thousands of digits
         raise FormatError("a number is too large") from None
     return _clean(value, 0)
 
@@ -96,7 +96,7 @@ def _clean(value: object, depth: int) -> object:
 
 
 def clean_text(text: str) -> str:
-    """`text` as storage can hold it: without NULs, surrogate pairs joined, lone surrogates as U+FFFD."""
+    """Return `text` as storage can hold it: without NULs, with surrogate pairs joined and lone surrogates as U+FFFD."""
     if "\x00" in text:
         text = text.replace("\x00", "")
     if text.isascii():

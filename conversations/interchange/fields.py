@@ -1,7 +1,7 @@
 """Fields of a JSON object as typed values, or a `FormatError` that names the field.
 
-Knows JSON types and the limits of storage; refuses to know what a conversation is. A field that is missing
-and a field that is null are the same.
+This module knows JSON types and the limits of storage, but not what a conversation is. A missing field and a null
+field are the same.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ MAX_INTEGER = 2**31 - 1
 """Largest number of a database's integer column."""
 
 MAX_COST = 10**7
-"""USD; what the cost column can hold lies below."""
+"""Upper bound of a cost in USD, exclusive: what the cost column can hold."""
 
 COST_STEP = Decimal("1E-9")
 
 
 def text_field(raw: Mapping[str, object], name: str, max_length: int | None = None) -> str:
-    """A string; "" where there is none."""
+    """Return a string; "" if there is none."""
     value = raw.get(name)
     if value is None:
         return ""
@@ -34,7 +34,7 @@ def text_field(raw: Mapping[str, object], name: str, max_length: int | None = No
 
 
 def object_field(raw: Mapping[str, object], name: str) -> dict[str, object] | None:
-    """A JSON object, or None."""
+    """Return a JSON object, or None."""
     value = raw.get(name)
     if value is not None and not isinstance(value, dict):
         raise FormatError(f"{name} is not an object")
@@ -42,7 +42,7 @@ def object_field(raw: Mapping[str, object], name: str) -> dict[str, object] | No
 
 
 def flag_field(raw: Mapping[str, object], name: str) -> bool:
-    """True or false; false where there is none."""
+    """Return a boolean; False if there is none."""
     value = raw.get(name)
     if value is not None and not isinstance(value, bool):
         raise FormatError(f"{name} is neither true nor false")
@@ -50,12 +50,12 @@ def flag_field(raw: Mapping[str, object], name: str) -> bool:
 
 
 def count_field(raw: Mapping[str, object], name: str) -> int:
-    """A whole number that a database's integer column can hold; 0 where there is none."""
+    """Return a whole number that a database's integer column can hold; 0 if there is none."""
     return _whole(raw, name, 0) or 0
 
 
 def place_field(raw: Mapping[str, object], name: str) -> int | None:
-    """A message's number in its chat, from 1, or None."""
+    """Return a message's number in its chat, from 1, or None."""
     return _whole(raw, name, 1)
 
 
@@ -69,7 +69,7 @@ def _whole(raw: Mapping[str, object], name: str, least: int) -> int | None:
 
 
 def cost_field(raw: Mapping[str, object], name: str) -> Decimal | None:
-    """USD to nine places, or None."""
+    """Return USD with nine decimal places, or None."""
     value = raw.get(name)
     if value is None:
         return None
@@ -79,7 +79,7 @@ def cost_field(raw: Mapping[str, object], name: str) -> Decimal | None:
 
 
 def time_field(raw: Mapping[str, object], name: str) -> datetime | None:
-    """A time in UTC, or None; from ISO 8601 (UTC where no zone is named) or seconds since 1970."""
+    """Return a time in UTC, or None; from ISO 8601 (UTC if no time zone is given) or seconds since 1970."""
     value = raw.get(name)
     if value is None:
         return None

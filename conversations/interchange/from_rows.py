@@ -1,4 +1,4 @@
-"""Rows → chats as values, for export. Reads a chat as it stands; a reply still being written is not in it."""
+"""Rows → chats as values, for export. A chat is read as it is now, without a reply that is still being written."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from conversations.models import UNSHOWN, Chat, Message
 from memory import services as memory
 
 CHUNK = 20
-"""Rows read at a time, so that a chat of any length is exported in little memory; one may have a megabyte."""
+"""Rows read at a time. A message may have a megabyte, so few rows keep the export of a chat of any length small."""
 
 
 def chat_values(chat: Chat) -> ImportedChat:
-    """A chat without its messages."""
+    """Return a chat without its messages."""
     return ImportedChat(
         title=chat.title,
         title_is_automatic=chat.title_is_automatic,
@@ -32,7 +32,7 @@ def chat_values(chat: Chat) -> ImportedChat:
 
 
 def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
-    """The messages of a chat in order, read as they are asked for; none that came after `chat` was read."""
+    """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
     rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
     rows = rows.defer(*UNSHOWN).annotate(
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")

@@ -1,6 +1,6 @@
-"""One message of a file, in whichever dialect, → what was said, by whom, and what came with it.
+"""One message of a file, in any dialect → what was said, by whom, and what came with it.
 
-Knows nothing of the messages around it: that is `conversations.interchange.assemble`.
+This module knows nothing of the messages around it: see `conversations.interchange.assemble`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from conversations.interchange.fields import (
 from conversations.interchange.values import FormatError, ImportedUsage, Status
 
 Part = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
-"""`tool` is what tools said in a dialect or an order in which nobody could say which call it answers."""
+"""Kinds of messages in a file. `tool` is a tool's message in a dialect or order that does not show which call it
+belongs to."""
 
 PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("user", "human"), "user"),
@@ -35,7 +36,7 @@ PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("tool", "tool_call", "tool_response", "assistant_tool_call"), "tool"),
     **dict.fromkeys(("function", "function_call", "function_response", "observation"), "tool"),
 }
-"""What the roles of all dialects mean here."""
+"""The meaning of the roles of all dialects."""
 
 STATUSES: Mapping[str, Status] = {
     "complete": "complete",
@@ -50,7 +51,7 @@ CALLS = ("tool_calls", "function_call")
 
 @dataclass(frozen=True, slots=True)
 class FileMessage:
-    """A message as the file has it, in our terms. The last seven fields are only in files of our own format."""
+    """A message of a file, in our terms. `status` to `places` are only in files of our own format."""
 
     part: Part
     content: str
@@ -67,15 +68,15 @@ class FileMessage:
     places: Mapping[str, int | None] = field(default_factory=dict)
     """`seq` and, for a reply that names them, `reply_to` and `superseded_by`: numbers from 1."""
     payload: Mapping[str, object] | None = None
-    """As `Message.payload`. Of a message of a tool in OpenAI's format: the call that it may be the output of."""
+    """As `Message.payload`. For a tool message in OpenAI's format: the call that it may be the output of."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files of a user's message, in OpenAI's format and our own."""
     calls: tuple[ToolCall, ...] = ()
-    """That a reply in OpenAI's format makes: our own has a message for each."""
+    """Tool calls of a reply in OpenAI's format. Our own format has a message for each."""
 
 
 def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
-    """One message of `dialect`; `own`: the file was written by `export_chat`. Raises `FormatError`."""
+    """Read one message of `dialect`. `own`: the file was written by `export_chat`. Raises `FormatError`."""
     if not isinstance(raw, dict):
         raise FormatError("it is not an object")
     part = _part(raw, dialect)
@@ -104,7 +105,7 @@ def read_message(raw: object, dialect: Dialect, *, own: bool) -> FileMessage:
 
 
 def calls_in(raw: Mapping[str, object]) -> tuple[ToolCall, ...]:
-    """The calls of functions that a message in OpenAI's format makes; none if one of them is not whole."""
+    """Return the tool calls of a message in OpenAI's format; none if one of them is incomplete."""
     found = raw.get("tool_calls")
     calls = [_call(one) for one in found] if isinstance(found, list) else []
     whole = [call for call in calls if call is not None]
@@ -127,7 +128,8 @@ def _call(value: object) -> ToolCall | None:
 
 
 def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
-    """What our own format has of a call, an output or a reply that calls. Raises `FormatError` for anything else."""
+    """Return the `tool` field of our own format: a call, an output or a count of calls. Raises `FormatError` if
+    malformed."""
     payload = object_field(raw, "tool")
     if payload is None:
         return None
@@ -178,7 +180,7 @@ def _part(raw: Mapping[str, object], dialect: Dialect) -> Part:
 
 
 def _content(raw: Mapping[str, object], dialect: Dialect) -> tuple[str, list[object]]:
-    """The text, and the parts of the content that are not text: images and files as such, others as they are."""
+    """Return the text, and the other parts of the content: images and files as attachments, the rest unchanged."""
     name = next((name for name in dialect.text if name in raw), None)
     value = None if name is None else raw[name]
     if isinstance(value, str):
@@ -219,7 +221,7 @@ def _part_text(part: object) -> str | None:
 
 
 def _metadata(raw: Mapping[str, object], others: list[object]) -> dict[str, object]:
-    """The message's own metadata, and what the file says of it that has no field here."""
+    """Return the message's own metadata, together with data of the file that has no field here."""
     found = {name: raw[name] for name in ("name", "refusal", *CALLS) if raw.get(name)}
     if others:
         found["content_parts"] = others

@@ -11,11 +11,11 @@ from memory.pins.section import ImportedPin
 KINDS = ("instruction", "preference", "identity", "remember", "pinned")
 BY = ("user", "staff", "rule", "summarizer")
 MOST = 100_000
-"""Of one chat: more is no export of ours."""
+"""Maximum number of pins in the file of one chat; no export has more."""
 
 
 def pin_fields(pin: ImportedPin, time: Callable[..., str | None]) -> dict[str, object]:
-    """One pin as JSON values; `time` writes a time."""
+    """Return one pin as JSON values; `time` formats a time."""
     return {
         "text": pin.text,
         "kind": pin.kind,
@@ -30,7 +30,7 @@ def pin_fields(pin: ImportedPin, time: Callable[..., str | None]) -> dict[str, o
 
 
 def read_pins(chat: Mapping[str, object], messages: int) -> tuple[ImportedPin, ...] | None:
-    """The pins of a chat that has so many messages; None where it tells of none. Raises `FormatError`."""
+    """Read the pins of a chat that has this many messages; None if the file has no pins. Raises `FormatError`."""
     value = chat.get("pins")
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Conversations as files: text → chats as values, and back. Each step is a module of `conversations.interchange`.
+"""Read the conversations of a file: text → chats as values. Each step is a module of `conversations.interchange`.
 
 Pure: no ORM, no clock, no files.
 """
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 TITLE_LENGTH = 200
-"""Characters a title can have in storage; a longer one is cut."""
+"""Maximum length of a title in storage; a longer one is cut."""
 
 
 def read_chats(text: str, format_name: FormatName = "auto") -> list[ImportedChat]:
-    """All conversations of a file. Raises `FormatError` naming the conversation and message that are wrong.
+    """Read all conversations of a file. Raises `FormatError` naming the conversation and message that are wrong.
 
-    A message over the server's length limit is kept: that limit is for requests. Times are those of the file,
-    None where it has none.
+    A message over the server's length limit is kept: that limit is for requests. Times are those of the file, None
+    where it has none.
     """
     chats: list[ImportedChat] = []
     for entry in entries(text):
@@ -52,7 +52,7 @@ def read_chats(text: str, format_name: FormatName = "auto") -> list[ImportedChat
 
 
 def _conversations(entry: Entry, name: FormatName) -> Iterator[tuple[object, Dialect | None]]:
-    """The conversations of an entry, each with the dialect it is in; None where that cannot be told."""
+    """Yield the conversations of an entry, each with its dialect; None if that is unknown."""
     value = entry.value
     if name in ("auto", "chats") and isinstance(value, dict) and isinstance(value.get("chats"), list):
         yield from ((chat, CHATS) for chat in value["chats"])
@@ -94,7 +94,7 @@ def _chat(value: dict[str, object], dialect: Dialect) -> ImportedChat:
 
 
 def _made_title(messages: Sequence[ImportedMessage]) -> str:
-    """What a chat that comes without a title is called: as one that is begun here."""
+    """Return the title of a chat without one, made from its first question as for a chat begun here."""
     first = next((message.content for message in messages if message.role == "user"), "")
     return automatic_title(first)
 
@@ -105,7 +105,7 @@ def _facts(value: dict[str, object]) -> Sequence[object]:
 
 
 def _is_own(value: dict[str, object]) -> bool:
-    """Whether `export_chat` wrote it. Raises `FormatError` for a version of our format not known here."""
+    """Whether `export_chat` wrote it. Raises `FormatError` for an unknown version of our format."""
     name = value.get("format")
     if isinstance(name, str) and name.startswith("chatmemory/") and name != OWN_FORMAT:
         raise FormatError(f"it is written in {name[:40]}; this server reads {OWN_FORMAT}")

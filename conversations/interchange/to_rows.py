@@ -1,7 +1,7 @@
-"""Chats from files → rows, one transaction a chat.
+"""Chats from files → rows, one transaction per chat.
 
-What costs time (counting tokens, making lines) is done before the transaction begins, so that other writers
-wait for the inserts alone. Bulk inserts fire no signal: memory is told at the end, in the same transaction.
+Slow work (counting tokens, making lines) is done before the transaction begins, so that other writers wait only for
+the inserts. Bulk inserts send no signals, so memory is notified at the end, in the same transaction.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from memory.recall.analysis.terms import stored_terms
 logger = logging.getLogger(__name__)
 
 BATCH = 500
-"""Rows of one INSERT."""
+"""Rows per INSERT."""
 
 
 def check_chat(chat: ImportedChat) -> None:
-    """Raise `InvalidRequest` for a chat that this server cannot hold as it is."""
+    """Raise `InvalidRequest` for a chat that this server cannot store as it is."""
     if chat.policy is not None and chat.policy not in POLICIES:
         known = ", ".join(sorted(POLICIES))
         raise InvalidRequest(f"The memory policy {chat.policy[:40]!r} is not known here; there is: {known}.")
@@ -57,7 +57,7 @@ def _check_size(what: str, value: Mapping[str, object], setting: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PreparedChat:
-    """The rows of a chat, ready to be stored: everything that costs time has been done."""
+    """The rows of a chat, ready to be stored: all slow work is done."""
 
     row: Chat
     created_at: datetime | None
@@ -65,15 +65,15 @@ class PreparedChat:
     pins: Sequence[ImportedPin] | None
     stated: list[tuple[Message, Sequence[Statement]]]
     attached: list[tuple[Message, Sequence[Attachment]]]
-    """Messages that come with images and files."""
+    """Messages with images or files."""
 
     @property
     def tokens(self) -> int:
-        """Of all messages."""
+        """Token count of all messages."""
         return sum(message.token_count for message in self.messages)
 
     def store(self) -> Chat:
-        """Insert the rows, and have the memory folded if it is due. Runs in a transaction."""
+        """Insert the rows, and have the memory folded if it is due. Call it in a transaction."""
         self.row.save(force_insert=True)
         if self.created_at is not None:
             Chat.objects.filter(pk=self.row.pk).update(created_at=self.created_at)
@@ -90,9 +90,9 @@ class PreparedChat:
 def prepare_chat(
     owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None
 ) -> PreparedChat:
-    """Make the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`.
+    """Build the rows of a chat. Messages without a time get that of the import. Raises `InvalidRequest`.
 
-    `advance` is told how many more messages are ready to be stored.
+    `advance` is called with the number of further messages that are ready to be stored.
     """
     check_chat(chat)
     row = _chat_row(owner, chat)
@@ -109,7 +109,7 @@ def prepare_chat(
 def import_chat(owner: User, chat: ImportedChat, *, advance: Callable[[int], None] = lambda _: None) -> Chat:
     """Store a chat with all its messages; its memory is folded in the background if it is due.
 
-    Takes what `prepare_chat` does. Raises `InvalidRequest`; then nothing was stored.
+    Takes the arguments of `prepare_chat`. If it raises `InvalidRequest`, nothing was stored.
     """
     prepared = prepare_chat(owner, chat, advance=advance)
     with transaction.atomic():
@@ -179,7 +179,7 @@ def _payload(message: ImportedMessage) -> dict[str, object] | None:
 
 
 def _open_seq(rows: Sequence[Message]) -> int:
-    """Seq of the last question, if calls that follow it have no output yet; else 0."""
+    """Return the seq of the last question if calls that follow it have no output yet; else 0."""
     waiting: set[str] = set()
     question = 0
     for row in rows:
@@ -195,7 +195,7 @@ def _open_seq(rows: Sequence[Message]) -> int:
 
 
 def _add_lines(rows: Sequence[Message]) -> None:
-    """Give each turn its line: on the last reply that counts, or on the user's message where none does."""
+    """Store the line of each turn: on the last reply that counts, or on the user's message if there is none."""
     for turn in to_turns([stored_message(row) for row in rows]):
         if turn.message_ids:
             line = make_line(turn.user, turn.answer, settings.MEMORY_LIMITS.line_tokens, cut_off=turn.cut_off)
@@ -209,7 +209,7 @@ def _line_row(rows: Sequence[Message], turn: Turn) -> Message:
 
 
 def stored_message(row: Message) -> StoredMessage:
-    """A row as memory sees it."""
+    """Return a row as memory's value for a message."""
     return StoredMessage(
         id=row.pk,
         seq=row.seq,

@@ -1,6 +1,6 @@
-"""A conversation as it travels in a file: values, and the one error of reading them.
+"""A conversation in a file as values, and the error raised in reading it.
 
-They know nothing of rows, ids or users. A message's place is its index in the chat, counted from 0.
+These values know nothing of rows, ids or users. A message is referred to by its index in the chat, from 0.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Status = Literal["complete", "incomplete", "failed", "cancelled", "deleted"]
 
 
 OWN_FORMAT = "chatmemory/1"
-"""What `export_chat` writes in `format`."""
+"""The value of `format` in a file that `export_chat` writes."""
 
 
 class FormatError(ValueError):
-    """The file cannot be read as conversations. The message names the place and what is wrong there."""
+    """A file that cannot be read as conversations. The message names the place and what is wrong there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedUsage:
-    """Tokens that a reply was billed for, and USD where the price was known."""
+    """Tokens that a reply was billed for, and their cost in USD if the price was known."""
 
     input_tokens: int
     cached_tokens: int
@@ -55,29 +55,29 @@ class ImportedMessage:
     reply_to: int | None = None
     """Index of the user message that this one answers."""
     superseded_by: int | None = None
-    """Index of the later reply that took this one's place."""
+    """Index of the later reply that replaced this one."""
     payload: Mapping[str, object] | None = None
-    """As `Message.payload`: of calls of tools, of what they gave back, of replies that make them."""
+    """As `Message.payload`, for tool calls, their outputs, and replies that make calls."""
     attachments: Sequence[Attachment] = ()
-    """Images and files of a user's message, with their bytes where they are at hand."""
+    """Images and files of a user's message, with their bytes if these are available."""
     number: int = field(default=0, compare=False)
-    """Its place among all messages of the file's conversation, asides too, from 1."""
+    """Its place among all messages of the file's conversation, from 1, asides included."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedChat:
-    """One conversation with what belongs to all of it."""
+    """One conversation with the fields that apply to all of it."""
 
     title: str = ""
     title_is_automatic: bool = False
     instructions: str = ""
     metadata: Mapping[str, object] = field(default_factory=dict)
     policy: str | None = None
-    """Name of a memory policy as the file has it, unchecked. None: the server's default."""
+    """Name of a memory policy as in the file, unchecked. None: the server's default."""
     options: Mapping[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     messages: Sequence[ImportedMessage] = ()
     pins: Sequence[ImportedPin] | None = None
-    """None: the file tells of none, so that they are to be found in the messages."""
+    """None: the file has no field for pins, so they are found in the messages."""
     facts: Sequence[object] = field(default=(), compare=False)
-    """What somebody annotated as said in it, as the file has it; read by `memory.lab`, never stored."""
+    """Annotated facts of the conversation, as in the file; read by `memory.lab`, never stored."""

@@ -16,7 +16,7 @@ from conversations.interchange.values import OWN_FORMAT, ImportedChat, ImportedM
 
 
 def chat_fields(chat: ImportedChat) -> dict[str, object]:
-    """All of a chat but its messages, as JSON values."""
+    """Return all of a chat except its messages, as JSON values."""
     return {
         "format": OWN_FORMAT,
         "title": chat.title,
@@ -31,7 +31,7 @@ def chat_fields(chat: ImportedChat) -> dict[str, object]:
 
 
 def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
-    """One message as JSON values."""
+    """Return one message as JSON values."""
     return {
         "seq": seq,
         "role": message.role,
@@ -53,15 +53,15 @@ def message_fields(message: ImportedMessage, seq: int) -> dict[str, object]:
 
 
 def export_chat_json(chat: ImportedChat) -> dict[str, object]:
-    """A whole chat as one JSON object."""
+    """Return a whole chat as one JSON object."""
     messages = [message_fields(message, seq) for seq, message in enumerate(chat.messages, start=1)]
     return {**chat_fields(chat), "messages": messages}
 
 
 def export_chat_text(chat: ImportedChat, messages: Iterable[ImportedMessage]) -> Iterator[str]:
-    """The same as JSON text, piece by piece, a message a line; `messages` are read as they are written.
+    """Yield a chat as JSON text in pieces, one line per message. `messages` are read as they are written.
 
-    `chat.messages` is not looked at.
+    `chat.messages` is ignored.
     """
     head = json.dumps(chat_fields(chat), ensure_ascii=False, indent=1)
     yield plain_json(head.removesuffix("\n}")) + ',\n "messages": ['

@@ -1,4 +1,4 @@
-"""What the commands share: the user and the files that were named; a question; a progress bar where somebody looks."""
+"""Helpers shared by commands: look up a user, read files, ask for confirmation, show a progress bar on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conversations.interchange.read import FormatError, ImportedChat, read_chats
 
 
 def user_named(name: str) -> User:
-    """The active user of that name. Raises `CommandError`."""
+    """Return the active user of that name. Raises `CommandError`."""
     user = User.objects.filter(username=name).first()
     if user is None:
         raise CommandError(f"There is no user {name!r}.")
@@ -29,7 +29,7 @@ def user_named(name: str) -> User:
 
 
 def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
-    """All conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
+    """Read all conversations of a file. Raises `CommandError` naming the file and what is wrong with it."""
     try:
         return read_chats(path.read_text(encoding="utf-8"), name)
     except OSError as exc:
@@ -41,7 +41,7 @@ def chats_in(path: Path, name: FormatName = "auto") -> list[ImportedChat]:
 
 
 def confirmed(question: str, stream: OutputWrapper) -> bool:
-    """Whether somebody answers `yes`. Where nobody is there to answer, that is no."""
+    """Whether the answer on standard input is `yes`. Without an input, it is no."""
     stream.write(f"{question} This cannot be undone. Type yes to continue: ", ending="")
     stream.flush()
     try:
@@ -52,9 +52,10 @@ def confirmed(question: str, stream: OutputWrapper) -> bool:
 
 @contextmanager
 def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Callable[[int], None]]:
-    """A bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; then gone.
+    """Show a bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; remove it at the
+    end.
 
-    Yields the function that advances it. What is logged meanwhile appears above it.
+    Yields the function that advances it. Log lines appear above the bar.
     """
     with Progress(console=Console(stderr=True), transient=True, disable=not stream.isatty()) as bar:
         task = bar.add_task(title, total=total)
@@ -64,11 +65,11 @@ def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Call
 
 @contextmanager
 def _logs_above(bar: Progress) -> Iterator[None]:
-    """Let logs that go to standard error go through the bar's own console, which draws the bar anew below them."""
+    """Send logs for standard error through the bar's console, which redraws the bar below them."""
     handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
     before = [] if bar.disable else [(one, one.stream) for one in handlers if one.stream is sys.__stderr__]
     for handler, _ in before:
-        handler.setStream(sys.stderr)  # which is the bar's while it is shown
+        handler.setStream(sys.stderr)  # the bar's stream while it is shown
     try:
         yield
     finally:

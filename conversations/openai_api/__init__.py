@@ -1,1 +1,1 @@
-"""The API as OpenAI's clients know it: Chat Completions with memory, and the list of models."""
+"""OpenAI-compatible API: Chat Completions with memory, and the list of models."""

@@ -1,4 +1,5 @@
-"""A reply as Chat Completions has it: the whole object, and its chunks. Pure but for the row that it reads."""
+"""A reply in the format of Chat Completions: the whole object, and its chunks. Pure, except for the row that it
+reads."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from conversations.replies import sse
 
 PREFIX = "chatcmpl-"
 MARK = "\x00text\x00"
-"""What stands where a text will: nothing that a client sends holds a NUL."""
+"""Placeholder for a text in a chunk: nothing that a client sends contains a NUL."""
 DONE = b"data: [DONE]\n\n"
 CALLED = "tool_calls"
 """`finish_reason` of a reply that calls tools."""
 _FINISH = {"too_long": "length", "refused": "content_filter"}
-"""Our code for why a reply is incomplete → `finish_reason`. Any other is an error."""
+"""Our code for why a reply is incomplete → `finish_reason`. Any other code is an error."""
 
 
 def completion_id(message_id: UUID) -> str:
@@ -28,7 +29,7 @@ def completion_id(message_id: UUID) -> str:
 
 
 def message_id_of(name: str) -> UUID | None:
-    """The id of the reply that a completion's id names; None for what is none. The bare id is taken, too."""
+    """Return the id of the reply that a completion's id names, with or without the prefix; None if it is not an id."""
     try:
         return UUID(name.removeprefix(PREFIX))
     except ValueError:
@@ -36,14 +37,14 @@ def message_id_of(name: str) -> UUID | None:
 
 
 def finish_reason(status: str, error: Mapping[str, Any] | None) -> str | None:
-    """Why a reply of that status ended, in the words of the API; None where it broke off, which is an error there."""
+    """Return the API's reason why a reply of that status ended; None if it broke off, which is an error in that API."""
     if status in (Status.COMPLETE, Status.CANCELLED, Status.DELETED):
         return "stop"
     return _FINISH.get((error or {}).get("code", "")) if status == Status.INCOMPLETE else None
 
 
 def usage_json(usage: Mapping[str, Any] | None, prompt_tokens: int, tokens: int) -> dict[str, Any]:
-    """`usage` of a message, as the upstream billed it; by our own count where it told none."""
+    """Return the usage as the upstream billed it, or by our own count if it reported none."""
     if usage is None:
         return _usage(prompt_tokens, 0, tokens)
     return _usage(usage["input_tokens"], usage["cached_tokens"], usage["output_tokens"])
@@ -65,7 +66,7 @@ def _usage(spent: int, cached: int, said: int) -> dict[str, Any]:
 
 
 Logprobs = Sequence[Mapping[str, Any]]
-"""Of each token, as `Reply.logprobs`."""
+"""Log probabilities of each token, as in `Reply.logprobs`."""
 
 
 def _shown(logprobs: Logprobs) -> dict[str, Any] | None:
@@ -74,12 +75,12 @@ def _shown(logprobs: Logprobs) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What all parts of one answer have in common."""
+    """The fields that all parts of one answer have in common."""
 
     id: str
     created: int
     model: str
-    """As the client named it."""
+    """The model as the client named it."""
 
     def whole(
         self,
@@ -89,7 +90,7 @@ class Answer:
         calls: Sequence[ToolCall] = (),
         logprobs: Logprobs = (),
     ) -> dict[str, Any]:
-        """The completion as one object."""
+        """Return the completion as one object."""
         message: dict[str, Any] = {
             "role": "assistant",
             "content": (content or None) if calls else content,
@@ -106,7 +107,8 @@ class Answer:
         return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
 
     def goes_on(self, *, with_usage: bool) -> Callable[[str], bytes]:
-        """What makes a chunk of a text. All but the text is written once: there are hundreds in an answer."""
+        """Return a function that makes a chunk of a text. The rest of the chunk is encoded once: an answer has
+        hundreds."""
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
@@ -117,8 +119,8 @@ class Answer:
         calls: Sequence[ToolCall] = (),
         logprobs: Logprobs = (),
     ) -> bytes:
-        """The last chunks, `[DONE]` included: the log probabilities of all tokens in one, calls of tools, each in one
-        piece; `usage` where the client wants it."""
+        """Return the last chunks including `[DONE]`: the log probabilities of all tokens in one chunk, then each tool
+        call as one piece, and the `usage` if the client wants it."""
         last = self._chunk({}, None, usage is not None, logprobs) if logprobs else b""
         last += b"".join(
             self._chunk({"tool_calls": [{"index": index, **chat_call(call)}]}, None, usage is not None)
@@ -149,7 +151,7 @@ class Answer:
 
 
 def fails(error: Mapping[str, Any]) -> bytes:
-    """The last event of a stream that broke off: an error in OpenAI's shape, and no `finish_reason`."""
+    """Return the end of a stream that broke off: an error in OpenAI's format, and no `finish_reason`."""
     return sse.data(error) + DONE
 
 
@@ -160,7 +162,7 @@ def stored_completion(
     calls: Sequence[ToolCall] = (),
     tools: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """A completion as it is listed and retrieved."""
+    """Return a completion as it is listed and retrieved."""
     answer = Answer(completion_id(message.pk), unix(message.created_at), completion.model)
     reason = finish_reason(message.status, message.error) or "stop"
     usage = usage_json(message.usage, prompt_tokens, message.token_count)

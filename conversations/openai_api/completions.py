@@ -58,14 +58,14 @@ from memory.services import knows_meanings, near_in_meaning, outline_of
 
 NAME_CHARS = 200
 TRIES = 3
-"""A chat that goes on while a turn is prepared for it is looked at again; so often."""
+"""Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
 REMEMBER = "x-chatmemory-remember"
-"""A header that says `false` where a request is no part of a conversation, such as one for a title."""
+"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unstored:
-    """A completion of which nothing is kept."""
+    """A completion of which nothing is stored."""
 
     request: ChatRequest
     call: StatelessRequest
@@ -73,14 +73,14 @@ class Unstored:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A completion, and where its turn belongs."""
+    """A completion, and the place where its turn belongs."""
 
     asked: Asked
     place: TurnPlace
 
 
 class CompletionsView(StoredCompletionsList):
-    """Finds the chat that the messages belong to, and sends the model what its memory makes of it."""
+    """Finds the chat that the messages belong to, and sends the model the prompt that memory makes for it."""
 
     reads_first = True
 
@@ -137,7 +137,7 @@ class CompletionsView(StoredCompletionsList):
         return await self._told(turn, unix(pending.started_at), pending.context, headers)
 
     async def _attached(self, made: CompletionTurn, turn: ExistingReply) -> HttpResponseBase:
-        """The same for a turn that stands: this is one more reader of its reply."""
+        """Answer with the reply of an existing turn, as one more reader of it."""
         user_id = caller(self.request).pk
         slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
         context = await executors.read(outline_of, turn.message_id)
@@ -157,7 +157,7 @@ class CompletionsView(StoredCompletionsList):
             chunks = _chunks(answer, turn, context, self.asked)
             response: HttpResponseBase = event_stream(chunks, slot)
         else:
-            response = await self._whole(answer, turn, context)  # the slot lives as long
+            response = await self._whole(answer, turn, context)  # the slot is held until this returns
         for name, value in headers.items():
             response[name] = value
         return response
@@ -188,7 +188,7 @@ class CompletionsView(StoredCompletionsList):
 
 
 async def _begun(opening: Opening) -> CompletionTurn:
-    """The turn, wherever it belongs. A chat that changes meanwhile is looked at again."""
+    """Begin the turn in its place. If the chat has changed since it was found, look for the place again."""
     asked, place = opening.asked, opening.place
     for _ in range(TRIES):
         prepared = None
@@ -216,7 +216,8 @@ async def _has_meanings(asked: Asked, chat: Chat) -> bool:
 
 
 def _variant(asked: ChatRequest) -> Variant:
-    """The variant that is named, with this request's own limit. Raises what the upstream could not honour."""
+    """Return the named variant with the request's own limit. Raises for parameters that the upstream does not
+    support."""
     variant = variant_named(asked.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
     if registry.is_offline():
         _refuse_what_the_built_in_model_lacks(asked)
@@ -231,7 +232,7 @@ def _variant(asked: ChatRequest) -> Variant:
 
 
 def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
-    """Raises `RequestError`."""
+    """Raise `RequestError` for what the built-in model does not support."""
     wanted = asked.parameters
     lacking = {
         "response_format": wanted.get("response_format", {"type": "text"})["type"] != "text",
@@ -251,7 +252,7 @@ def _refuse_what_the_built_in_model_lacks(asked: ChatRequest) -> None:
 
 
 def _name_of(request: Request, asked: ChatRequest) -> str:
-    """The client's name of its conversation: of a header, else of the body; "" for none."""
+    """Return the client's name of its conversation, from a header or else from the body; "" if there is none."""
     headers = ((name, request.headers.get(name, "")) for name in settings.OPENAI_CONVERSATION_HEADERS)
     source, name = next(((source, name) for source, name in headers if name), ("body", asked.conversation))
     if len(name) > NAME_CHARS or not name.isprintable():
@@ -272,7 +273,7 @@ def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
 
 
 def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
-    """What was decided, and what memory made of the history: tokens that were said, and tokens that were sent."""
+    """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
     said, sent = context.get("said"), _tokens(context)
     told = {
         "x-chatmemory-conversation-id": str(turn.chat_id),
@@ -329,12 +330,12 @@ async def _chunks(
 
 
 async def _calls(message: Message) -> Sequence[ToolCall]:
-    """The calls of tools that a reply makes; read only where there are any."""
+    """Return the tool calls of a reply; queried only if there are any."""
     return await executors.read(calls_of, message) if message.payload else ()
 
 
 async def _logprobs(message: Message, asked: ChatRequest) -> Logprobs:
-    """The log probabilities of a reply's tokens; read only where they are asked for."""
+    """Return the log probabilities of a reply's tokens; queried only if the client wants them."""
     if not asked.parameters.get("logprobs"):
         return ()
     stored = ChatCompletion.objects.filter(pk=message.pk).values_list("logprobs", flat=True)

@@ -1,8 +1,8 @@
-"""Which chat a request of an OpenAI client belongs to: by its name, by its whole history, or by its newest turn.
+"""Find the chat that a request of an OpenAI client belongs to: by its name, its whole history, or its newest turn.
 
-A client that names its conversation is believed, among its own user's chats. One that only sends messages is found by
-the rolling hash of its history up to the last answered question, held against the answer that is stored. Never by its
-first message alone, and never among another user's chats.
+A client that names its conversation is trusted, within its own user's chats. The chat of a client that only sends
+messages is found by the rolling hash of its history up to the last answered question, whose stored answer is then
+compared. A chat is never found by its first message only, and never among another user's chats.
 """
 
 from __future__ import annotations
@@ -25,30 +25,31 @@ from conversations.openai_api.request.history import Said
 from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
-"""What becomes of the request: a turn in a new chat, in one made of the history that was sent, at the end of a chat, in
-a branch from an older turn of it, or in the place of a chat's last answer."""
+"""What becomes of the request: a turn in a new chat, in one made from the history that was sent, at the end of a
+chat, in a branch from an older turn of it, or as a new answer in place of a chat's last one."""
 FoundBy = Literal["", "name", "history", "newest turn"]
 
 CONSIDERED = 50
-"""Completions that are looked at for one key: a question that a user often asks has many."""
+"""Maximum number of completions examined for one key: a question that a user often asks has many."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlace:
-    """Where a turn belongs."""
+    """The place where a turn belongs."""
 
     decision: Decision
     found_by: FoundBy = ""
     chat: Chat | None = None
-    """The chat that is continued, or branched from; as it was when it was found."""
+    """The chat that is continued or branched from, as it was when it was found."""
     through_seq: int = 0
-    """Of a branch: the last message that it shares."""
+    """For a branch: seq of the last message that it shares."""
     name: str = ""
-    """`source:name`, the client's name of the conversation, under which the chat is found from now on; "" for none."""
+    """`source:name`, the client's name of the conversation, by which the chat will be found from now on; "" for
+    none."""
 
 
 def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
-    """Where the turn that `request` asks for belongs. `name`: as `TurnPlace` has it."""
+    """Find the place of the turn that `request` wants. `name` is as in `TurnPlace`."""
     chat = _named(user, name) if name else None
     if chat is not None:
         return _within(user, chat, request, keys, name)
@@ -78,9 +79,9 @@ def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> Turn
 
 
 def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:
-    """Where in the chat that the client named. A history that it does not have is believed to be trimmed.
+    """Find the place within the chat that the client named. A history unknown to the chat is assumed to be trimmed.
 
-    By the chat as it was read: where it has gone on since, `turns.begin` sees it.
+    Uses the chat as it was read: if it has changed since, `turns.begin` notices.
     """
     mine = ChatCompletion.objects.filter(user=user, chat=chat)
     again = mine.filter(asked=keys.asked).order_by("-seq").first()
@@ -88,7 +89,7 @@ def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, nam
         return TurnPlace("regenerated", "name", chat, name=name)
     is_busy = ActiveReply.objects.filter(
         chat=chat
-    ).exists()  # then it is refused, or what is left of a crash ends
+    ).exists()  # if busy, the turn is refused, or a reply left by a crash is finished
     if keys.before is not None and not is_busy:
         matches = _answered(_newest(mine.filter(asked=keys.before)), request.history[-1])
         if matches and not any(_is_head(one) for one in matches):
@@ -97,12 +98,12 @@ def _within(user: User, chat: Chat, request: ChatRequest, keys: HistoryKeys, nam
 
 
 FIRST_ANSWER = 2
-"""Seq of a chat's first answer. A client that leaves the history to us sends its first question again to have it
-answered anew; later, without a history, the same words are a new message."""
+"""Seq of a chat's first answer. A client that leaves the history to us repeats its first question to have it answered
+again; later, without a history, the same words are a new message."""
 
 
 def _named(user: User, name: str) -> Chat | None:
-    """The user's chat of that name. One of our own ids is a name only of its owner's chat."""
+    """Return the user's chat of that name. The id of a chat is a name too, but only for the chat's owner."""
     known = NamedConversation.objects.filter(user=user, name=name).select_related("chat").first()
     if known is not None:
         return known.chat
@@ -117,9 +118,9 @@ def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
 
 
 def _answered(completions: Sequence[ChatCompletion], answer: Said) -> list[ChatCompletion]:
-    """Those of `completions`, the newest first, whose stored answer is the one that was sent.
+    """Return those of `completions`, newest first, whose stored answer is the one that was sent.
 
-    One that is being written is: who leaves a stream has read some of it.
+    A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
     """
     found = completions[:CONSIDERED]
     if not found:
@@ -152,12 +153,12 @@ class _Answer:
     chat_id: UUID
 
     def fits(self, sent: Said) -> bool:
-        """Whether a client that sends `sent` has read it."""
+        """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
         if self.status == Status.DELETED:
             return True
         if not answers_alike(self.content, sent.content):
             return False
-        # Some clients leave out calls once they were answered; none makes up any.
+        # Some clients leave out calls once they were answered; none invents calls.
         return not sent.calls or calls_alike(self._calls(), sent.calls)
 
     def _calls(self) -> list[ToolCall]:
@@ -165,7 +166,7 @@ class _Answer:
 
 
 def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, _Answer]:
-    """Replies by their ids; nearly always one."""
+    """Return stored replies by their ids; nearly always there is one."""
     if len(ids) == 1:
         rows: Iterable[Any] = [(*ids, *found) for found in _ANSWER.rows(ids[0])]
     else:
@@ -175,13 +176,13 @@ def _stored_answers(ids: Sequence[UUID]) -> dict[UUID, _Answer]:
 
 
 def _broke_off(completion: ChatCompletion) -> bool:
-    """Whether the client was told of an error in place of an answer: then it asks the same again."""
+    """Whether the client got an error instead of an answer: then it sends the same request again."""
     reply = Message.objects.filter(pk=completion.message_id).values_list("status", "error").first()
     return reply is not None and finish_reason(*reply) is None
 
 
 def _is_head(completion: ChatCompletion) -> bool:
-    """Whether nothing follows its reply in its chat but the calls that it makes; or it is still being written."""
+    """Whether nothing except its own tool calls follows the reply in its chat, or the reply is still being written."""
     if completion.seq >= completion.chat.last_seq:
         return True
     later = Message.objects.filter(chat=completion.chat_id, seq__gt=completion.seq)

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: `{"error": {"message", "type", "param", "code"}}`, with our own code and details beside.
+"""Errors in OpenAI's format: `{"error": {"message", "type", "param", "code"}}`, plus our own code and details.
 
 Pure. What OpenAI's SDKs do with an error depends on its status, and on `x-should-retry` and `retry-after-ms`.
 """
@@ -24,7 +24,7 @@ _CODES: Final[Mapping[str, tuple[str, str | None]]] = {
 }
 """Our code → OpenAI's type and code."""
 _FINAL: Final = frozenset({"quota_exceeded"})
-"""Codes of 429 that no retry within the SDK's patience mends."""
+"""Codes with status 429 that no retry within the SDK's patience resolves."""
 
 
 class RequestError(InvalidRequest):
@@ -35,12 +35,12 @@ class RequestError(InvalidRequest):
         self.param, self.openai_code = param, code
 
     def body(self) -> dict[str, Any]:
-        """The body of the answer."""
+        """Return the body of the response."""
         return _body(self.message, INVALID, self.param, self.openai_code, {"reason": self.code})
 
 
 def require_storable(value: object, what: str, *, param: str | None, max_bytes: int) -> None:
-    """Refuse what no database holds as JSON: a NUL, a lone surrogate, NaN; or what is longer. Raises `RequestError`."""
+    """Raise `RequestError` for what no database stores as JSON (a NUL, a lone surrogate, NaN) or what is too long."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
@@ -57,7 +57,7 @@ def require_storable(value: object, what: str, *, param: str | None, max_bytes: 
 
 
 def unsupported(name: str, why: str = "is not supported here") -> RequestError:
-    """The error for a parameter that would have no effect."""
+    """Return the error for a parameter that would have no effect."""
     return RequestError(f"The parameter '{name}' {why}.", param=name, code="unsupported_parameter")
 
 
@@ -73,7 +73,7 @@ class ModelNotFound(RequestError):
 
 
 def openai_body(status: int, ours: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for an error of the rest of the API; `ours` is its `{"code", "message", "details"?}`."""
+    """Return the body for an error of the rest of the API; `ours` is its `{"code", "message", "details"?}`."""
     code = str(ours.get("code", "internal"))
     kind, known = _CODES.get(code, (INVALID if status < 500 else "server_error", code))
     param = next(iter(ours.get("details") or {}), None) if status == 400 else None
@@ -82,7 +82,7 @@ def openai_body(status: int, ours: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def retry_headers(status: int, code: str, retry_after: str | None) -> dict[str, str]:
-    """What tells the SDK whether and when to ask again. It would else do so after half a second, whatever is wrong."""
+    """Return headers that tell the SDK whether and when to retry. By default it retries after half a second."""
     if status not in (408, 409, 429) and status < 500:
         return {}
     if code in _FINAL or retry_after is None:

@@ -1,8 +1,8 @@
 """Keys by which a history that a client sends is found again. Pure.
 
-A key is a rolling hash over everything said so far, so it stands for the whole history: two conversations have the same
-key only where they are the same to the word. It begins with a secret and the user, so that nobody's history is ever
-found by another's, and a key alone tells nothing of a text.
+A key is a rolling hash over everything said so far, so it identifies the whole history: two conversations have the
+same key only if they are the same word for word. It begins with a secret and the user, so that nobody's history is
+found with another user's, and a key by itself reveals nothing of a text.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class HistoryKeys:
     """The keys of one request."""
 
     before: bytes | None
-    """Of the history before its last answer; None where nothing was answered."""
+    """Key of the history before its last answer; None if there is no answer in it."""
     asked: bytes
-    """Of the history with what is new: the `before` of the request that follows."""
+    """Key of the history including the new messages: the `before` of the next request."""
     last_question: bytes | None
-    """Of what was answered last alone: a question, or the outputs of tools."""
+    """Key of only the messages answered last: a question, or the outputs of tools."""
     question: bytes
-    """Of what is new alone: the `last_question` of the request that follows."""
+    """Key of only the new messages: the `last_question` of the next request."""
 
 
 def history_keys(secret: bytes, user_id: int, history: Sequence[Said], new: Sequence[Said]) -> HistoryKeys:
-    """The keys of a request. Costs what was sent, and nothing for what is stored."""
+    """Return the keys of a request. The cost depends on what was sent, not on what is stored."""
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
     key, before = start, None
     last = alone = start
@@ -53,17 +53,18 @@ def _all(key: bytes, said: Sequence[Said]) -> bytes:
 
 
 def answers_alike(stored: str, sent: str) -> bool:
-    """Whether a client that sends this answer has read the stored one: whole, or until it stopped reading."""
+    """Whether a client that sends this answer has read the stored one, either whole or up to where it stopped
+    reading."""
     return normalized(stored).startswith(normalized(sent))
 
 
 def normalized(text: str) -> str:
-    """`text` without what clients change on the way: space around it, ends of lines, composed letters."""
+    """Return `text` without what clients change on the way: surrounding space, line endings, composed letters."""
     return unicodedata.normalize("NFC", text.replace("\r\n", "\n")).strip()
 
 
 def calls_alike(stored: Sequence[ToolCall], sent: Sequence[ToolCall]) -> bool:
-    """Whether a client sends the calls that are stored; how their arguments are written does not matter."""
+    """Whether a client sends the calls that are stored; the formatting of their arguments does not matter."""
     return [_written(call) for call in stored] == [_written(call) for call in sent]
 
 

@@ -1,4 +1,4 @@
-"""Pages of OpenAI's lists: `after` an id, `limit` of them, in an `order`. Pure."""
+"""Pages of OpenAI's lists: entries `after` an id, up to a `limit`, in an `order`. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT, LIMIT_MAX = 20, 100
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """What of a list is asked for."""
+    """The part of a list that a client requests."""
 
     after: str
     limit: int
@@ -21,7 +21,7 @@ class ListPage:
 
 
 def read_page(query: Mapping[str, str]) -> ListPage:
-    """The page that a query asks for, the oldest first unless it says otherwise. Raises `RequestError`."""
+    """Return the page that a query requests, by default the oldest entries first. Raises `RequestError`."""
     limit, order = query.get("limit", str(LIMIT)), query.get("order", "asc")
     if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:9]) <= LIMIT_MAX:
         raise RequestError(
@@ -37,7 +37,7 @@ def read_page(query: Mapping[str, str]) -> ListPage:
 
 
 def page_json(rows: Sequence[Mapping[str, Any]], limit: int) -> dict[str, Any]:
-    """The page of `rows`, of which there is one more than `limit` where more follow."""
+    """Return the page of `rows`, which hold one row more than `limit` if more follow."""
     shown = list(rows[:limit])
     return {
         "object": "list",

@@ -1,6 +1,6 @@
-"""The models that a client may name: variants, the upstream's own names of them, and aliases.
+"""The models that a client may name: variants, the upstream's own names for them, and aliases.
 
-Pure but for the settings that it is given.
+Pure: settings are arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANY = "*"
 
 
 def variant_named(name: str, variants: Mapping[str, Variant], aliases: Mapping[str, str]) -> Variant:
-    """The variant that `name` means. Raises `ModelNotFound`."""
+    """Return the variant that `name` means. Raises `ModelNotFound`."""
     if name in variants:
         return variants[name]
     if name in aliases:
@@ -31,7 +31,7 @@ def variant_named(name: str, variants: Mapping[str, Variant], aliases: Mapping[s
 def model_objects(
     variants: Mapping[str, Variant], aliases: Mapping[str, str], created: int
 ) -> list[dict[str, Any]]:
-    """All models as OpenAI lists them, each name once: variants first, then what else leads to one."""
+    """Return all models as OpenAI lists them, each name once: variants first, then upstream names and aliases."""
     names = [*variants, *(one.model for one in variants.values()), *(name for name in aliases if name != ANY)]
     return [model_object(name, created) for name in dict.fromkeys(names)]
 

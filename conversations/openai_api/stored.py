@@ -1,7 +1,7 @@
-"""Stored completions: listed, retrieved, given metadata, deleted; and the models.
+"""Views of stored completions (list, retrieve, set metadata, delete) and of the models.
 
-Their schema is OpenAI's, so ours leaves them out. A completion that is deleted is not listed any more; its messages
-stay in the chat, where they can be forgotten.
+Their schema is OpenAI's, so ours leaves them out. A deleted completion is no longer listed; its messages stay in the
+chat, where they can be forgotten.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from conversations.replies.open_turn import calls_of
 from memory.services import outline_of, tools_of
 
 STARTED = unix(timezone.now())
-"""When this process began: the time that models are said to be made at, since nobody knows better."""
+"""Start of this process, reported as the creation time of models, whose real one is unknown."""
 _METADATA = re.compile(r"metadata\[(.{1,64})\]")
 
 
@@ -108,7 +108,7 @@ class StoredMessagesView(OpenAIView):
 
 
 class ModelsView(APIView):
-    """Our own list of variants and OpenAI's list of models in one. Its errors are ours."""
+    """Our own list of variants and OpenAI's list of models in one. Its errors are in our format."""
 
     @extend_schema(
         responses=ModelsOut,
@@ -138,7 +138,7 @@ class ModelView(OpenAIView):
 
 
 def _message_json(row: Message) -> dict[str, Any]:
-    """A stored message as Chat Completions has it: the calls of a reply are part of it."""
+    """Return a stored message in the format of Chat Completions, where a reply contains its calls."""
     if row.role == Role.TOOL:
         return {
             "role": "tool",
@@ -167,7 +167,7 @@ def _variant(variant: Any) -> dict[str, Any]:
 
 
 def _completion(request: Request, name: str) -> ChatCompletion:
-    """The caller's completion of that id. Raises `NotFound`, also while its reply is being written."""
+    """Return the caller's completion of that id. Raises `NotFound`, also while its reply is being written."""
     message_id = message_id_of(name)
     found = message_id and ChatCompletion.objects.filter(user=caller(request), message_id=message_id).first()
     if not found or not Message.objects.filter(pk=found.message_id).exists():
@@ -180,7 +180,7 @@ def _one(completion: ChatCompletion) -> dict[str, Any]:
 
 
 def _shown(completions: list[ChatCompletion]) -> list[dict[str, Any]]:
-    """As they are listed; those whose reply is still being written are left out."""
+    """Return completions as they are listed, without those whose reply is still being written."""
     messages = Message.objects.in_bulk([one.message_id for one in completions])
     return [
         stored_completion(
@@ -192,7 +192,7 @@ def _shown(completions: list[ChatCompletion]) -> list[dict[str, Any]]:
 
 
 def _wanted(query: Mapping[str, str | list[object]]) -> dict[str, str]:
-    """Metadata that is asked for, as `metadata[key]=value`."""
+    """Return the metadata that a query filters by, given as `metadata[key]=value`."""
     found = ((_METADATA.fullmatch(name), str(value)) for name, value in query.items())
     return {match[1].replace("\0", ""): value.replace("\0", "") for match, value in found if match}
 

@@ -1,4 +1,4 @@
-"""The turn that a completion begins: in the chat it belongs to, in a branch of it, or in one made of its history."""
+"""Begin the turn of a completion: in its chat, in a branch of it, or in a new chat made from the history it sent."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from conversations.titles import automatic_title
 from memory import services as memory
 
 RETRIED_WITHIN = timedelta(minutes=10)
-"""A request that says it is a retry is one of a turn that began since."""
+"""How far back a request that says it is a retry is matched with the turn it repeats."""
 
 _INSERT = Insert(ChatCompletion, created_at=Now())
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A completion that a user asked for."""
+    """A completion that a user requested."""
 
     user: User
     request: ChatRequest
@@ -57,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class CompletionTurn:
-    """A turn of a completion: begun, or there already."""
+    """A turn of a completion, either begun or already existing."""
 
     turn: BegunTurn | ExistingReply
     decision: str
@@ -65,9 +65,10 @@ class CompletionTurn:
 
 
 def existing(asked: Asked) -> CompletionTurn | None:
-    """The turn that this very request began before: by its idempotency key, or because the client says it retries.
+    """Return the turn that this same request began before: by its idempotency key, or because the client says it
+    retries.
 
-    Raises `IdempotencyMismatch`. A retry of one that ended without a whole answer is no repetition.
+    Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
     """
     known = idempotency.known_turn(asked.user, asked.idempotency_key, _fingerprint(asked))
     if known is not None:
@@ -89,14 +90,14 @@ def existing(asked: Asked) -> CompletionTurn | None:
 
 
 def memory_question(made: ChatCompletion) -> UUID:
-    """The id of the user's message that a completion answers."""
+    """Return the id of the user's message that a completion answers."""
     earlier = Message.objects.filter(chat_id=made.chat_id, seq__lt=made.seq, role="user")
     found: UUID = earlier.order_by("-seq").values_list("pk", flat=True)[0]
     return found
 
 
 def prepare(asked: Asked, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
-    """What has to be stored before the turn. It may be a long history, so nothing is locked while it is made."""
+    """Build what is to be stored before the turn. The history may be long, so nothing is locked meanwhile."""
     if place.decision == "imported":
         return prepare_chat(asked.user, _imported(asked.request))
     if place.decision == "branched" and place.chat is not None:
@@ -112,10 +113,10 @@ def begin(
     may_wait: bool = False,
     near: tuple[memory.Near, ...] = (),
 ) -> CompletionTurn | None:
-    """Store what was prepared, and begin the turn. All of it in one transaction, or nothing.
+    """Store what was prepared and begin the turn, in one transaction.
 
-    None: the chat went on, or the name was taken, since `place` was found. Raises what `begin_turn` does, and
-    memory's `StaleMemory` with `may_wait`.
+    Return None if the chat has continued, or the name was taken, since `place` was found. Raises as `begin_turn`
+    does, and memory's `StaleMemory` with `may_wait`.
     """
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
@@ -141,7 +142,7 @@ def _imported(request: ChatRequest) -> ImportedChat:
 
 
 def _messages(said: Said, names: Mapping[str, str]) -> Iterator[ImportedMessage]:
-    """The messages that are stored for one of the history; `names` are those of tools, by the ids of their calls."""
+    """Yield the messages to store for one of the history. `names` are those of tools, by the ids of their calls."""
     if said.role == "tool":
         payload: dict[str, object] = {"call_id": said.call_id, "name": names.get(said.call_id, "")}
         yield ImportedMessage("tool", said.content, payload=payload)
@@ -153,7 +154,7 @@ def _messages(said: Said, names: Mapping[str, str]) -> Iterator[ImportedMessage]
 
 
 def _with_questions(messages: Sequence[ImportedMessage]) -> list[ImportedMessage]:
-    """Each of the assistant's with the user's message that it answers."""
+    """Return the messages, each of the assistant's with the index of the user's message that it answers."""
     made: list[ImportedMessage] = []
     question: int | None = None
     for index, one in enumerate(messages):
@@ -167,7 +168,8 @@ def _first(history: tuple[Said, ...]) -> str:
 
 
 def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
-    """The chat of the turn, with what was prepared for it. None: there is none yet, or it has changed meanwhile."""
+    """Store what was prepared, lock and return the turn's chat. None: it does not exist yet, or it has changed
+    since."""
     if isinstance(prepared, PreparedChat):
         quotas.spend(prepared.row.owner_id, prepared.tokens)
     if prepared is not None:
@@ -195,7 +197,7 @@ def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) ->
         begun = replies.begin_turn(
             user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=_fingerprint(asked)
         )
-    if isinstance(begun, ExistingReply):  # the same key, a moment ago: what was stored here is one too many
+    if isinstance(begun, ExistingReply):  # another request with this key began first: undo what was stored here
         transaction.set_rollback(True)
         return CompletionTurn(begun, "repeated", "idempotency key")
     _remember(asked, place, begun)
@@ -203,7 +205,7 @@ def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) ->
 
 
 def _require_waiting(turn: TurnRequest, chat: Chat) -> None:
-    """Refuse outputs that the conversation does not wait for, as one of that name may not. Raises `RequestError`."""
+    """Raise `RequestError` for outputs that the conversation does not wait for, as a named one may not."""
     if turn.outputs and not chat.open_seq:
         raise RequestError(
             f"No tool call found for the output with tool_call_id {turn.outputs[0].call_id[:64]} in this conversation.",
@@ -231,7 +233,7 @@ def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
     _INSERT.save(made)
     if not place.name:
         return
-    if place.chat is None:  # where another request has just taken the name, this one is begun again
+    if place.chat is None:  # fails if another request has just taken the name; then this one begins again
         NamedConversation.objects.create(user=asked.user, name=place.name, chat_id=pending.chat_id)
     elif place.decision == "branched":
         NamedConversation.objects.update_or_create(

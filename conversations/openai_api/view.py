@@ -1,4 +1,4 @@
-"""What all views of OpenAI's API have in common: errors in its shape, and its headers on every answer."""
+"""Base of all views of OpenAI's API: errors in its format, and its headers on every response."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from conversations.accounts import quotas
 from conversations.openai_api.errors import RequestError, openai_body, retry_headers
 
 VERSION = "2020-10-01"
-"""Of OpenAI's API, as it says so itself."""
+"""The version of OpenAI's API that its servers report."""
 
 
 class OpenAIView(AsyncView):
     """A view for clients of OpenAI's API."""
 
     limits: dict[str, quotas.Left]
-    """What the caller may still take, where a view has looked."""
+    """What the caller has left of its limits, if the view has looked it up."""
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         began = time.perf_counter()

@@ -1,9 +1,9 @@
-"""The beginning of a turn: a message is stored, and what the model is to be sent is decided.
+"""Begin a turn: store the user's message, and plan the prompt that is sent to the model.
 
-Every write to a chat goes through here or through `conversations.replies.finish`, under the chat's row lock. A turn
-begins in one short transaction: the owner, then the idempotency key, then that no reply is being written, then the
-owner's allowance; the user message and the `ActiveReply` are stored, together with what the model is about to be sent
-and what is reserved for it. From its commit on the message is safe.
+Turns are written only here and in `conversations.replies.finish`, under the chat's row lock. A turn begins in one
+short transaction. It checks the owner, then the idempotency key, then that no reply is being written, then the
+owner's allowance; it stores the user message and the `ActiveReply`, together with the record of the prompt and the
+reservation. Once it has committed, the message is safe.
 """
 
 from __future__ import annotations
@@ -56,28 +56,28 @@ def _active_reply(lease_seconds: float) -> Insert[ActiveReply]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a client sends with a message. `policy` is for a first message alone."""
+    """What a client sends with a message. `policy` is only for a first message."""
 
     message: str
-    """"" where it sends nothing but outputs of tools: then the reply to its last message goes on."""
+    """The user's message; empty if only outputs of tools are sent, so that the reply to the last message continues."""
     variant: Variant
     instructions: str = ""
     sources: tuple[Source, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     policy: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the model is asked besides, by the names of Chat Completions."""
+    """Parameters passed to the model, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """That the model may call, as Chat Completions has them."""
+    """Tools that the model may call, in the format of Chat Completions."""
     outputs: tuple[ToolOutput, ...] = ()
-    """Of the tools that the last reply called."""
+    """Outputs of the tools that the last reply called."""
     attachments: tuple[Attachment, ...] = ()
     """Images and files that came with the message, with their bytes."""
     near: tuple[memory.Near, ...] = ()
-    """Older messages that mean something like it. No part of what a client sends."""
+    """Older messages similar in meaning. Not sent by the client."""
 
     def fingerprint(self, chat_id: UUID | None) -> str:
-        """The same for the same request: what an idempotency key is held against."""
+        """Return a hash that is the same for the same request, with which an idempotency key is compared."""
         sources = [[source.title, source.text] for source in self.sources]
         fields = [self.message, self.variant.name, self.instructions, sources, self.metadata, self.policy]
         return _fingerprint(["message", str(chat_id or "first"), *fields])
@@ -85,13 +85,13 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class BegunTurn:
-    """A turn that has begun: what to send the model, and the reply that is to be written."""
+    """A turn that has begun: the prompt to send to the model, and the reply to be written."""
 
     pending: Pending
     prompt: Prompt
     variant: Variant
     brings_card: bool = False
-    """The reply is to carry a memory card, which its reader must not see."""
+    """Whether the reply is to contain a memory card, which its reader must not see."""
 
 
 def begin_turn(
@@ -103,12 +103,12 @@ def begin_turn(
     may_wait: bool = False,
     fingerprint: str = "",
 ) -> BegunTurn | ExistingReply:
-    """Store the user's message and begin the reply; without `chat_id`, in a new chat.
+    """Store the user's message and begin the reply, in a new chat if `chat_id` is None.
 
-    A turn that goes on after calls of tools goes on with their outputs, and is over where they are not sent.
-    With an idempotency key that has been used, the turn it made; `fingerprint` is what such requests are compared by,
-    where that is not the request. Raises NotFound, IdempotencyMismatch, ChatBusy,
-    RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`, having stored nothing.
+    An open turn continues with the outputs of its tool calls, and ends if they are not sent. With an idempotency key
+    that was used before, return the turn it began; `fingerprint` replaces the request's own for that comparison.
+    Raises `NotFound`, `Conflict`, `IdempotencyMismatch`, `ChatBusy`, `RateLimited`, `QuotaExceeded`, and with
+    `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = fingerprint or request.fingerprint(chat_id)
     counted = count_tokens(request.message)
@@ -150,11 +150,11 @@ def begin_regeneration(
     near: tuple[memory.Near, ...] = (),
     anew: TurnRequest | None = None,
 ) -> BegunTurn | ExistingReply:
-    """Begin a new answer to the question of the last turn; `message_id` is the question's or its answer's.
+    """Begin a new answer to the question of the last turn; `message_id` is that of the question or of its answer.
 
-    Without `variant`, the one that answered before; with `anew`, by its instructions and parameters. Raises NotFound,
-    IdempotencyMismatch, ChatBusy, Conflict, RateLimited, QuotaExceeded, and with `may_wait` memory's `StaleMemory`,
-    having stored nothing.
+    By default the variant is the one that answered before; with `anew`, its instructions and parameters are used.
+    Raises `NotFound`, `IdempotencyMismatch`, `ChatBusy`, `Conflict`, `RateLimited`, `QuotaExceeded`, and with
+    `may_wait` memory's `StaleMemory`, having stored nothing.
     """
     fingerprint = _fingerprint(["regenerate", str(chat_id), str(message_id), variant.name if variant else ""])
 
@@ -196,23 +196,24 @@ def begin_regeneration(
 
 
 def default_variant() -> Variant:
-    """The variant used where none is named."""
+    """Return the variant used if none is named."""
     variant: Variant = settings.MODEL_VARIANTS[settings.DEFAULT_MODEL_VARIANT]
     return variant
 
 
 def _once(begin: Any) -> BegunTurn | ExistingReply:
-    """Run in a transaction; if two requests raced for one idempotency key, the loser finds what the winner made."""
+    """Run in a transaction; if two requests raced for one idempotency key, the second run finds the winner's turn."""
     try:
         with in_few_trips():
-            return begin()  # type: ignore[no-any-return]  # Begun | Standing, by its only two callers
+            return begin()  # type: ignore[no-any-return]  # BegunTurn | ExistingReply, by its only two callers
     except IntegrityError:
         with in_few_trips():
             return begin()  # type: ignore[no-any-return]  # as above
 
 
 def require_idle(chat: Chat) -> None:
-    """No reply is being written, or `ChatBusy`; one whose process is gone is finished here and now. Holds the lock."""
+    """Raise `ChatBusy` if a reply is being written; finish one whose process is gone. The caller holds the chat's
+    lock."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return
@@ -309,7 +310,7 @@ def _begin_reply(
 
 
 def _last_turn(chat: Chat, message_id: UUID) -> tuple[Message, list[Message]]:
-    """The last question and its answers so far, if `message_id` belongs to them."""
+    """Return the last question and its answers so far, if `message_id` is one of them."""
     target = get_message(chat, message_id)
     assert isinstance(target, Message)  # the chat is idle
     question = Message.objects.filter(chat=chat, role=Role.USER).order_by("-seq").first()

@@ -1,8 +1,8 @@
-"""Waking the readers of a reply, a few at a time where they are many.
+"""Wake the readers of a reply, in batches if there are many.
 
-Each reader that wakes encodes and writes, on the loop that also serves everybody else. So a small audience is woken at
-once, and a large one in batches with a pause between them, one batch at a time in the whole process: whatever is read,
-other requests get their turn. Readers that come late find more text and read it in one piece, so nothing piles up.
+Each reader that wakes encodes and writes on the loop that also serves all other requests. So a small audience is
+woken at once, and a large one in batches with a pause in between, one batch at a time in the whole process, which
+leaves time for other requests. Late readers find more text and read it in one piece, so nothing piles up.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections import deque
 from weakref import WeakSet
 
 BATCH = 16
-"""Readers that are woken together; as many are woken without a pause."""
+"""Readers woken together. An audience of at most this size is woken without a pause."""
 PAUSE_SECONDS = 0.005
-"""Between two batches, at least; longer where the loop is late, so that it has as much time for all else."""
+"""Minimum pause between two batches. It is longer if the loop is late, so that other work gets as much time."""
 
 
 class Broadcast:
-    """Those who wait for one reply to go on. To be used on the event loop."""
+    """The readers that wait for one reply to grow. To be used on the event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[bool]] = deque()
@@ -28,7 +28,8 @@ class Broadcast:
         _all.add(self)
 
     async def changed(self, seconds: float) -> bool:
-        """Wait until there is more to read. False if nothing came for `seconds`, which are the same for all readers."""
+        """Wait until there is more to read. Return False if nothing came for `seconds`, which are the same for all
+        readers."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
@@ -41,7 +42,7 @@ class Broadcast:
                 self._waiting.remove(future)
 
     def wake(self, *, more: bool = True) -> None:
-        """Wake all who wait now: there is more, or nothing came for long enough to say so."""
+        """Wake all readers that wait now: there is `more`, or nothing came for so long that a keep-alive is due."""
         self._woken_at = asyncio.get_running_loop().time()
         if len(self._waiting) <= BATCH and self not in _crowded:
             self._release(BATCH, more)
@@ -49,13 +50,14 @@ class Broadcast:
             _wake_in_batches(self, more)
 
     def close(self) -> None:
-        """Wake all for the last time."""
+        """Wake all readers for the last time."""
         self.wake()
         if self._timer is not None:
             self._timer.cancel()
 
     def _silent(self, seconds: float) -> None:
-        """Wake the readers if nothing came for `seconds`. One timer, as one a wait took a tenth of all time."""
+        """Wake the readers if nothing came for `seconds`. One timer for all: a timer per wait took a tenth of all
+        time."""
         waits = self._woken_at + seconds - asyncio.get_running_loop().time()
         self._timer = None
         if waits <= 0:
@@ -64,7 +66,7 @@ class Broadcast:
             self._timer = asyncio.get_running_loop().call_later(waits, self._silent, seconds)
 
     def _release(self, count: int, more: bool) -> int:
-        """Wake so many of those who wait longest; how many there were."""
+        """Wake up to `count` of the longest waiting readers; return how many were woken."""
         woken = 0
         while self._waiting and woken < count:
             future = self._waiting.popleft()
@@ -75,14 +77,14 @@ class Broadcast:
 
 
 def wake_all() -> None:
-    """Wake every reader in this process, for something that is no matter of one reply."""
+    """Wake every reader in this process, for an event that does not concern only one reply."""
     for broadcast in list(_all):
         broadcast.wake()
 
 
 _all: WeakSet[Broadcast] = WeakSet()
 _crowded: dict[Broadcast, tuple[int, bool]] = {}
-"""Broadcasts to many: how many of those who wait are still to be woken, and by which answer."""
+"""Broadcasts with many readers: how many are still to be woken, and with which result."""
 _pacing: asyncio.Task[None] | None = None
 
 
@@ -95,7 +97,7 @@ def _wake_in_batches(broadcast: Broadcast, more: bool) -> None:
 
 
 async def _pace() -> None:
-    """Wake a batch of each crowd in turn, until all are awake."""
+    """Wake a batch of each large audience in turn, until all are awake."""
     loop = asyncio.get_running_loop()
     while _crowded:
         broadcast, (left, more) = next(iter(_crowded.items()))

@@ -1,6 +1,6 @@
 """The events of a reply as bytes: `message.created`, its deltas, and the last one.
 
-Each is made once for all readers that are at the same position.
+Each delta and last event is encoded once for all readers at the same position.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _FINAL_EVENTS = {
 
 
 class ReplyEvents:
-    """Events of one reply as bytes, made once for all readers that are at the same position."""
+    """Events of one reply as bytes, encoded once for all readers at the same position."""
 
     def __init__(self) -> None:
         self._span = (-1, -1)
         self._delta = self._ending = b""
 
     def delta(self, text: str, position: int) -> bytes:
-        """The event that brings `text` to those who are at `position`."""
+        """Return the event that brings `text` to readers at `position`."""
         span = (position, position + len(text))
         if span != self._span:
             self._span, self._delta = span, sse.event("content.delta", {"delta": text}, span[1])
         return self._delta
 
     def ending(self, message: Message | None) -> bytes:
-        """The last event: `reconnect` where there is no final message."""
+        """Return the last event: `reconnect` if there is no final message."""
         if not self._ending:
             self._ending = reconnect() if message is None else _final(message)
         return self._ending
@@ -62,7 +62,7 @@ def created(
 
 
 def _final(message: Message) -> bytes:
-    """The final event. Where a crash lost text that a client already had, its `content` is the truth."""
+    """Return the final event. If a crash lost text that a client already had, its `content` is authoritative."""
     data: dict[str, Any] = {"message": message_json(message)}
     if message.status != "complete":
         data["error"] = message.error or {

@@ -1,8 +1,8 @@
-"""The end of a reply: one transaction in which the `ActiveReply` goes and the final message comes.
+"""Finish a reply: one transaction deletes the `ActiveReply` and stores the final message.
 
-Whoever deletes the `ActiveReply` finishes the reply, and settles what it had reserved; everybody else finds it done.
-That is the generation itself, or, where it cannot any more, a canceller or whoever finds its lease over
-(`conversations.replies.lease`), from the last checkpoint.
+The process that deletes the `ActiveReply` finishes the reply and settles its reservation; all others find it done.
+Normally that is the process of the generation; if it no longer can, it is one that handles a cancel or finds the
+lease expired (`conversations.replies.lease`), which uses the last checkpoint.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Pending:
     variant: str
     model: str
     context: dict[str, Any]
-    """What the model was sent, as `memory.services.context_for` recorded it."""
+    """The record of the prompt, from `memory.services.context_for`."""
     started_at: datetime
     owner_id: int
     reservation: Reservation | None = None
 
     @classmethod
     def of(cls, active: ActiveReply) -> Pending:
-        """The same from its row."""
+        """Return the same value, read from a row."""
         last_seq, owner_id = Chat.objects.values_list("last_seq", "owner_id").get(pk=active.chat_id)
         return cls(
             chat_id=active.chat_id,
@@ -86,7 +86,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a reply ended: its final status and what the upstream told."""
+    """How a reply ended: its final status and what the upstream reported."""
 
     status: Status
     reply: Reply
@@ -101,15 +101,16 @@ class Ending:
 
     @classmethod
     def interrupted(cls, text: str) -> Ending:
-        """Cut off by our own end: incomplete with what was said, failed if nothing was."""
+        """Return the ending of a reply cut off by this server: incomplete if it has text, else failed."""
         return cls(Status.INCOMPLETE if text else Status.FAILED, Reply("incomplete", error=INTERRUPTED))
 
     def without_extras(self) -> Ending:
-        """The same without all that the upstream says about its answer: no column refuses what is left."""
+        """Return the same without the upstream's details about its answer, so that no column can refuse the rest."""
         return replace(self, reply=Reply(self.reply.status, self.reply.error))
 
     def with_card(self, card: str | None, seen: str) -> Ending:
-        """The same for a reply that a memory card (or None) was taken out of. One that says nothing else has failed."""
+        """Return the ending of a reply from which a memory card (or None) was removed. Without any other text it
+        failed."""
         reply = replace(self.reply, call=card or "")
         if card is None or seen.strip() or reply.calls or self.status == Status.CANCELLED:
             return replace(self, reply=reply)
@@ -117,13 +118,14 @@ class Ending:
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
-    """Write the reply as it ended. None if it was finished by somebody else, or its chat is gone.
+    """Store the reply as it ended. Return None if it was already finished elsewhere, or its chat is gone.
 
-    With `owner`, only if the reply is still that process's own.
+    With `owner`, only if the reply still belongs to that process.
     """
     message = _message(pending, text, ending)
     with in_few_trips():
-        # The chat before its other rows, as everywhere: who deletes it in this moment would else deadlock with us.
+        # The chat before its other rows, as everywhere: otherwise a concurrent deletion of the chat would deadlock
+        # with this.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _MOVED.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
@@ -162,12 +164,12 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
 
 
 def stored(pending: Pending) -> Message | None:
-    """The final message, if there is one by now, whoever stored it."""
+    """Return the final message if it is stored by now, by any process."""
     return Message.objects.filter(chat_id=pending.chat_id, pk=pending.message_id).first()
 
 
 def request_cancel(chat_id: UUID, message_id: UUID) -> bool:
-    """Ask the process that writes this reply to stop. False if it is not being written (any more)."""
+    """Ask the process that writes this reply to stop. Return False if it is not being written (any more)."""
     return bool(
         ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).update(cancel_requested=True)
     )
@@ -182,7 +184,8 @@ def finish_cancelled(chat_id: UUID, message_id: UUID) -> None:
 
 
 def locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
-    """The reply that is being written in a chat, if it is one of `which`; its chat locked, so that both stay."""
+    """Return the reply that is being written in a chat, if it is one of `which`, with its chat locked so that both
+    stay."""
     Chat.objects.select_for_update().filter(pk=chat_id).first()
     return which.filter(pk=chat_id).select_related("user_message").first()
 
@@ -190,14 +193,15 @@ def locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | 
 def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> dict[UUID, bool]:
     """Store partial texts of this process's replies, and renew the leases of `renew`.
 
-    Returns the replies that are still this process's own, each with whether somebody asked to cancel it.
+    Return the replies that still belong to this process, each with whether its cancel was requested.
     """
     mine = ActiveReply.objects.filter(owner=process_id.name())
-    # Mostly there is nothing to write: then neither PostgreSQL's trips for a transaction nor SQLite's lock are paid.
+    # Mostly there is nothing to write: this saves PostgreSQL's round trips for a transaction, and SQLite's lock.
     with transaction.atomic() if grown or renew else nullcontext():
         store_partial(grown)
         if renew:
-            # Those alone: a reply that could not be finished is to run out, so that the next begin finishes it.
+            # Only those: the lease of a reply that could not be finished must expire, so that the next begin finishes
+            # it.
             mine.filter(message_id__in=renew).update(
                 lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS)
             )
@@ -208,7 +212,7 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
 def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
     """Store partial texts of this process's replies, in one transaction.
 
-    By `executemany`, because `bulk_update` takes 45 times as long for 500 streams (measured).
+    Uses `executemany`, because `bulk_update` takes 45 times as long for 500 streams (measured).
     """
     if not grown:
         return
@@ -220,19 +224,19 @@ def store_partial(grown: Sequence[tuple[UUID, str]]) -> None:
 
 
 def _earlier_answers(pending: Pending) -> QuerySet[Message]:
-    """The answers that stand so far; more than one, where a retry failed before, or where tools were called."""
+    """Return the current earlier answers; several if a retry failed before or tools were called."""
     after, before = _follows(pending), pending.seq
     return Message.objects.filter(chat_id=pending.chat_id, seq__gt=after, seq__lt=before, superseded_by=None)
 
 
 def _follows(pending: Pending) -> int:
-    """Seq of what the reply follows: the question, or the outputs of tools."""
+    """Return the seq of the message that the reply follows: the question, or the last output of a tool."""
     shown: Sequence[int] = pending.context["plan"].get("open_turn", ())
     return max((pending.user_message.seq, *shown))
 
 
 def _was_over(pending: Pending) -> bool:
-    """Whether an earlier answer ended the turn: it stands where this one fails."""
+    """Whether an earlier answer ended the turn: it stays the current one if this one fails."""
     if pending.supersedes is None:
         return False
     earlier = Message.objects.filter(pk=pending.supersedes).exclude(status=Status.FAILED)
@@ -285,12 +289,13 @@ def _message(pending: Pending, text: str, ending: Ending) -> Message:
 
 
 def prompt_tokens(context: dict[str, Any]) -> int:
-    """Tokens of the prompt that this record is of, by our own count."""
+    """Return the number of tokens in the prompt of this record, by our own count."""
     return sum(section["tokens"] for section in context["sections"])
 
 
 def _spent(message: Message, context: dict[str, Any]) -> int | None:
-    """Tokens that a reply took: as the upstream billed them, else by our own count. None where nothing came of it."""
+    """Return the tokens that a reply used, as billed by the upstream or by our own count; None if it failed
+    unbilled."""
     if message.input_tokens is not None:
         return message.input_tokens + (message.output_tokens or 0)
     if message.status == Status.FAILED:
@@ -299,7 +304,8 @@ def _spent(message: Message, context: dict[str, Any]) -> int | None:
 
 
 def cost_of(price: Price | None, reply: Reply) -> Decimal | None:
-    """USD at the variant's price, None if not known. The built-in model answers for every variant, and for nothing."""
+    """Return USD at the variant's price, or None if that is unknown. The built-in model is free, whatever the
+    variant."""
     if reply.usage is None:
         return None
     if reply.model == OFFLINE:

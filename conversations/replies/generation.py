@@ -1,9 +1,9 @@
-"""A reply in the making: one asyncio task that reads the upstream, appends to a log and wakes its readers.
+"""Generate a reply: one asyncio task reads the upstream, appends to a log and wakes the log's readers.
 
 The task belongs to the process, not to a request: it has an empty context and a strong reference, so a client that
-leaves changes nothing. Twice a second one checkpointer a process stores all partial texts that grew. At the end the
-reply is finished in one transaction. When the process is told to go, readers are sent elsewhere at once and
-generations get `REPLY_DRAIN_SECONDS` to end by themselves.
+disconnects changes nothing. Twice a second, one checkpointer per process stores all partial texts that grew. At the
+end the reply is finished in one transaction. When the process is told to stop, readers are sent elsewhere at once,
+and generations get `REPLY_DRAIN_SECONDS` to end by themselves.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from memory.policies.card.stream import CardStream
 logger = logging.getLogger(__name__)
 
 FINISH_TRIES = 8
-"""Tries to write a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
+"""Attempts to store a final reply while the database is away: 0.1 s apart at first, doubling, about 25 s in all."""
 
 FIRST_WORDS = 8
-"""Deltas after which readers get their turn even if more are there already, so that the first words need not wait until
-a long burst has been read. After that, what comes together is written together."""
+"""Number of deltas after which readers get their turn even if more are there already, so that the first words need
+not wait until a long burst has been read. After that, deltas that arrive together are sent together."""
 
 
 FINISHED_AT_ONCE = 8
-"""Replies that are handed to the writers to be finished, at most. Where a thousand end together, the renewal of their
-leases would else wait behind all of them, for longer than a lease lasts: then other processes take them for abandoned
+"""Maximum number of replies being finished at once. If a thousand end together, the renewal of leases would otherwise
+wait behind all of them for longer than a lease lasts, and other processes would take the replies for abandoned
 (measured with 2,000 streams over two servers)."""
 
 STORED_TOGETHER = 100
-"""Partial texts of one transaction, at most: others that write wait no longer than for these."""
+"""Maximum number of partial texts stored in one transaction: other writers wait no longer than for these."""
 
 
 class Log:
@@ -70,7 +70,7 @@ class Log:
         self._ends.append(len(self) + len(text))
 
     def since(self, position: int) -> str:
-        """Everything after `position`."""
+        """Return all text after `position`."""
         first = bisect_right(self._ends, position)
         if first == len(self._parts):
             return ""
@@ -78,7 +78,7 @@ class Log:
         return "".join(self._parts[first:])[max(0, position - start) :]
 
     def text(self) -> str:
-        """All of it. Its pieces become one at every checkpoint, because many small ones take several times the room."""
+        """Return the whole text. This joins its pieces, as many small ones take several times the memory."""
         whole = "".join(self._parts)
         self._parts, self._ends = [whole], [len(whole)]
         return whole
@@ -94,10 +94,10 @@ class Generation:
         self._card = CardStream() if begun.brings_card else None
         self.done = False
         self.final: Message | None = None
-        """The final message; None although `done` if somebody else finished it, or nobody could."""
+        """The final message. None although `done` if another process finished the reply, or it could not be stored."""
         self.checkpointed = 0
         self.changes = Broadcast()
-        """Wakes its readers."""
+        """Wakes the readers of the log."""
         self.events = ReplyEvents()
         self._request_id = request_id.get()
         self._upstream: asyncio.Task[Reply] | None = None
@@ -105,7 +105,7 @@ class Generation:
         self._lost = False
 
     async def run(self) -> None:
-        """Generate and finish. Every way out leaves the generation `done`, its readers awake."""
+        """Generate and finish the reply. However this ends, the generation is `done` and its readers are woken."""
         request_id.set(self._request_id)
         try:
             self._upstream = asyncio.create_task(self._read())
@@ -120,15 +120,15 @@ class Generation:
             self.changes.close()
 
     def cancel(self) -> None:
-        """End it as cancelled, with what was said so far."""
+        """End the reply as cancelled, with the text so far."""
         self._stop(Ending.cancelled())
 
     def interrupt(self) -> None:
-        """End it as cut off by our own going away."""
+        """End the reply as cut off by the shutdown of this process."""
         self._stop(Ending.interrupted(self.log.text()))
 
     def abandon(self) -> None:
-        """Stop without finishing: the reply is not this process's any more."""
+        """Stop without finishing: the reply no longer belongs to this process."""
         self._lost = True
         self._stop(Ending.interrupted(""))
 
@@ -174,7 +174,7 @@ class Generation:
         return Ending.of(self._upstream.result())
 
     def _without_card(self, ending: Ending) -> Ending:
-        """Give out what was held back, unless it is a piece of a card; the card goes with the ending."""
+        """Append held-back text, unless it is part of a memory card; return the ending with the card."""
         if self._card is None:
             return ending
         rest, card = self._card.finish(cut_off=ending.status != Status.COMPLETE)
@@ -196,7 +196,8 @@ class Generation:
         return None
 
     async def _stored(self, ending: Ending) -> Message | None:
-        """Store the reply. An error can come after the commit: then the next try finds it done, and hands it out.
+        """Store the reply. After an error that came after the commit, the next attempt finds and returns what was
+        stored.
 
         Raises `executors.UNSTORABLE` at once.
         """
@@ -217,7 +218,7 @@ class Generation:
                 )
                 await asyncio.sleep(0.1 * 2**attempt)
             except Exception:
-                # Whatever it was, it would be so again; but the reply may be stored for all that.
+                # Another attempt would fail the same way; but the reply may have been stored.
                 logger.exception("reply not stored by a fault of our own")
                 return await executors.read(finish.stored, self.pending)
         return None
@@ -228,7 +229,7 @@ class Generation:
 
 
 def _finishing() -> asyncio.Semaphore:
-    """Bounds how many replies are being finished on the running loop."""
+    """Return the semaphore that limits how many replies are being finished on the running loop."""
     return _finishing_on.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(FINISHED_AT_ONCE))
 
 
@@ -241,10 +242,10 @@ _letting_end: asyncio.Task[None] | None = None
 
 
 def start(begun: BegunTurn) -> Generation:
-    """Begin to generate, on the running loop, in a task of its own."""
+    """Start generating, in a separate task on the running loop."""
     global _checkpointer  # one a process
     made = Generation(begun)
-    # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) lives on in it.
+    # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
     _running[begun.pending.message_id] = made
     task = asyncio.get_running_loop().create_task(made.run(), context=contextvars.Context())
     _tasks.add(task)
@@ -256,7 +257,7 @@ def start(begun: BegunTurn) -> Generation:
 
 
 def running(message_id: UUID) -> Generation | None:
-    """The generation of this reply, if this process does it."""
+    """Return the generation of this reply, if it runs in this process."""
     return _running.get(message_id)
 
 
@@ -265,7 +266,7 @@ def is_draining() -> bool:
 
 
 def refuse_when_draining() -> None:
-    """New turns go to another process once this one is going away."""
+    """Raise `Unavailable` if this process is shutting down: new turns go to another process."""
     if _draining:
         raise Unavailable("This server is restarting. Try again in a moment.", retry_after=1)
 
@@ -273,7 +274,7 @@ def refuse_when_draining() -> None:
 def start_draining() -> None:
     """Send readers away and give the generations their time; called on SIGTERM, before the server stops listening.
 
-    Not only at shutdown, because that comes after the last answer: one with `"stream": false` waits for its reply.
+    Not only at shutdown, because that comes after the last response: one with `"stream": false` waits for its reply.
     """
     global _draining, _letting_end  # a process drains once
     if not _draining:
@@ -284,7 +285,7 @@ def start_draining() -> None:
 
 
 async def shut_down() -> None:
-    """Let generations end by themselves for `REPLY_DRAIN_SECONDS`, then finish the rest as cut off."""
+    """Give generations `REPLY_DRAIN_SECONDS` to end by themselves, then finish the rest as cut off."""
     start_draining()
     if _letting_end is not None:
         await _letting_end
@@ -302,7 +303,7 @@ async def _let_end() -> None:
 async def _checkpoint(
     open_now: Mapping[UUID, Generation], grown: list[UUID], *, renew: bool
 ) -> dict[UUID, bool]:
-    """Store what grew, some at a time; returns what `finish.checkpoint` does."""
+    """Store what grew, in several transactions if it is much; return the result of `finish.checkpoint`."""
     while len(grown) > STORED_TOGETHER:
         some, grown = grown[:STORED_TOGETHER], grown[STORED_TOGETHER:]
         await executors.write(finish.store_partial, [(key, open_now[key].log.text()) for key in some])
@@ -311,7 +312,7 @@ async def _checkpoint(
 
 
 async def _checkpoints() -> None:
-    """While anything is being generated: store what grew, renew leases, notice who was cancelled or lost."""
+    """While any reply is generated: store what grew, renew leases, stop replies that were cancelled or lost."""
     renewed = asyncio.get_running_loop().time()
     while _running:
         await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)
@@ -327,7 +328,7 @@ async def _checkpoints() -> None:
             logger.warning("checkpoint failed", extra={"replies": len(grown), "error": type(exc).__name__})
             continue
         except Exception:
-            # Whatever it was: without checkpoints, all replies of this process would be taken for abandoned.
+            # Go on after any error: without checkpoints, all replies of this process would be taken for abandoned.
             logger.exception("checkpoint failed by a fault of our own", extra={"replies": len(grown)})
             continue
         renewed = now if renew else renewed

@@ -1,6 +1,6 @@
-"""Idempotency keys: the same request sent again begins no second turn, it gets the reply that the first one began.
+"""Idempotency keys: a request sent again begins no second turn, but gets the reply that the first one began.
 
-A key is stored in the transaction of its turn, so there is never one without the other.
+A key is stored in the transaction of its turn, so neither exists without the other.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from conversations.models import IdempotencyKey
 from conversations.replies.finish import Pending
 
 KEPT = timedelta(hours=24)
-"""After that, a key may be used for another request. The sweep removes it."""
+"""After this time a key may be used for another request. The sweep removes it."""
 
 IS_OLD = Q(created_at__lt=Now() - KEPT)
-"""By the database's clock, as servers may disagree about the day."""
+"""By the database's clock, as servers' clocks may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingReply:
-    """A reply that is there already, final or being written: follow it."""
+    """A reply that already exists, final or being written, and can be followed."""
 
     chat_id: UUID
     user_message_id: UUID
@@ -34,7 +34,7 @@ class ExistingReply:
 
 
 def known_turn(user: User, key: str, fingerprint: str) -> ExistingReply | None:
-    """The turn that was made by this idempotency key. Raises `IdempotencyMismatch` for another request's."""
+    """Return the turn made with this idempotency key, or None. Raises `IdempotencyMismatch` for a different request."""
     if not key:
         return None
     is_old = ExpressionWrapper(IS_OLD, output_field=BooleanField())
@@ -50,7 +50,7 @@ def known_turn(user: User, key: str, fingerprint: str) -> ExistingReply | None:
 
 
 def remember(user: User, key: str, fingerprint: str, pending: Pending) -> None:
-    """Store under which key, if any, a turn was begun. Raises `IntegrityError` where another request was first."""
+    """Store the key, if any, with which a turn was begun. Raises `IntegrityError` if another request was first."""
     if key:
         IdempotencyKey.objects.create(
             user=user,

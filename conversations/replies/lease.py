@@ -1,8 +1,8 @@
-"""The lease of a reply, which its process renews while it writes: over, that process is gone, and somebody finishes it.
+"""Leases of replies: a process renews those of its own while it writes; replies with an expired lease are finished
+here.
 
-Every server finishes those whose lease has run out, as often as a lease lasts. So a reply that was cut off by a crash
-is final within two leases of it, with no worker running and nobody asking. The next begin and the sweep do the same;
-whoever comes first wins.
+Every server finishes them, once per length of a lease. So a reply that was cut off by a crash is final within two
+leases of it, even if no worker runs and no client asks. The next begin and the sweep do the same; the first one wins.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from conversations.replies.finish import Ending, Pending, finish, locked_active
 logger = logging.getLogger(__name__)
 
 TOO_FAR = timedelta(hours=1)
-"""A lease that ends later than this beyond its length was taken before the clock was set back: nobody holds it."""
+"""A lease that ends more than this beyond its length was taken before the clock was set back, and counts as expired."""
 
 _watching: asyncio.Task[None] | None = None
 
 
 def expired() -> ExpressionWrapper[Any]:
-    """Replies whose process is gone: their lease has ended."""
+    """Return the condition for replies whose process is gone: their lease has expired."""
     latest = Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS) + TOO_FAR
     return ExpressionWrapper(
         Q(lease_expires_at__lt=Now()) | Q(lease_expires_at__gt=latest), output_field=BooleanField()
@@ -40,21 +40,21 @@ def expired() -> ExpressionWrapper[Any]:
 
 
 def finish_abandoned(active: ActiveReply) -> Message | None:
-    """Finish a reply whose process is gone, with what the last checkpoint holds."""
+    """Finish a reply whose process is gone, with the text of its last checkpoint."""
     ending = Ending.cancelled() if active.cancel_requested else Ending.interrupted(active.text)
     return finish(Pending.of(active), active.text, ending)
 
 
 def finish_expired() -> int:
-    """Finish every reply whose lease ran out; how many there were. Called by the sweep.
+    """Finish every reply with an expired lease; return how many there were. Called by the sweep.
 
-    One that cannot be finished is logged and does not keep the others from it.
+    A reply that cannot be finished is logged and does not stop the others.
     """
     finished = 0
     for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
         try:
             finished += _finish_expired_in(chat_id)
-        except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply is that reply's alone
+        except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply must not stop the others
             logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
     return finished
 
@@ -66,13 +66,13 @@ def _finish_expired_in(chat_id: UUID) -> bool:
 
 
 def watch() -> None:
-    """Begin to look for replies whose lease has ended, on the running loop."""
+    """Start looking for replies with an expired lease, on the running loop."""
     global _watching  # one a process
     _watching = asyncio.get_running_loop().create_task(_watch(), context=contextvars.Context())
 
 
 async def leave() -> None:
-    """Look for them no more. What is being finished at this moment is finished."""
+    """Stop looking for them. A reply being finished at this moment is still finished."""
     if _watching is not None:
         _watching.cancel()
         await asyncio.wait([_watching])

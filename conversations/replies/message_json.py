@@ -1,4 +1,4 @@
-"""Messages and usage as JSON of the API."""
+"""JSON of messages and of their usage, as in the API."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from conversations.models import STREAMING, ActiveReply, Message, Role
 
 
 def iso(moment: Any) -> str | None:
-    """ISO 8601 in UTC, as DRF writes it."""
+    """Format a time as ISO 8601 in UTC, as DRF does."""
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")
 
 
 def message_json(message: Message) -> dict[str, Any]:
-    """A final message as the API shows it."""
+    """Return a final message as the API shows it."""
     return {
         "id": str(message.pk),
         "chat_id": str(message.chat_id),
@@ -42,7 +42,7 @@ def message_json(message: Message) -> dict[str, Any]:
 
 
 def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
-    """A reply being written, as a message with status `streaming` and what its last checkpoint holds."""
+    """Return a reply being written as a message with status `streaming` and the text of its last checkpoint."""
     return {
         "id": str(active.message_id),
         "chat_id": str(active.chat_id),
@@ -66,7 +66,7 @@ def streaming_json(active: ActiveReply, last_seq: int) -> dict[str, Any]:
 
 
 def _tool_call(message: Message) -> dict[str, Any]:
-    """Of a call its id, name and arguments; of an output the id and name of its call; nothing of other messages."""
+    """Return the id, name and arguments of a call, the id and name of an output's call; nothing for other messages."""
     payload = message.payload or {}
     if "call_id" not in payload:
         return {}
@@ -87,7 +87,7 @@ def _id(value: Any) -> str | None:
 
 
 def usage_json(usage: Usage | None, cost_usd: Decimal | None) -> dict[str, Any] | None:
-    """Tokens and USD as the API shows them, None where the upstream told none."""
+    """Return tokens and USD as the API shows them, or None if the upstream reported none."""
     if usage is None:
         return None
     return {

@@ -1,8 +1,8 @@
-"""A turn that goes on: a reply called tools, and waits for what they give back.
+"""Open turns: a reply called tools, and waits for their outputs.
 
-Between a call and its output nothing is being written, so the chat is not busy; but the turn is not over, and memory
-leaves it alone. It goes on when all outputs are there, and ends with a reply that calls nothing, or when the user says
-something else: then what is missing is written down as missing, so that no call is ever without its output.
+Between a call and its output no reply is being written, so the chat is not busy; but the turn is not over, and memory
+does not fold it. It continues when all outputs are there, and ends with a reply that calls no tools, or when the user
+says something else: then missing outputs are stored as missing, so that no call is ever without its output.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from memory.history.tool_steps import Step
 from memory.recall.analysis.terms import stored_terms
 
 ABANDONED = "(No output: the conversation went on without it.)"
-"""What is stored for a call whose output never came."""
+"""Stored as the output of a call whose output never came."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a tool that was called gave back, as text."""
+    """The output of a tool that was called, as text."""
 
     call_id: str
     content: str
@@ -35,19 +35,19 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class OpenTurn:
-    """A question and what followed it so far."""
+    """A question and the messages that followed it so far."""
 
     question: Message
     rows: tuple[Message, ...]
 
     @property
     def last_seq(self) -> int:
-        """Of the last message of it."""
+        """Seq of its last message."""
         return self.rows[-1].seq if self.rows else self.question.seq
 
     @property
     def steps(self) -> tuple[tuple[int, Step], ...]:
-        """As memory has them, by seq."""
+        """The messages after the question as memory's values, by seq."""
         return tuple((row.seq, Step(row.role, row.content, row.payload)) for row in self.rows)
 
     @property
@@ -64,12 +64,13 @@ class OpenTurn:
 
 
 def open_turn_of(chat: Chat) -> OpenTurn | None:
-    """The turn of `chat` that goes on, if one does."""
+    """Return the open turn of `chat`, if it has one."""
     return turn_from(chat, chat.open_seq) if chat.open_seq else None
 
 
 def turn_from(chat: Chat, question_seq: int) -> OpenTurn:
-    """The last turn of `chat`, which begins at `question_seq`: what stands of it."""
+    """Return the last turn of `chat`, which begins at `question_seq`, without superseded, failed and deleted
+    messages."""
     rows = Message.objects.filter(chat=chat, seq__gte=question_seq, superseded_by=None).order_by("seq")
     question, *later = rows
     return OpenTurn(
@@ -78,13 +79,13 @@ def turn_from(chat: Chat, question_seq: int) -> OpenTurn:
 
 
 def through_tools(turn: OpenTurn) -> OpenTurn:
-    """`turn` up to the last output of a tool."""
+    """Return `turn` up to the last output of a tool."""
     last = max((at for at, row in enumerate(turn.rows) if row.role == Role.TOOL), default=-1)
     return OpenTurn(turn.question, turn.rows[: last + 1])
 
 
 def go_on(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
-    """Store the outputs that the last turn of `chat` waits for. The chat is locked; its row is the caller's to save.
+    """Store the outputs that the last turn of `chat` waits for. The caller has locked the chat, and saves its row.
 
     Raises `Conflict` unless they are the outputs of its calls, one each.
     """
@@ -99,7 +100,8 @@ def go_on(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
 
 
 def close(chat: Chat) -> None:
-    """End the turn of `chat` that goes on, if one does: it is remembered as it is. The chat is locked, as above."""
+    """End the open turn of `chat`, if any, so that memory takes it as it is. The caller has locked the chat, as
+    above."""
     turn = open_turn_of(chat)
     if turn is None:
         return
@@ -121,7 +123,7 @@ def _store(chat: Chat, outputs: Iterable[ToolOutput], names: dict[str, str]) -> 
 
 
 def call_rows(reply: Message, calls: Sequence[ToolCall], owner_id: int) -> list[Message]:
-    """The rows of the calls that `reply` makes, which follow it."""
+    """Return the rows of the calls that `reply` makes, which follow it."""
     rows = [
         _row(
             Chat(pk=reply.chat_id, owner_id=owner_id),
@@ -152,7 +154,7 @@ def _row(chat: Chat, role: Role, content: str, payload: dict[str, Any], now: Any
 
 
 def calls_of(reply: Message) -> list[ToolCall]:
-    """The calls that a stored reply makes, in order."""
+    """Return the calls that a stored reply makes, in order."""
     number = (reply.payload or {}).get("calls", 0)
     if not number:
         return []

@@ -1,6 +1,6 @@
-"""Reading a reply that another process writes: one poller a reply and process, whatever number reads it here.
+"""Read a reply that another process writes, with one poller per reply and process for any number of readers.
 
-A poller looks at the last checkpoint about as often as one is stored, less often while nothing comes or the database is
+A poller reads the last checkpoint about as often as one is stored, less often while nothing comes or the database is
 slow, and wakes its readers when there is more. It ends with the reply, or with its last reader.
 """
 
@@ -30,18 +30,18 @@ from memory import services as memory
 logger = logging.getLogger(__name__)
 
 SLOWEST = 4
-"""How many times as rarely it looks where nothing comes."""
+"""Maximum factor by which the interval grows while nothing comes."""
 QUIET_POLLS = 8
-"""Looks in vain after which it looks less often, by one interval more each time."""
+"""Number of polls without news after which the interval grows, by one checkpoint interval each time."""
 SHARE = 4
-"""It waits so many times as long as its last look took, at least: it never takes more than a fifth of a thread."""
+"""Minimum pause as a multiple of the time that the last poll took: polling takes at most a fifth of a thread."""
 GIVE_UP_SECONDS = 25.0
-"""Without an answer of the database for so long, readers are sent away."""
+"""Seconds without an answer of the database after which readers are sent away."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolledReply:
-    """A reply as the database has it: still active with the text of its last checkpoint, final, or gone (both None)."""
+    """A reply in the database: active with the text of its last checkpoint, final, or gone (both None)."""
 
     active: ActiveReply | None
     final: Message | None
@@ -49,7 +49,7 @@ class PolledReply:
 
 
 def find(chat_id: UUID, message_id: UUID) -> PolledReply:
-    """The reply's row: the active one if there is one, else the final one."""
+    """Return the reply's row: the active one if there is one, else the final one."""
     active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id).first()
     if active is not None:
         return PolledReply(active, None, active.context)
@@ -58,22 +58,22 @@ def find(chat_id: UUID, message_id: UUID) -> PolledReply:
 
 
 def text_after(chat_id: UUID, message_id: UUID, position: int) -> str | None:
-    """What the last checkpoint has after `position`; None if the reply is not being written any more."""
+    """Return the last checkpoint's text after `position`; None if the reply is no longer being written."""
     active = ActiveReply.objects.filter(chat_id=chat_id, message_id=message_id)
     return active.values_list(Substr("text", position + 1), flat=True).first()
 
 
 class Poller:
-    """One reply of another process, as far as it is known here."""
+    """One reply of another process, as far as it has been read here."""
 
     def __init__(self, chat_id: UUID, message_id: UUID) -> None:
         self.chat_id, self.message_id = chat_id, message_id
         self.log = Log()
         self.first: PolledReply | None = None
-        """The reply as it was found at first; None until then."""
+        """The reply as it was found by the first poll; None until then."""
         self.done = False
         self.final: Message | None = None
-        """The final message; None although `done` if its chat was deleted, or `error` says why nobody knows."""
+        """The final message. None although `done` if its chat was deleted, or if `error` ended the polling."""
         self.error: Exception | None = None
         self.readers = 0
         self.changes = Broadcast()
@@ -84,13 +84,13 @@ class Poller:
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
     def join(self) -> None:
-        """One more reader, who should not have to wait for a look that is far off."""
+        """Add a reader, and poll soon for it if the next poll is far off."""
         self.readers += 1
         self._quiet = 0
         self._wanted.set()
 
     def leave(self) -> None:
-        """One reader less. With the last one it ends."""
+        """Remove a reader. The poller ends with the last one."""
         self.readers -= 1
         if not self.readers:
             self._forget()
@@ -104,7 +104,7 @@ class Poller:
                 await self._look()
                 if not self.done:
                     await self._pause(asyncio.get_running_loop().time() - began)
-        except Exception as exc:  # told to its readers, who would else wait for ever
+        except Exception as exc:  # passed on to its readers, who would otherwise wait forever
             self.error, self.done = exc, True
             logger.error("reply not read", exc_info=exc, extra={"reply": str(self.message_id)})
         finally:
@@ -112,13 +112,13 @@ class Poller:
             self.changes.close()
 
     def _forget(self) -> None:
-        """Let whoever comes from now on have the reply looked up anew."""
+        """Unregister, so that later readers get a new poller."""
         key = (self.chat_id, self.message_id)
         if _pollers.get(key) is self:
             del _pollers[key]
 
     async def _look(self) -> None:
-        """Read what is new. Raises the database's error once it has not answered for too long."""
+        """Poll once. Raises the database's error if it has not answered for too long."""
         loop = asyncio.get_running_loop()
         try:
             grew = await self._read()
@@ -132,7 +132,7 @@ class Poller:
             self.changes.wake()
 
     async def _read(self) -> bool:
-        """Read what is new; whether anything was."""
+        """Read what is new; return whether there was anything."""
         if self.first is not None:
             rest = await executors.read(text_after, self.chat_id, self.message_id, len(self.log))
             if rest is not None:
@@ -149,7 +149,7 @@ class Poller:
         return bool(text)
 
     async def _pause(self, took: float) -> None:
-        """Until the next look: never less than the time between two checkpoints."""
+        """Wait until the next poll: never less than the time between two checkpoints."""
         interval = settings.REPLY_CHECKPOINT_SECONDS
         rare = min(SLOWEST, 1 + self._quiet // QUIET_POLLS)
         self._wanted.clear()
@@ -161,7 +161,7 @@ class Poller:
 
 @contextmanager
 def polling(chat_id: UUID, message_id: UUID) -> Iterator[Poller]:
-    """The poller of this reply, for one reader: the one that runs, or a new one."""
+    """Join the poller of this reply as one reader, starting it if there is none."""
     poller = _pollers.get((chat_id, message_id))
     if poller is None:
         poller = _pollers[chat_id, message_id] = Poller(chat_id, message_id)
@@ -173,7 +173,7 @@ def polling(chat_id: UUID, message_id: UUID) -> Iterator[Poller]:
 
 
 def running() -> int:
-    """How many pollers there are."""
+    """Return the number of pollers."""
     return len(_pollers)
 
 

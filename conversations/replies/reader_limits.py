@@ -1,7 +1,7 @@
-"""How many readers of a user's replies one process serves at the same time.
+"""Limit the readers of a user's replies that one process serves at the same time.
 
-Counted in this process alone: reading writes nothing, so there is no row to count in, and what is to be bounded is this
-process's own work. The reader that a turn begins with is not counted; the limit on answers at once bounds those.
+Counted only in this process: reading writes nothing, so there is no row to count in, and the purpose is to limit this
+process's own work. The reader that begins a turn is not counted; the limit on simultaneous replies covers those.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conversations.accounts.limits import SOON, LimitRefusal
 
 
 class ReaderSlot:
-    """One reader, for as long as the object lives or until `release`: also one whose answer never began."""
+    """One reader, counted until `release` or until the object is gone, such as when its response never began."""
 
     def __init__(self, user_id: int) -> None:
         self.user_id = user_id
@@ -29,7 +29,7 @@ class ReaderSlot:
 
 
 def take(user_id: int, allowed: int) -> ReaderSlot:
-    """A slot for one more reader of that user. Raises `RateLimited` where `allowed` are taken; 0: no limit."""
+    """Return a slot for one more reader of that user. Raises `RateLimited` if `allowed` are taken; 0 means no limit."""
     with _lock:
         slots = _taken.setdefault(user_id, WeakSet())
         if allowed and len(slots) >= allowed:
@@ -41,4 +41,4 @@ def take(user_id: int, allowed: int) -> ReaderSlot:
 
 _taken: dict[int, WeakSet[ReaderSlot]] = {}
 _lock = threading.Lock()
-"""Responses are closed in other threads than the loop's."""
+"""Needed because responses are closed in other threads than the loop's."""

@@ -1,6 +1,6 @@
-"""Events as `text/event-stream` bytes: values in, wire text out.
+"""Encode server-sent events as `text/event-stream` bytes: values in, wire text out.
 
-The format alone: which events there are, and when a comment keeps a stream alive, is in `conversations.api.streams`.
+Only the format: which events there are, and when a comment keeps a stream alive, is in `conversations.api.streams`.
 Every `data` is one line of compact JSON. Line separators of Unicode are escaped, because some readers split lines at
 them although the standard does not.
 """
@@ -15,28 +15,28 @@ _SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 def event(name: str, data: Mapping[str, object], id: int | None = None) -> bytes:  # noqa: A002 (the wire's own word)
-    """One event, ready to send; without an `id:` line when `id` is None.
+    """Return one event, ready to send; without an `id:` line if `id` is None.
 
-    `name` is one of our constants and is not checked. `data` must be JSON values: raises `TypeError` for
-    others and `ValueError` for a NaN. A lone surrogate becomes U+FFFD.
+    `name` is one of our constants and is not checked. `data` must be JSON values: raises `TypeError` for others and
+    `ValueError` for a NaN. A lone surrogate becomes U+FFFD.
     """
     line = "" if id is None else f"id: {id}\n"
     return f"event: {name}\n{line}data: {_one_line(dict(data))}\n\n".encode()
 
 
 def data(body: Mapping[str, object]) -> bytes:
-    """An event without a name, as Chat Completions streams them; `body` as above."""
+    """Return an event without a name, as in Chat Completions streams; `body` as above."""
     return f"data: {_one_line(dict(body))}\n\n".encode()
 
 
 def json_text(text: str) -> bytes:
-    """A string as JSON, as it stands in an event."""
+    """Return a string as JSON, escaped as in an event."""
     encoded = _encode(text)
     return (encoded if encoded.isascii() else _safe(encoded)).encode()
 
 
 def comment(text: str = "keep-alive") -> bytes:
-    """A line that readers ignore; it keeps a silent connection open. `text` is one line."""
+    """Return a line that readers ignore; it keeps a silent connection open. `text` is one line."""
     return f": {text}\n\n".encode()
 
 

@@ -1,7 +1,7 @@
-"""A reply that nobody keeps, for clients that manage their own history (seed 004): read once, and gone.
+"""A reply that is not stored, for clients that manage their own history (seed 004). It can be read only once.
 
-Nothing of it is stored but what it took of its user's allowance. A client that leaves ends the upstream, because nobody
-else could read the rest. Replies of chats are `generation`'s.
+Only its usage of the user's allowance is stored. A client that disconnects ends the upstream's stream, because nobody
+else could read the rest. Replies of chats are in `generation`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ BROKEN = ReplyError("upstream_error", "Something went wrong on our side while th
 
 @dataclass(frozen=True, slots=True)
 class StatelessRequest:
-    """What a model is to be sent, and which."""
+    """The prompt to send, and the variant that answers it."""
 
     prompt: Prompt
     variant: Variant
     tokens: int = 0
-    """Of the prompt, by our own count."""
+    """Tokens of the prompt, by our own count."""
     call: int | None = None
-    """What it holds of the user's allowance, as `quotas.begin_passing` gave it."""
+    """Id of its reservation of the user's allowance, from `quotas.begin_passing`."""
 
 
 class StatelessReply:
-    """One reply as it is read. Leaving the context ends the upstream, and so does the end of this process."""
+    """One reply while it is read. Leaving the context ends the upstream's stream; so does the end of this process."""
 
     def __init__(self, asked: StatelessRequest) -> None:
         self._asked = asked
@@ -72,11 +72,11 @@ class StatelessReply:
 
     @property
     def is_over(self) -> bool:
-        """The reply has ended, and all of it was told."""
+        """Whether the reply has ended and all of its text was returned."""
         return self._task.done() and self._told == len(self._log)
 
     async def more(self, seconds: float) -> str:
-        """What was said since the last call; waits for it, at most `seconds`. "" if there was nothing, or no more."""
+        """Return the text since the last call, after waiting for at most `seconds`; "" if there was none."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -86,26 +86,27 @@ class StatelessReply:
         return text
 
     async def settle(self) -> None:
-        """Settle what the reply has taken, now that it has ended. One that is left is settled by itself."""
+        """Settle the reply's reservation once it has ended. If the reply is not read to its end, this happens by
+        itself."""
         await asyncio.shield(self._settled())
 
     @property
     def retry_after(self) -> int | None:
-        """Of a reply that failed: seconds for which the upstream wants to be left alone."""
+        """Seconds after which the upstream may be called again, if the reply failed with them."""
         return self._reply.error.retry_after if self._reply.error else None
 
     @property
     def logprobs(self) -> tuple[Mapping[str, Any], ...]:
-        """Of a reply that has ended: the log probabilities of its tokens, where they were asked for."""
+        """Log probabilities of the tokens of a reply that has ended, if requested."""
         return self._reply.logprobs
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """Of a reply that has ended: the calls of tools that it makes."""
+        """Tool calls of a reply that has ended."""
         return self._reply.calls
 
     def message(self) -> dict[str, Any]:
-        """The reply as it ended."""
+        """Return the reply as it ended."""
         reply, variant = self._reply, self._asked.variant
         return {
             "role": "assistant",
@@ -123,7 +124,8 @@ class StatelessReply:
         return self._settling
 
     def _spent(self) -> int | None:
-        """Tokens, None where nothing came of it. Who leaves has had the model asked."""
+        """Return the tokens used, None if nothing came of it. If the client left, the model was called, so they
+        count."""
         reply = self._reply
         if reply.usage is not None:
             return reply.usage.input_tokens + reply.usage.output_tokens
@@ -154,7 +156,7 @@ class StatelessReply:
 
 
 async def unless_drained(work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, which is cancelled when this is. Raises `Unavailable` if the process goes away first."""
+    """Return the result of `work`, cancelled with this call. Raises `Unavailable` if the process shuts down first."""
     task = asyncio.create_task(work)
     going = asyncio.create_task(_drained())
     try:
@@ -168,9 +170,10 @@ async def unless_drained(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _drained() -> None:
-    """Return when this process is going away, and the time of what is open is over. Notices within a tick.
+    """Return once this process shuts down and the time for open answers is over. Noticed within a checkpoint
+    interval.
 
-    Answers that are stored nowhere get `REPLY_DRAIN_SECONDS`, as replies do; no other process could go on with them.
+    Answers that are not stored get `REPLY_DRAIN_SECONDS`, as replies do; no other process could continue them.
     """
     while not generation.is_draining():
         await asyncio.sleep(settings.REPLY_CHECKPOINT_SECONDS)

@@ -1,4 +1,4 @@
-"""`manage.py create_token`: a new token for a user, shown this once."""
+"""`manage.py create_token`: create a token for a user and print it once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from knox.models import AuthToken
 from conversations.management.prompts import user_named
 
 MAX_DAYS = 36_500
-"""A hundred years; a larger number is a slip."""
+"""A hundred years; a larger number is a mistake."""
 
 
 class Command(BaseCommand):

@@ -1,4 +1,4 @@
-"""`manage.py export_chat`: one chat as a file that `import_chat` reads back to the same."""
+"""`manage.py export_chat`: write one chat to a file that `import_chat` reads back to the same values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _known(text: str) -> Chat:
 
 
 def _write(path: Path, pieces: Iterator[str]) -> None:
-    """Replace `path` at once: whoever reads it finds the old file or the whole new one, which is private."""
+    """Replace `path` atomically: a reader finds the old file or the whole new one, which only its owner can read."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:

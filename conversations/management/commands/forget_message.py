@@ -1,4 +1,4 @@
-"""`manage.py forget_message`: takes out all that a message said, and what memory made of it."""
+"""`manage.py forget_message`: remove a message's content and what memory derived from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py forget_user`: erases a user with all that is theirs, or goes on where that stopped."""
+"""`manage.py forget_user`: erase a user and all their data, or continue an erasure that stopped."""
 
 from __future__ import annotations
 

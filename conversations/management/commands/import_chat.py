@@ -1,4 +1,4 @@
-"""`manage.py import_chat`: conversations from files into a user's chats."""
+"""`manage.py import_chat`: import conversations from files into a user's chats."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         user = user_named(options["user"])
-        # All files are read before the first chat is stored: a mistake in the last one imports nothing.
+        # All files are read before the first chat is stored, so that a mistake in the last one imports nothing.
         chats = [chat for path in options["files"] for chat in _read(path, options["format"])]
         if options["dry_run"]:
             self._tell(chats)
@@ -50,7 +50,7 @@ class Command(BaseCommand):
             try:
                 return import_chat(user, chat, advance=advance)
             except DatabaseError as exc:
-                reason = type(exc).__name__  # its text may hold what people said
+                reason = type(exc).__name__  # its text may contain what people said
                 raise CommandError(f"The database refused a chat; it was not stored ({reason}).") from exc
 
     def _tell(self, chats: Sequence[ImportedChat]) -> None:

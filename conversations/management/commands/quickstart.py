@@ -1,7 +1,7 @@
-"""`manage.py quickstart`: everything for a first look, until Ctrl-C.
+"""`manage.py quickstart`: run everything for a first look, until Ctrl-C.
 
-All that server and worker need is loaded once and shared: both are forks of this process, which itself touches neither
-the database nor threads. Elsewhere than on Linux they are commands of their own.
+The modules that server and worker need are loaded once and shared: both are forks of this process, which itself uses
+neither the database nor threads. On systems other than Linux they are started as commands.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         port: int = options["port"]
         require_free(port)
         stopped = _on_signals()
-        logging.getLogger().setLevel(logging.WARNING)  # this is a screen for people; the children keep logs
+        logging.getLogger().setLevel(logging.WARNING)  # this output is for people; the children keep logs
         if forks.are_safe():
             _load()
         prepared = _prepared_apart() if forks.are_safe() else _prepared()
@@ -116,7 +116,7 @@ def require_free(port: int) -> None:
 
 
 def _on_signals() -> threading.Event:
-    """Set by Ctrl-C, SIGTERM or a closed terminal, from now on until the command ends."""
+    """Return an event that Ctrl-C, SIGTERM or a closed terminal sets from now on."""
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: stopped.set())
@@ -124,7 +124,8 @@ def _on_signals() -> threading.Event:
 
 
 def _load() -> None:
-    """Load what server and worker need, out of all collections of garbage, which would write to it."""
+    """Load what server and worker need, and exempt it from garbage collection, which would write to shared memory
+    pages."""
     for name in ("chatmemory.asgi", "chatmemory.http_protocol", "chatmemory.urls", "memory.tasks"):
         importlib.import_module(name)
     tokens.load()
@@ -133,7 +134,7 @@ def _load() -> None:
 
 
 def _prepared_apart() -> QuickstartData:
-    """`_prepared`, in a process of its own, because it uses the database and threads."""
+    """Run `_prepared` in a separate process, because it uses the database and threads."""
     here, there = multiprocessing.Pipe(duplex=False)
 
     def prepare() -> None:
@@ -175,12 +176,12 @@ def _server(port: int) -> Running:
         str(port),
         "--no-access-log",
     ]
-    patience = settings.REPLY_DRAIN_SECONDS + 4  # replies being written have their time to end
+    patience = settings.REPLY_DRAIN_SECONDS + 4  # time for replies being written to end
     return _start("server", [sys.executable, "-m", *command], partial(_serve, port), patience)
 
 
 def _serve(port: int) -> None:
-    """In the fork: what the command does."""
+    """Run the server in the fork, as the command does."""
     if problem := registry.embeddings_problem():
         sys.exit(problem)
     uvicorn.run(
@@ -214,7 +215,7 @@ def _start(name: str, command: list[str], work: Callable[[], object], patience: 
 
 
 def _until_ready(port: int, running: list[Running], stopped: threading.Event) -> bool:
-    """True when the server says that it and the worker are ready, False when told to stop before."""
+    """Return True once server and worker are ready, or False if stopped before."""
     deadline = time.monotonic() + READY_SECONDS
     while not stopped.wait(WATCH_SECONDS / 2):
         _require_alive(running)
@@ -228,7 +229,7 @@ def _until_ready(port: int, running: list[Running], stopped: threading.Event) ->
 
 
 def _is_ready(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)  # unlike urllib, it knows no proxies
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)  # unlike urllib, it uses no proxies
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().status == 200

@@ -1,4 +1,4 @@
-"""`manage.py revoke_tokens`: takes back all tokens of a user, and their sessions if that is asked for."""
+"""`manage.py revoke_tokens`: revoke all tokens of a user and, with `--sessions`, end their sessions."""
 
 from __future__ import annotations
 

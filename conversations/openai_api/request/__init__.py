@@ -1,1 +1,1 @@
-"""The body of a Chat Completions request, checked: pure, and in OpenAI's words where it is wrong."""
+"""Validation of the body of a Chat Completions request. Pure; errors are in OpenAI's words."""

@@ -1,7 +1,7 @@
 """The body of `POST /v1/chat/completions` → a value, or the error that OpenAI would answer with.
 
-Pure. Nothing that a client asks for is dropped silently: what is neither served here nor passed on to the model is
-refused by its name. A field that is null is as good as absent.
+Pure. No parameter is dropped silently: one that is neither served here nor passed on to the model is refused by name.
+A null field counts as absent.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from conversations.openai_api.request.parts import required_text
 from conversations.openai_api.request.tools import check_choice, read_tools
 
 METADATA_PAIRS, METADATA_KEY_CHARS, METADATA_VALUE_CHARS = 16, 64, 512
-"""OpenAI's bounds of `metadata`."""
+"""OpenAI's limits for `metadata`."""
 STOPS = 4
 TOP_LOGPROBS = 20
 MODEL_CHARS = 128
-"""What the column of a completion's model has room for; a test compares them."""
+"""Length of the database column for a completion's model; a test compares them."""
 PARAMETERS_MAX_BYTES = 256 * 1024
-"""What goes to the model besides the messages, as JSON: a schema may be long, a prompt's record is not."""
+"""Limit of the JSON of parameters passed to the model: a schema may be long, but a prompt's record must not be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """A request for a completion. `history` ends with what the assistant said last; `new` follows it: outputs of the
-    tools that it called, what the user says, or both."""
+    """A request for a completion. `history` ends with the assistant's last message; `new` follows it: outputs of the
+    tools that it called, the user's message, or both."""
 
     model: str
     new: tuple[Said, ...]
     history: tuple[Said, ...] = ()
     instructions: str = ""
-    """The messages of roles system and developer, wherever they stand."""
+    """The messages of roles system and developer, from any position."""
     stream: bool = False
     include_usage: bool = False
     store: bool = True
     conversation: str = ""
-    """The name by which the client knows the conversation, "" if it says none in the body."""
+    """The name by which the client knows the conversation; "" if the body has none."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     max_tokens: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What goes to the model as it is, by the names of Chat Completions."""
+    """Parameters passed to the model unchanged, by their names in Chat Completions."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """That the model may call."""
+    """Tools that the model may call."""
 
     @property
     def question(self) -> str:
-        """What the user says; "" where the request only has outputs of tools."""
+        """The user's message; "" if the request only has outputs of tools."""
         return self.new[-1].content if self.new[-1].role == "user" else ""
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """Of the question."""
+        """Attachments of the question."""
         return self.new[-1].attachments
 
     @property
     def has_attachments(self) -> bool:
-        """Whether there are any in the whole request."""
+        """Whether any message of the request has attachments."""
         return any(one.attachments for one in (*self.history, *self.new))
 
     @property
     def outputs(self) -> tuple[Said, ...]:
-        """Of the tools that were called last."""
+        """Outputs of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
 
 
@@ -120,7 +120,7 @@ def read_request(body: object, limits: RequestLimits) -> ChatRequest:
 
 
 def _parameters(given: Mapping[str, Any], *, has_tools: bool) -> dict[str, Any]:
-    """What goes to the model as it is, and is kept with the reply."""
+    """Return the parameters that are passed to the model unchanged and stored with the reply."""
     without = set() if has_tools else {"tool_choice", "parallel_tool_calls"}
     if not given.get("logprobs"):
         if given.get("top_logprobs"):
@@ -171,13 +171,13 @@ def _wants_usage(options: object) -> bool:
 
 
 def _conversation(value: object) -> str:
-    """A name, or an object with an `id`, as the Responses API takes it."""
+    """Return a name, given as a string or as an object with an `id`, as in the Responses API."""
     name = value.get("id") if isinstance(value, dict) else value
     return required_text("conversation", name)
 
 
 def read_metadata(value: object) -> dict[str, str]:
-    """Check an object of strings within OpenAI's bounds. Raises `RequestError`."""
+    """Check an object of strings within OpenAI's limits. Raises `RequestError`."""
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
         raise RequestError(
             "Invalid type for 'metadata': expected an object of strings.",
@@ -236,7 +236,7 @@ def _is_text(name: str, value: object) -> None:
 
 
 def _is_any(name: str, value: object) -> None:
-    """Checked beside what it speaks of."""
+    """Accept any value: `check_choice` checks it together with the tools."""
 
 
 def _is_flag(name: str, value: object) -> None:
@@ -311,7 +311,7 @@ _PASSED: dict[str, Callable[[str, object], None]] = {
     "safety_identifier": _is_text,
     "prompt_cache_key": _is_text,
 }
-"""What goes to the model, each with its check."""
+"""Parameters passed to the model, each with its check."""
 _NEUTRAL: dict[str, Callable[[Any], bool]] = {
     "n": lambda value: value == 1 and not isinstance(value, bool),
     "functions": lambda value: value == [],
@@ -324,4 +324,4 @@ _NEUTRAL: dict[str, Callable[[Any], bool]] = {
     "prompt_cache_options": lambda value: False,
     "prompt_cache_retention": lambda value: False,
 }
-"""What is not supported, each with whether a value of it asks for nothing."""
+"""Unsupported parameters, each with a check whether a value has no effect and is thus accepted."""

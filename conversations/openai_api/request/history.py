@@ -1,6 +1,6 @@
 """The messages of a Chat Completions request → what each side said, or the error that OpenAI would answer with. Pure.
 
-Messages of one side that follow each other are one. The outputs of tools stay apart, each with the id of its call.
+Consecutive messages of one side are joined. The outputs of tools stay separate, each with the id of its call.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from conversations.openai_api.request.parts import read_content, required_text, 
 Role = Literal["user", "assistant", "tool"]
 CALL_ID_CHARS = 256
 MAX_CALLS = 128
-"""Of one message."""
+"""Maximum number of tool calls in one message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one side said, until the other side spoke; or what a tool gave back."""
+    """What one side said until the other side spoke, or the output of a tool."""
 
     role: Role
     content: str
@@ -33,25 +33,25 @@ class Said:
     """Images and files of the user, with their bytes. The content has a mark for each."""
 
     def as_prompt(self, change: Callable[[str], str]) -> PromptMessage:
-        """As a model is sent it, with `change` made to its texts."""
+        """Return the message as it is sent to a model, with `change` applied to its texts."""
         made = PromptMessage(self.role, self.content, self.calls, self.call_id, self.attachments)
         return made.with_texts(change)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """How much of each a request may have."""
+    """Size limits of a request."""
 
     message_chars: int
     instructions_chars: int
-    """Of all system and developer messages together."""
+    """For all system and developer messages together."""
     attachment_bytes: int
-    """Of one image or file."""
+    """For one image or file."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a request sends: `said` ends with what is new, which is all after the last of the assistant's."""
+    """The messages of a request. `said` ends with the new messages, which are all after the last of the assistant's."""
 
     instructions: str
     said: tuple[Said, ...]
@@ -80,7 +80,7 @@ def read_history(value: object, limits: RequestLimits) -> History:
 
 
 def refuse_outputs_alone(said: Sequence[Said]) -> None:
-    """Refuse outputs without their calls: those of a conversation that the client does not name. Raises as above."""
+    """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
     if said[0].role == "tool":
         raise _no_call_for(0)
 
@@ -110,9 +110,9 @@ def _joined(said: Iterable[Said]) -> list[Said]:
 
 
 def _check_calls(said: Sequence[tuple[int, Said]]) -> None:
-    """Each call is followed by its one output before anybody says anything else.
+    """Check that each call is followed by its one output before anybody says anything else.
 
-    Outputs that come first belong to calls that only we may know.
+    Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
     """
     waiting: dict[str, None] = {}
     for index, one in said:
@@ -161,7 +161,7 @@ def _check_end(said: Sequence[tuple[int, Said]], number: int, max_chars: int) ->
 
 
 def _message(at: str, message: object, limits: RequestLimits) -> Said | str:
-    """One message; as a string, one of the system's."""
+    """Read one message; return a string for a system or developer message."""
     if not isinstance(message, dict):
         raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
     role = message.get("role")
@@ -196,11 +196,11 @@ _FIELDS = {
     "assistant": _SPOKEN | {"tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
-"""Fields of a message that may say something: what an SDK sends back of an answer holds all of its fields."""
+"""Fields of a message that may have a value: what an SDK sends back of an answer has all of the answer's fields."""
 
 
 _ADDED = {"provider_specific_fields", "reasoning", "reasoning_content", "thinking_blocks"}
-"""What gateways add to answers and their clients send back: it says nothing that the model is to read again."""
+"""Fields that gateways add to answers and clients send back: the model need not read them again."""
 
 
 def _content_of(role: str, message: dict[str, Any]) -> object:
@@ -256,7 +256,7 @@ def _call(at: str, call: object) -> ToolCall:
 
 
 _ARGUMENTS = {"function": "arguments", "custom": "input"}
-"""The types of calls, each with the field that holds what the tool is given."""
+"""The types of calls, each with the field that holds the tool's input."""
 
 
 def _too_long(at: str, length: int, limit: int) -> RequestError:

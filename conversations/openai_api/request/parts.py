@@ -1,6 +1,7 @@
-"""The content of a message: a text, or a list of parts, of which some may be images and files. Checked; pure.
+"""The content of a message: a text, or a list of parts, some of which may be images and files. Checked here; pure.
 
-An image or a file comes as a data URL, or an image as a link; nothing is fetched here. Each leaves a mark in the text.
+An image or a file comes as a data URL, or an image as a link; nothing is fetched here. Each leaves a mark in the
+text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import RequestError
 
 MAX_ATTACHMENTS = 100
-"""Of one message."""
+"""Maximum number of images and files in one message."""
 URL_MAX_CHARS = 8192
 NAME_MAX_CHARS = 255
 _DETAILS = ("auto", "low", "high")
@@ -21,7 +22,7 @@ _DETAILS = ("auto", "low", "high")
 def read_content(
     at: str, content: object, *, takes_attachments: bool, max_bytes: int
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """The text of a message and what is attached to it, each of at most `max_bytes`. Raises `RequestError`."""
+    """Return the text of a message and its attachments, each of at most `max_bytes`. Raises `RequestError`."""
     if isinstance(content, str):
         return clean(content), ()
     if not isinstance(content, list):
@@ -43,14 +44,14 @@ def read_content(
 
 
 def required_text(name: str, value: object) -> str:
-    """`value`, which must be a string. Raises `RequestError`."""
+    """Return `value` if it is a string. Raises `RequestError`."""
     if not isinstance(value, str):
         raise RequestError(f"Invalid type for '{name}': expected a string.", param=name, code="invalid_type")
     return value
 
 
 def unsupported_type(at: str, what: str) -> RequestError:
-    """The error for a kind of thing that is refused, by its name."""
+    """Return the error for a type that is not supported, by its name."""
     return RequestError(f"{what} are not supported here.", param=f"{at}.type", code="unsupported_value")
 
 
@@ -118,7 +119,7 @@ def _file(at: str, value: dict[str, Any], max_bytes: int) -> Attachment:
 
 
 def _bytes(at: str, url: str, max_bytes: int) -> tuple[str, bytes]:
-    """The media type and the bytes of a data URL."""
+    """Return the media type and the bytes of a data URL."""
     found = read_data_url(url)
     if found is None or not found[1]:
         raise _bad(

@@ -1,4 +1,4 @@
-"""The tools of a Chat Completions request, and which of them the model is to call: checked. Pure."""
+"""Validation of the tools of a Chat Completions request and of its `tool_choice`. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from conversations.openai_api.request.parts import required_text, unsupported_ty
 
 MAX_TOOLS = 128
 TOOLS_MAX_BYTES = 256 * 1024
-"""Of all tools as JSON: they are kept once a chat, to show what the model saw."""
+"""Limit for all tools as JSON: they are stored once per chat, to show what the model saw."""
 _OBJECTS = {"function": "parameters", "custom": "format"}
-"""The types of tools, each with the field that is an object."""
+"""The types of tools, each with its field that must be an object."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def read_tools(value: object) -> tuple[Mapping[str, Any], ...]:
-    """The tools, as they are. Raises `RequestError`."""
+    """Return the tools unchanged. Raises `RequestError`."""
     if not isinstance(value, list) or len(value) > MAX_TOOLS:
         raise RequestError(
             f"Invalid type for 'tools': expected a list of at most {MAX_TOOLS} tools.",
@@ -35,7 +35,7 @@ def read_tools(value: object) -> tuple[Mapping[str, Any], ...]:
 
 
 def check_choice(choice: object, tools: tuple[Mapping[str, Any], ...]) -> None:
-    """Refuse a `tool_choice` that names what is not there. Raises `RequestError`."""
+    """Raise `RequestError` for a `tool_choice` that is malformed or names a tool that is not there."""
     if choice is None:
         return
     if not tools:
@@ -95,7 +95,7 @@ def _check_tool(at: str, tool: object) -> None:
 
 
 def _chosen(choice: object) -> list[Any]:
-    """The names in a choice that is an object."""
+    """Return the tool names in a choice that is an object."""
     try:
         if isinstance(choice, dict) and choice["type"] in _OBJECTS:
             return [choice[choice["type"]]["name"]]
