@@ -79,7 +79,7 @@ def erase_waiting(seconds: float) -> int:
 
 
 def _delete(chat: Chat) -> None:
-    """Delete a chat; if only one process can write, then pause as long as that took, so that others can write."""
+    """Delete a chat; on SQLite, which has one writer, then pause as long as that took, so that others can write."""
     began = time.monotonic()
     lifecycle.delete_chat(chat)
     if settings.IS_SQLITE:

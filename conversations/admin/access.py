@@ -75,7 +75,7 @@ class ContentAdmin(FactAdmin):
     shows."""
 
     content_columns: ClassVar[tuple[str, ...]] = ()
-    """Columns that show content, besides `called`."""
+    """Columns that show content, in addition to `called`."""
     content_fields: ClassVar[tuple[str, ...]] = ()
     change_form_template = "admin/conversations/content.html"
     search_help_text = "Search by id, chat id or owner; with permission to read content, also by title."

@@ -29,8 +29,8 @@ CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 
 def dialect_of(value: object, name: FormatName) -> Dialect | None:
-    """Return the dialect of an entry, by the field that holds its messages; None if it is not in the named one or
-    unknown."""
+    """Return the dialect whose field for messages the entry has: the named one, or with `auto` either. None if it has
+    none."""
     for dialect in (OPENAI, SHAREGPT):
         if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:
             return dialect

@@ -1,4 +1,4 @@
-"""Read the conversations of a file: text → chats as values. Each step is a module of `conversations.interchange`.
+"""Conversations as files: text → chats as values, and back. Each step is a module of `conversations.interchange`.
 
 Pure: no ORM, no clock, no files.
 """

@@ -97,7 +97,7 @@ def memory_question(made: ChatCompletion) -> UUID:
 
 
 def prepare(asked: Asked, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
-    """Build what is to be stored before the turn. The history may be long, so nothing is locked meanwhile."""
+    """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
         return prepare_chat(asked.user, _imported(asked.request))
     if place.decision == "branched" and place.chat is not None:
@@ -197,7 +197,7 @@ def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) ->
         begun = replies.begin_turn(
             user, turn, chat_id=chat.pk, key=key, may_wait=may_wait, fingerprint=_fingerprint(asked)
         )
-    if isinstance(begun, ExistingReply):  # another request with this key began first: undo what was stored here
+    if isinstance(begun, ExistingReply):  # another request had this key first: undo what was stored
         transaction.set_rollback(True)
         return CompletionTurn(begun, "repeated", "idempotency key")
     _remember(asked, place, begun)

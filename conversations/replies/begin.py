@@ -1,7 +1,7 @@
 """Begin a turn: store the user's message, and plan the prompt that is sent to the model.
 
-Turns are written only here and in `conversations.replies.finish`, under the chat's row lock. A turn begins in one
-short transaction. It checks the owner, then the idempotency key, then that no reply is being written, then the
+New turns are written here and in `conversations.replies.finish`, always under the chat's row lock. A turn begins in
+one short transaction. It checks the owner, then the idempotency key, then that no reply is being written, then the
 owner's allowance; it stores the user message and the `ActiveReply`, together with the record of the prompt and the
 reservation. Once it has committed, the message is safe.
 """

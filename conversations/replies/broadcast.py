@@ -89,7 +89,7 @@ _pacing: asyncio.Task[None] | None = None
 
 
 def _wake_in_batches(broadcast: Broadcast, more: bool) -> None:
-    global _pacing  # one a process
+    global _pacing  # one per process
     _, before = _crowded.get(broadcast, (0, False))
     _crowded[broadcast] = (len(broadcast._waiting), more or before)
     if _pacing is None or _pacing.done():

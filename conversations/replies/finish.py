@@ -304,8 +304,7 @@ def _spent(message: Message, context: dict[str, Any]) -> int | None:
 
 
 def cost_of(price: Price | None, reply: Reply) -> Decimal | None:
-    """Return USD at the variant's price, or None if that is unknown. The built-in model is free, whatever the
-    variant."""
+    """Return USD at the variant's price, or None if that is unknown. The built-in model is free for every variant."""
     if reply.usage is None:
         return None
     if reply.model == OFFLINE:

@@ -243,7 +243,7 @@ _letting_end: asyncio.Task[None] | None = None
 
 def start(begun: BegunTurn) -> Generation:
     """Start generating, in a separate task on the running loop."""
-    global _checkpointer  # one a process
+    global _checkpointer  # one per process
     made = Generation(begun)
     # An empty context, so that nothing of the request (its thread-sensitive executor, its connection) is kept alive.
     _running[begun.pending.message_id] = made

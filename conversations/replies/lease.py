@@ -54,7 +54,7 @@ def finish_expired() -> int:
     for chat_id in list(ActiveReply.objects.filter(expired()).values_list("pk", flat=True)[:1000]):
         try:
             finished += _finish_expired_in(chat_id)
-        except Exception as exc:  # noqa: BLE001  # whatever is wrong with one reply must not stop the others
+        except Exception as exc:  # noqa: BLE001  # any fault of one reply must not stop the others
             logger.error("reply not finished", extra={"chat": str(chat_id), "error": type(exc).__name__})
     return finished
 
@@ -67,7 +67,7 @@ def _finish_expired_in(chat_id: UUID) -> bool:
 
 def watch() -> None:
     """Start looking for replies with an expired lease, on the running loop."""
-    global _watching  # one a process
+    global _watching  # one per process
     _watching = asyncio.get_running_loop().create_task(_watch(), context=contextvars.Context())
 
 
