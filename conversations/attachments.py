@@ -1,5 +1,4 @@
-"""The bytes of images and files: stored once per user by hash, within a size limit, for a time after they were last
-sent.
+"""Store bytes of images and files once per user, by hash, within a size limit, for a time after they were last sent.
 
 A message names its attachments by hash (`chatmemory.llm.attachments`). Bytes are deleted in the same transaction as
 the last message that refers to them. When bytes expire earlier, their mark in the message's text stays.
@@ -84,8 +83,10 @@ def with_stored_bytes(user_id: int, attachments: Sequence[Attachment]) -> list[A
 
 
 def release(message: Message, kept: Sequence[Attachment] = ()) -> None:
-    """Drop the references to a message's attachments, except those in `kept`. Call it in the transaction that changes
-    the message."""
+    """Drop the references to a message's attachments, except those in `kept`.
+
+    Call it in the transaction that changes the message.
+    """
     links = LINKS.objects.filter(message=message)
     if kept:
         links = links.exclude(storedattachment__sha256__in=[one.sha256 for one in kept])

@@ -93,8 +93,7 @@ def _count_beforehand(chat_id: UUID, message_id: UUID) -> memory.Tally | None:
 
 
 def _locked(chat_id: UUID, message_id: UUID) -> Message:
-    """Lock the chat and return the message, which is final. Nothing in the chat is begun, finished or folded until
-    commit."""
+    """Lock the chat and return the final message. Nothing in the chat is begun, finished or folded until commit."""
     chat = Chat.objects.select_for_update().filter(pk=chat_id).first()
     concerned = Q(message_id=message_id) | Q(user_message=message_id)
     if chat is not None and ActiveReply.objects.filter(concerned, pk=chat_id).exists():

@@ -27,8 +27,7 @@ def create_chat(owner: User, **fields: Any) -> Chat:
 
 
 def update_chat(chat: Chat, changes: Mapping[str, Any]) -> Chat:
-    """Change the fields that a client may set. A policy other than that of the memory rebuilds it, as some options
-    do.
+    """Change the fields that a client may set. A policy other than the memory's rebuilds it, as some options do.
 
     Raises `NotFound`, and `RateLimited` or `QuotaExceeded` if a rebuild exceeds the limits.
     """
@@ -69,8 +68,7 @@ def delete_chat(chat: Chat) -> None:
 
 
 def _end_unheard(chat: Chat) -> None:
-    """Remove a reply that is being written. Its reservation counts as spent: the model was called and may still
-    write."""
+    """Remove a reply being written. Its reservation counts as spent: the model was called and may still write."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is not None:
         active.delete()

@@ -21,8 +21,7 @@ _OWN_ACTIVE_REPLY = Select(
 
 
 def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
-    """Return a chat of `user`. Views get chats only this way: a 404 for all others never confirms that a chat
-    exists."""
+    """Return a chat of `user`. Views get chats only this way: a 404 for all others confirms no chat's existence."""
     chat = (_LOCKED_CHAT if lock else _CHAT).first(chat_id, user.pk)
     if chat is None:
         raise NotFound("Chat not found.")
@@ -30,8 +29,7 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
 
 
 def lock_ahead(user: User, chat_id: UUID) -> None:
-    """Read a turn's first rows with the next statement: the chat, locked as by `get_chat`, and the reply being
-    written."""
+    """Read a turn's first rows with the next statement: the chat, locked for `get_chat`, and its active reply."""
     _LOCKED_CHAT.ahead(chat_id, user.pk)
     _OWN_ACTIVE_REPLY.ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
 

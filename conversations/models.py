@@ -1,5 +1,4 @@
-"""Chats, messages and accounts. A `Message` row is written once it is final; a reply being written is an
-`ActiveReply`.
+"""Chats, messages and accounts. A `Message` is stored once it is final; a reply being written is an `ActiveReply`.
 
 Order is always that of `seq`, never of a clock. All rows of a chat are found and deleted by the chat's id. References
 between rows of one chat are DO_NOTHING: such rows are only deleted together, with their whole chat, and the database
@@ -316,8 +315,7 @@ class IdempotencyKey(models.Model):
 
 
 class ChatCompletion(models.Model):
-    """A reply requested through the OpenAI API: its request's parameters, and hashes by which its history is found
-    again.
+    """A reply requested through the OpenAI API: the request's parameters, and hashes to find its history again.
 
     Created with the turn. The hashes are those of `openai_api.history_keys`; the client's own words are in the
     messages.
@@ -378,8 +376,7 @@ class NamedConversation(models.Model):
 
 
 class ContentView(models.Model):
-    """A record that a staff member viewed content of a chat or of its memory. It holds no content, since it outlives
-    that."""
+    """A record that a staff member viewed content of a chat or its memory. It outlives the content and holds none."""
 
     viewer = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False

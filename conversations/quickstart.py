@@ -31,8 +31,7 @@ DEMO = "demo"
 
 @dataclass(frozen=True, slots=True)
 class QuickstartData:
-    """What was made or found. The password is empty if the staff user existed with another one, which is not
-    changed."""
+    """What was made or found. The password is empty if the staff user has another one, which is not changed."""
 
     admin_password: str
     demo_token: str

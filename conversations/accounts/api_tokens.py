@@ -26,8 +26,7 @@ logger = logging.getLogger(__name__)
 
 ID_LENGTH = 16
 ID_PATTERN = f"[0-9a-f]{{{ID_LENGTH}}}"
-"""Pattern of a token's public id, which is the beginning of its digest: neither a credential nor enough to derive
-one."""
+"""Pattern of a token's public id, which is the start of its digest: not a credential, nor enough to derive one."""
 PREFIX_LENGTH = 8
 """Number of characters of a token that its owner is shown. The other 56 of 64 cannot be guessed."""
 SESSIONS_AT_ONCE = 100

@@ -51,7 +51,7 @@ class Limits:
         streams: int | None,
         resummarize_per_hour: int | None = None,
     ) -> Limits:
-        """Return these limits with the user's own values in place of those that are not None."""
+        """Return these limits, replaced by the user's own where those are not None."""
         own = {
             "requests_per_minute": requests_per_minute,
             "tokens_per_day": tokens_per_day,

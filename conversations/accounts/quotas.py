@@ -100,8 +100,7 @@ def are_on() -> bool:
 
 
 def tokens_for(prompt_tokens: int, variant: Variant) -> int:
-    """Tokens to reserve for a call: its prompt and its variant's output limit, or the setting's estimate of an
-    answer."""
+    """Tokens to reserve for a call: its prompt, and its variant's output limit or the setting's estimate."""
     return prompt_tokens + (variant.max_output_tokens or settings.LIMIT_OUTPUT_TOKENS_RESERVED)
 
 
@@ -145,8 +144,7 @@ def spend(user_id: int, tokens: int) -> None:
 
 
 def settle(reservation: Reservation | None, spent: int | None) -> None:
-    """Give back a reservation and count the tokens that were `spent`; None: the call came to nothing and is not
-    counted.
+    """Give back a reservation and count the tokens `spent`; None: the call came to nothing and is not counted.
 
     Call it in the transaction that deletes the row which held the reservation. It never fails because of the state of
     the allowance: a reply must not be lost over its bill.
@@ -200,8 +198,7 @@ def readers_allowed(user_id: int) -> int:
 
 
 def take_rebuild(user_id: int) -> None:
-    """Count a memory rebuild that a user requests. Raises `RateLimited`, or `QuotaExceeded` if the day's tokens are
-    used up.
+    """Count a memory rebuild that a user requests. Raises `RateLimited`, or `QuotaExceeded` for the day's tokens.
 
     Call it in the transaction that stores the request. A rebuild's own tokens are charged to no user, so this count
     is what limits them.
@@ -211,8 +208,7 @@ def take_rebuild(user_id: int) -> None:
 
 
 def rebuild_delay(user_id: int) -> int:
-    """Count a rebuild caused by an action that is never refused, such as deleting a message; return seconds to delay
-    it by."""
+    """Count a rebuild caused by an action that is never refused (such as a deletion); return seconds to delay it by."""
     refusal = _count_rebuild(user_id)
     return 0 if refusal is None else refusal.retry_after
 
@@ -236,8 +232,7 @@ class Left:
 
 
 def left_of(user_id: int) -> dict[str, Left]:
-    """Return what a user has left of the `requests` of this minute and the `tokens` of this day, where these are
-    limited."""
+    """Return what a user has left of this minute's `requests` and this day's `tokens`, where these are limited."""
     if not are_on():
         return {}
     row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)

@@ -58,8 +58,7 @@ def give_back(keys: Iterable[str]) -> None:
 
 
 def network_of(address: str) -> str:
-    """Return the address by which attempts are counted: the network for IPv6; text that is no address stays as it
-    is."""
+    """Return the address by which attempts are counted: the network for IPv6; other text is unchanged."""
     with suppress(ValueError):
         found = ip_address(address)
         if isinstance(found, IPv6Address):

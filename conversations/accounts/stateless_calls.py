@@ -33,8 +33,7 @@ def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
 
 
 async def begin(user_id: int, tokens: int) -> int | None:
-    """Reserve for a call; return the id to `end` it by, or None if limits are off. Raises `RateLimited`,
-    `QuotaExceeded`."""
+    """Reserve for a call; return its id for `end`, or None if limits are off. Raises `RateLimited`, `QuotaExceeded`."""
     if not quotas.are_on():
         return None
     return await executors.write(quotas.begin_passing, user_id, tokens)

@@ -34,8 +34,7 @@ COST_PERMISSION = "memory.view_cost"
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page of one row: its texts by name, the template context for all staff, and that for those who may read
-    content."""
+    """The page of a row: its texts by name, and template context for all staff and for those who may read content."""
 
     texts: Mapping[str, Any]
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -71,8 +70,7 @@ def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
 
 
 class ContentAdmin(FactAdmin):
-    """Read-only rows with content. Subclasses name the columns and fields that hold it, and say what a row's page
-    shows."""
+    """Read-only rows with content. Subclasses name the columns and fields with content, and define a row's page."""
 
     content_columns: ClassVar[tuple[str, ...]] = ()
     """Columns that show content, in addition to `called`."""
@@ -196,8 +194,8 @@ class ContentAdmin(FactAdmin):
         )
 
     def named(self, request: HttpRequest, term: str) -> Q:
-        """Also find chats by part of their title, for those who may read titles. Each hit is recorded: it reveals the
-        title."""
+        """Also find chats by part of their title, if the user may read titles. Hits reveal titles, so each is
+        recorded."""
         called = super().named(request, term)
         if not may_see(request):
             return called

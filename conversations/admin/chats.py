@@ -29,8 +29,7 @@ __all__ = [
 
 
 ADDED_UP = 2000
-"""Number of newest messages whose tokens and cost are summed up on a chat's page: summing all of a long chat is
-slow."""
+"""Number of newest messages whose tokens and cost a chat's page adds up: adding up all of a long chat is slow."""
 
 
 @admin.register(Chat)

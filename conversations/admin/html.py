@@ -31,8 +31,7 @@ def as_json(value: Any) -> SafeString:
 
 
 def heading(chat: Chat, may_see: bool) -> str:
-    """The name of a chat in a heading: its title, cut to fit beside the page's buttons, or its id if titles are
-    hidden."""
+    """A chat's name in a heading: its title, cut to fit beside the page's buttons, or its id if titles are hidden."""
     if not may_see:
         return f"Chat {str(chat.pk)[:8]}…{str(chat.pk)[-6:]}"
     return Truncator(chat.title).chars(TITLE_CHARS) if chat.title else UNTITLED

@@ -24,8 +24,7 @@ from conversations.admin.html import admin_url, trail
 from conversations.models import Chat
 
 LIST_LIMIT = 5000
-"""Maximum number of rows that a list pages through: more than anybody clicks through, and cheap to count on every
-page."""
+"""Maximum number of rows in the pages of a list: more than anybody clicks through, and cheap to count on every page."""
 LAST_YEAR = 9998
 """Last year that a list can be filtered by: the filter's end is in the next year, and Python's dates end with 9999."""
 CHATS_SEARCHED = 100
@@ -60,8 +59,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
     chat_path = "chat"
     """The lookup from a row to its chat; "" if the row is the chat."""
     chat_ordering: tuple[str, ...] = ()
-    """Order of a list that shows one chat, which follows an index. Other lists are sorted newest first, by primary
-    key."""
+    """Order of a list that shows one chat, along its index. Other lists have the newest row first, by primary key."""
     chat_filters: tuple[str, ...] = ()
     """Filters offered in a list that shows one chat. In other lists they would scan the table."""
     lookups: ClassVar[tuple[str, ...]] = ()
@@ -116,8 +114,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         return FactList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Allow only the parameters of our own links. Django allows any column, so a hidden text could be found by
-        filtering."""
+        """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""
         filters = (f"{name}__exact" for name in self.chat_filters)
         if self.date_hierarchy and lookup in {f"{self.date_hierarchy}__{unit}" for unit in UNITS}:
             return value.isascii() and value.isdecimal() and len(value) <= 4 and int(value) <= LAST_YEAR

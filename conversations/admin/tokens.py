@@ -85,8 +85,7 @@ def may_revoke(request: HttpRequest, user: User) -> bool:
 
 
 def may_make(request: HttpRequest, user: User) -> bool:
-    """Whether the requesting user may create a token: superusers for anybody active, others with permission for
-    themselves."""
+    """Whether the requesting user may create a token: superusers for active users, others by permission their own."""
     viewer = request.user
     is_own = viewer.pk == user.pk and viewer.has_perm("knox.add_authtoken")
     return user.is_active and (bool(getattr(viewer, "is_superuser", False)) or is_own)

@@ -1,5 +1,4 @@
-"""Staff pages of users and groups, which only superusers may change; and the admin's sign-in, limited as that of the
-API.
+"""Staff pages of users and groups, which only superusers may change; and the admin's sign-in, limited like the API's.
 
 Anybody who may change users could grant themselves any permission, or set a password and read as another user.
 """
@@ -126,8 +125,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Return what will be deleted as counts. Django's default would load all their messages (16 s for 100,000
-        messages)."""
+        """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
         users = list(objs)
         theirs = [erasure.what_is_theirs(user) for user in users]
         counts = {

@@ -20,8 +20,7 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class HeldEvents:
-    """Events with the slot of their reader: `StreamingHttpResponse` closes what it iterates over, which frees the
-    slot."""
+    """Events with their reader's slot: `StreamingHttpResponse` closes what it iterates over, which frees the slot."""
 
     events: AsyncIterator[bytes]
     slot: ReaderSlot

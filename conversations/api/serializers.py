@@ -25,8 +25,7 @@ JSON_DEPTH = 64
 
 
 def any_json(value: Any) -> Any:
-    """Check a JSON object from a client: its size, and that it has no NUL or lone surrogate, which the database
-    refuses."""
+    """Check a client's JSON object: its size, and that it has no NUL or lone surrogate, which the database refuses."""
     if not isinstance(value, dict):
         raise serializers.ValidationError("This must be a JSON object.")
     if _is_deeper(value, JSON_DEPTH):
@@ -82,8 +81,7 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 
 def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with `options` for that policy, a sentence each. `standing` are the chat's current
-    options."""
+    """Return what is wrong with `options` for a policy, a sentence each. `standing` are the chat's current options."""
     return wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, standing) if policy in POLICIES else []
 
 

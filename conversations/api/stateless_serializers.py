@@ -78,8 +78,7 @@ class AskIn(VariantIn):
         return messages
 
     def prompt(self) -> Prompt:
-        """Return the prompt: the messages with control tokens of models disarmed, the system message as
-        instructions."""
+        """Return the prompt: the messages with models' control tokens disarmed, the system message as instructions."""
         messages = self.validated_data["messages"]
         if registry.disarms_control_tokens():
             messages = [{**message, "content": disarm(message["content"])} for message in messages]

@@ -29,7 +29,7 @@ CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 
 def dialect_of(value: object, name: FormatName) -> Dialect | None:
-    """Return the dialect whose field for messages the entry has: the named one, or with `auto` either. None if it has
+    """Return the dialect, the named one or with `auto` any, whose messages field the entry has; None if there is
     none."""
     for dialect in (OPENAI, SHAREGPT):
         if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:

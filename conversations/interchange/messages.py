@@ -26,8 +26,7 @@ from conversations.interchange.fields import (
 from conversations.interchange.values import FormatError, ImportedUsage, Status
 
 Part = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
-"""Kinds of messages in a file. `tool` is a tool's message in a dialect or order that does not show which call it
-belongs to."""
+"""Kinds of messages in a file. `tool` is a tool's message whose dialect or order does not show which call it is of."""
 
 PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("user", "human"), "user"),
@@ -128,8 +127,7 @@ def _call(value: object) -> ToolCall | None:
 
 
 def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the `tool` field of our own format: a call, an output or a count of calls. Raises `FormatError` if
-    malformed."""
+    """Return the `tool` field of our own format: a call, an output or a count of calls. Raises `FormatError`."""
     payload = object_field(raw, "tool")
     if payload is None:
         return None

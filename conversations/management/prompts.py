@@ -52,8 +52,7 @@ def confirmed(question: str, stream: OutputWrapper) -> bool:
 
 @contextmanager
 def progress_bar(title: str, total: int, stream: OutputWrapper) -> Iterator[Callable[[int], None]]:
-    """Show a bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; remove it at the
-    end.
+    """Show a bar of `total` steps on standard error if `stream`, a command's stderr, is a terminal; then remove it.
 
     Yields the function that advances it. Log lines appear above the bar.
     """

@@ -1,5 +1,4 @@
-"""A reply in the format of Chat Completions: the whole object, and its chunks. Pure, except for the row that it
-reads."""
+"""A reply in the format of Chat Completions: the whole object and its chunks. Pure, except for a row that it reads."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ class Answer:
         return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
 
     def goes_on(self, *, with_usage: bool) -> Callable[[str], bytes]:
-        """Return a function that makes a chunk of a text. The rest of the chunk is encoded once: an answer has
-        hundreds."""
+        """Return an encoder of text chunks. All of a chunk except its text is encoded once: an answer has hundreds."""
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 

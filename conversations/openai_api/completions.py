@@ -216,8 +216,7 @@ async def _has_meanings(asked: Asked, chat: Chat) -> bool:
 
 
 def _variant(asked: ChatRequest) -> Variant:
-    """Return the named variant with the request's own limit. Raises for parameters that the upstream does not
-    support."""
+    """Return the named variant with the request's own limit. Raises for what the upstream does not support."""
     variant = variant_named(asked.model, settings.MODEL_VARIANTS, settings.OPENAI_MODEL_ALIASES)
     if registry.is_offline():
         _refuse_what_the_built_in_model_lacks(asked)

@@ -44,8 +44,7 @@ class TurnPlace:
     through_seq: int = 0
     """For a branch: seq of the last message that it shares."""
     name: str = ""
-    """`source:name`, the client's name of the conversation, by which the chat will be found from now on; "" for
-    none."""
+    """`source:name`, the client's name of the conversation, by which the chat is found from now on; "" for none."""
 
 
 def find(user: User, request: ChatRequest, keys: HistoryKeys, name: str) -> TurnPlace:

@@ -53,8 +53,7 @@ def _all(key: bytes, said: Sequence[Said]) -> bytes:
 
 
 def answers_alike(stored: str, sent: str) -> bool:
-    """Whether a client that sends this answer has read the stored one, either whole or up to where it stopped
-    reading."""
+    """Whether a client that sends this answer has read the stored one, whole or up to where it stopped."""
     return normalized(stored).startswith(normalized(sent))
 
 

@@ -65,8 +65,7 @@ class CompletionTurn:
 
 
 def existing(asked: Asked) -> CompletionTurn | None:
-    """Return the turn that this same request began before: by its idempotency key, or because the client says it
-    retries.
+    """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
 
     Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
     """
@@ -168,8 +167,7 @@ def _first(history: tuple[Said, ...]) -> str:
 
 
 def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranch | None) -> Chat | None:
-    """Store what was prepared, lock and return the turn's chat. None: it does not exist yet, or it has changed
-    since."""
+    """Store what was prepared, lock and return the turn's chat. None: it does not exist yet, or it has changed."""
     if isinstance(prepared, PreparedChat):
         quotas.spend(prepared.row.owner_id, prepared.tokens)
     if prepared is not None:

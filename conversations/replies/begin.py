@@ -212,8 +212,7 @@ def _once(begin: Any) -> BegunTurn | ExistingReply:
 
 
 def require_idle(chat: Chat) -> None:
-    """Raise `ChatBusy` if a reply is being written; finish one whose process is gone. The caller holds the chat's
-    lock."""
+    """Raise `ChatBusy` if a reply is being written; finish one whose process is gone. The chat must be locked."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is None:
         return

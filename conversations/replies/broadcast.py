@@ -28,8 +28,7 @@ class Broadcast:
         _all.add(self)
 
     async def changed(self, seconds: float) -> bool:
-        """Wait until there is more to read. Return False if nothing came for `seconds`, which are the same for all
-        readers."""
+        """Wait until there is more to read. Return False if nothing came for `seconds`, the same for all readers."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
@@ -56,8 +55,7 @@ class Broadcast:
             self._timer.cancel()
 
     def _silent(self, seconds: float) -> None:
-        """Wake the readers if nothing came for `seconds`. One timer for all: a timer per wait took a tenth of all
-        time."""
+        """Wake the readers if nothing came for `seconds`. One timer for all: one per wait took a tenth of all time."""
         waits = self._woken_at + seconds - asyncio.get_running_loop().time()
         self._timer = None
         if waits <= 0:

@@ -109,8 +109,7 @@ class Ending:
         return replace(self, reply=Reply(self.reply.status, self.reply.error))
 
     def with_card(self, card: str | None, seen: str) -> Ending:
-        """Return the ending of a reply from which a memory card (or None) was removed. Without any other text it
-        failed."""
+        """Return the ending of a reply whose memory card, if any, was removed. A reply with nothing else failed."""
         reply = replace(self.reply, call=card or "")
         if card is None or seen.strip() or reply.calls or self.status == Status.CANCELLED:
             return replace(self, reply=reply)
@@ -184,8 +183,7 @@ def finish_cancelled(chat_id: UUID, message_id: UUID) -> None:
 
 
 def locked_active(chat_id: UUID, which: QuerySet[ActiveReply]) -> ActiveReply | None:
-    """Return the reply that is being written in a chat, if it is one of `which`, with its chat locked so that both
-    stay."""
+    """Lock a chat and return the reply being written in it, if it is one of `which`. The lock keeps both."""
     Chat.objects.select_for_update().filter(pk=chat_id).first()
     return which.filter(pk=chat_id).select_related("user_message").first()
 
@@ -294,8 +292,7 @@ def prompt_tokens(context: dict[str, Any]) -> int:
 
 
 def _spent(message: Message, context: dict[str, Any]) -> int | None:
-    """Return the tokens that a reply used, as billed by the upstream or by our own count; None if it failed
-    unbilled."""
+    """Return the tokens a reply used, as billed by the upstream or by our own count; None if it failed unbilled."""
     if message.input_tokens is not None:
         return message.input_tokens + (message.output_tokens or 0)
     if message.status == Status.FAILED:

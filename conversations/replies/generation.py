@@ -196,8 +196,7 @@ class Generation:
         return None
 
     async def _stored(self, ending: Ending) -> Message | None:
-        """Store the reply. After an error that came after the commit, the next attempt finds and returns what was
-        stored.
+        """Store the reply. If an error came after the commit, the next attempt finds and returns what was stored.
 
         Raises `executors.UNSTORABLE` at once.
         """

@@ -1,5 +1,4 @@
-"""Leases of replies: a process renews those of its own while it writes; replies with an expired lease are finished
-here.
+"""Leases of replies: a process renews its own while it writes; replies with an expired lease are finished here.
 
 Every server finishes them, once per length of a lease. So a reply that was cut off by a crash is final within two
 leases of it, even if no worker runs and no client asks. The next begin and the sweep do the same; the first one wins.

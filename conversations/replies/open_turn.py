@@ -69,8 +69,7 @@ def open_turn_of(chat: Chat) -> OpenTurn | None:
 
 
 def turn_from(chat: Chat, question_seq: int) -> OpenTurn:
-    """Return the last turn of `chat`, which begins at `question_seq`, without superseded, failed and deleted
-    messages."""
+    """Return the last turn of `chat`, which begins at `question_seq`, without superseded, failed and deleted rows."""
     rows = Message.objects.filter(chat=chat, seq__gte=question_seq, superseded_by=None).order_by("seq")
     question, *later = rows
     return OpenTurn(
@@ -100,8 +99,7 @@ def go_on(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
 
 
 def close(chat: Chat) -> None:
-    """End the open turn of `chat`, if any, so that memory takes it as it is. The caller has locked the chat, as
-    above."""
+    """End the open turn of `chat`, if any: memory takes it as it is. The caller has locked the chat, as above."""
     turn = open_turn_of(chat)
     if turn is None:
         return

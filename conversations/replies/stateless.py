@@ -86,8 +86,7 @@ class StatelessReply:
         return text
 
     async def settle(self) -> None:
-        """Settle the reply's reservation once it has ended. If the reply is not read to its end, this happens by
-        itself."""
+        """Settle the reservation of the reply, which has ended. If a reader leaves early, this happens by itself."""
         await asyncio.shield(self._settled())
 
     @property
@@ -124,8 +123,7 @@ class StatelessReply:
         return self._settling
 
     def _spent(self) -> int | None:
-        """Return the tokens used, None if nothing came of it. If the client left, the model was called, so they
-        count."""
+        """Return the tokens used, None if nothing came of the call. They count if the client left before its end."""
         reply = self._reply
         if reply.usage is not None:
             return reply.usage.input_tokens + reply.usage.output_tokens
@@ -170,8 +168,7 @@ async def unless_drained(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _drained() -> None:
-    """Return once this process shuts down and the time for open answers is over. Noticed within a checkpoint
-    interval.
+    """Return once this process shuts down and the time for open answers is over, within a checkpoint interval.
 
     Answers that are not stored get `REPLY_DRAIN_SECONDS`, as replies do; no other process could continue them.
     """

@@ -124,8 +124,7 @@ def _on_signals() -> threading.Event:
 
 
 def _load() -> None:
-    """Load what server and worker need, and exempt it from garbage collection, which would write to shared memory
-    pages."""
+    """Load what server and worker need, and exempt it from garbage collection, which would write to shared pages."""
     for name in ("chatmemory.asgi", "chatmemory.http_protocol", "chatmemory.urls", "memory.tasks"):
         importlib.import_module(name)
     tokens.load()
