@@ -194,8 +194,7 @@ class ContentAdmin(FactAdmin):
         )
 
     def named(self, request: HttpRequest, term: str) -> Q:
-        """Also find chats by part of their title, if the user may read titles. Hits reveal titles, so each is
-        recorded."""
+        """Also find chats by part of the title, if the user may read titles. Hits are recorded: they reveal titles."""
         called = super().named(request, term)
         if not may_see(request):
             return called

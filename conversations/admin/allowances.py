@@ -115,8 +115,7 @@ class AllowanceAdmin(FactAdmin):
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
     ) -> Allowance | None:
-        """Return None also for a number too large for the column, which Django does not catch if the key is a foreign
-        key."""
+        """Return None also for a number too large for the column, which Django does not catch for a foreign key."""
         try:
             found: Allowance | None = super().get_object(request, object_id, from_field)
         except OverflowError:

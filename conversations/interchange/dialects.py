@@ -29,8 +29,7 @@ CHATS = Dialect("chats", "messages", "role", ("text", "content"))
 
 
 def dialect_of(value: object, name: FormatName) -> Dialect | None:
-    """Return the dialect, the named one or with `auto` any, whose messages field the entry has; None if there is
-    none."""
+    """Return the dialect (the named one; with `auto` any) whose messages field the entry has, or None."""
     for dialect in (OPENAI, SHAREGPT):
         if name in ("auto", dialect.name) and isinstance(value, dict) and dialect.messages in value:
             return dialect
