@@ -35,8 +35,8 @@ SESSIONS_AT_ONCE = 100
 def issue(user: User, lifetime: timedelta | None) -> tuple[AuthToken, str] | None:
     """Create a token for a user whose password was just checked; return it with its text.
 
-    Return None if the password or the account's being active has changed since. A password change revokes all tokens,
-    and no token may be created after it with the former password.
+    Return None if the password has changed since or the account is no longer active. A password change revokes all
+    tokens, and no token may be created after it with the former password.
     """
     with transaction.atomic():
         same = User.objects.select_for_update().filter(pk=user.pk, password=user.password, is_active=True)

@@ -26,7 +26,7 @@ from conversations.interchange.fields import (
 from conversations.interchange.values import FormatError, ImportedUsage, Status
 
 Part = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
-"""Kinds of messages in a file. `tool` is a tool's message whose dialect or order does not show which call it is of."""
+"""Kinds of messages in a file. `tool` is a tool's message whose call cannot be identified, by its dialect or order."""
 
 PARTS: Mapping[str, Part] = {
     **dict.fromkeys(("user", "human"), "user"),

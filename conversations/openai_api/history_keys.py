@@ -1,8 +1,8 @@
 """Keys by which a history that a client sends is found again. Pure.
 
 A key is a rolling hash over everything said so far, so it identifies the whole history: two conversations have the
-same key only if they are the same word for word. It begins with a secret and the user, so that nobody's history is
-found with another user's, and a key by itself reveals nothing of a text.
+same key only if they are the same word for word. It begins with a secret and the user, so that no history is ever
+found by another user's, and a key by itself reveals nothing of a text.
 """
 
 from __future__ import annotations

@@ -123,8 +123,7 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     """
     message = _message(pending, text, ending)
     with in_few_trips():
-        # The chat before its other rows, as everywhere: otherwise a concurrent deletion of the chat would deadlock
-        # with this.
+        # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
         _MOVED.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
@@ -198,8 +197,7 @@ def checkpoint(grown: Sequence[tuple[UUID, str]], *, renew: Sequence[UUID]) -> d
     with transaction.atomic() if grown or renew else nullcontext():
         store_partial(grown)
         if renew:
-            # Only those: the lease of a reply that could not be finished must expire, so that the next begin finishes
-            # it.
+            # Only those: a reply that could not be finished must lose its lease, so that the next begin finishes it.
             mine.filter(message_id__in=renew).update(
                 lease_expires_at=Now() + timedelta(seconds=settings.REPLY_LEASE_SECONDS)
             )
