@@ -1,4 +1,4 @@
-"""The states that a chat's memory can be in, several at once: how briefs are found by them, and which matters most."""
+"""The conditions a chat's memory can be in, several at once: queries that find briefs by condition, and priority."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CONDITIONS: Final[Mapping[str, Q]] = {
     "update": Q(requested=Requested.UPDATE),
     "rebuild": Q(requested=Requested.REBUILD),
 }
-"""By the names that links and commands use."""
+"""Queries by the names that links and commands use."""
 
 MainState = Literal["failing", "degraded", "requested", "due", "paused", "current"]
 
 
 def main_state(brief: ConversationBrief | None) -> MainState:
-    """What matters most of it; a chat in which nothing was said may have no brief."""
+    """Return the state of a brief that matters most. A chat without messages may have no brief: it is `current`."""
     if brief is None:
         return "current"
     if brief.attempts:

@@ -1,9 +1,9 @@
-"""What conversations may ask of memory: five verbs, and the two views of a context.
+"""The interface of memory for conversations.
 
-`context_for` before a reply (and `freshen` before that, where it says so), `turn_finished` in the transaction that
-finishes it, `messages_changed` when messages came or went otherwise, `policy_changed` and `options_changed` when a chat
-is to be remembered another way. Folding is not started from here but by memory's own post-save receiver, which calls
-`count_reply`.
+`context_for` prepares a prompt before a reply (call `freshen` and repeat if it raises `StaleMemory`); `turn_finished`
+runs in the transaction that finishes the reply, `messages_changed` when messages are added, removed or changed in
+other ways, and `policy_changed` and `options_changed` when the memory of a chat is to be kept differently. A finished
+reply is counted, and the chat folded if due, by memory's own post-save receiver, which calls `count_reply`.
 """
 
 from __future__ import annotations
@@ -99,18 +99,20 @@ class PreparedPrompt:
     prompt: Prompt
     record: dict[str, Any]
     brings_card: bool = False
-    """The reply is to carry a block that its reader must not see (`memory.policies.card.stream`)."""
+    """Whether the reply will contain a block that its reader must not see (`memory.policies.card.stream`)."""
 
 
 def read_ahead(chat_id: UUID, owner_id: int) -> None:
-    """Have read what `context_for` asks for first, of a chat whose next turn begins in this transaction if the chat is
-    that user's; of anybody else's nothing."""
+    """Read the first rows for `context_for` ahead, when the next turn of a chat begins in this transaction.
+
+    Rows are read only if the chat belongs to `owner_id`.
+    """
     _OWN_BRIEF.ahead_for(_BRIEF, (chat_id,), chat_id, owner_id)
     load.read_ahead(chat_id, owner_id)
 
 
 def count_ahead(chat_id: UUID) -> None:
-    """Have read, and locked, what `count_reply` asks for."""
+    """Read ahead, and lock, the row that `count_reply` needs."""
     _LOCKED_BRIEF.ahead(chat_id)
 
 
@@ -129,17 +131,20 @@ def context_for(
     open_turn: Sequence[tuple[int, Step]] = (),
     attachments: Sequence[Attachment] = (),
 ) -> PreparedPrompt:
-    """What the model is sent for `question`, the user message `before_seq`. Runs in the transaction that begins a turn.
+    """Prepare the prompt for `question`, the user message `before_seq`. Call it in the transaction that begins a
+    turn.
 
-    A turn's own instructions follow the chat's. `again`: the question stood before and may have been counted as a turn;
-    what memory knows from an answer to it is left out. Costs the same however long the chat is. `may_wait`: raises
-    `StaleMemory` where the chat wants a fold first. `near`: what `memory.recall.embeddings` knows of the question.
-    `tools` are the client's; `must_call`: the model has to call one, so none of ours. `open_turn`: what followed the
-    question so far, by seq; `attachments`: what came with it.
+    The cost does not depend on the chat's length. A turn's own instructions follow the chat's.
+
+    - `again`: the question is answered again and may have been counted as a turn. What memory knows from an answer to
+    it   is left out. - `may_wait`: raise `StaleMemory` if the chat should be folded first. - `near`: the messages
+    that `memory.recall.embeddings` found for the question. - `tools`: the client's tools. `must_call`: the model has
+    to call one of them, so ours is not offered. - `open_turn`: what has followed the question so far, by seq.
+    `attachments`: what came with the question.
     """
-    # Should somebody else make it at this moment, the turn begins once more (`begin._once`).
+    # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
     brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
-    brief.chat = chat  # at hand, where its instructions count
+    brief.chat = chat  # loaded already, for its instructions
     if may_wait:
         require_fresh(brief)
     said = None if again else counters.said_tokens(brief)
@@ -174,13 +179,13 @@ def preview(
     sources: Sequence[Source] = (),
     by_meaning: bool = True,
 ) -> Context:
-    """What the model would be sent now for `question`. Writes nothing; another policy is shown from an empty state."""
+    """Return the context for `question` as it would be sent now. Write nothing. Another policy has an empty state."""
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
         chat=chat, **new_brief(chat)
     )
     if policy and policy != brief.policy:
         brief = ConversationBrief(chat=chat, policy=policy, options=chat.options, pin_tokens=brief.pin_tokens)
-    brief.chat = chat  # at hand, where its owner counts
+    brief.chat = chat  # loaded already, for its owner
     limits = limits_of(brief)
     limits = limits if budget is None else replace(limits, prompt_budget=budget)
     request = card_request(brief, limits)
@@ -190,18 +195,18 @@ def preview(
 
 
 def preview_last(chat: Chat) -> Context:
-    """What the model would be sent now if the last question were asked again: what staff are shown of a chat's memory.
+    """Return the context as it would be sent now if the last question were asked again, for staff pages.
 
-    Earlier turns are searched by its words alone: for a mere look, no upstream is asked for a vector.
+    Earlier turns are searched only by words: a page view does not request a vector from the upstream.
     """
     return preview(chat, last_question(chat.pk), by_meaning=False)
 
 
 def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | None:
-    """Where `text` was said in `chat`, which versions and prompts had it, and how a prompt would have it now.
+    """Trace where `text` was said in `chat`, which versions and prompts had it, and how a prompt would have it now.
 
-    Prompts before message `before_seq` are looked at, or the newest. No upstream is asked. None: `text` has no words to
-    look for.
+    Covers prompts before message `before_seq`, or the newest. No upstream is called. None if `text` has no words to
+    search for.
     """
     if not read_question(text, chat.owner_id).words:
         return None
@@ -209,21 +214,21 @@ def trace_fact(chat: Chat, text: str, before_seq: int | None = None) -> Trace | 
 
 
 def _is_over_limits(chat: Chat) -> bool:
-    """Whether the owner's next call would be refused: then nothing is asked of an upstream for a mere look either."""
+    """Whether the owner's next call would be refused: then a preview does not call the upstream either."""
     return registry.embeds() and quotas.is_refused(chat.owner_id)
 
 
 def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> None:
-    """Keep what the model was sent for `reply`, and the `card` that came with it.
+    """Store what the model was sent for `reply`, and the `card` that came with it.
 
-    Runs in the transaction that finishes the reply, after it was saved.
+    Call it in the transaction that finishes the reply, after it was saved.
     """
     anchor = record["plan"]["anchor_seq"]
     if anchor != record["anchor_before"]:
         _ANCHORED.set(reply.chat_id, anchor)
     said = record.get("said")  # none in the record of a reply that an older version began
     if record["again"] and reply.reply_to is not None:
-        # An answer that failed takes nobody's place, but the question may not have been counted.
+        # A failed answer replaces none, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
     asked_for_card = carding.was_asked(record) and not reply.leaves_open
@@ -235,9 +240,10 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
 
 
 def count_reply(reply: Message) -> None:
-    """Count the turn that `reply` finishes, and have the chat folded if it is due now. The post-save receiver's work.
+    """Count the turn that `reply` finishes, and have the chat folded if it is now due. Called by the post-save
+    receiver.
 
-    Another answer to a question that was counted already is not one more turn: `turn_finished` counts again.
+    Another answer to a question that was counted does not add a turn: `turn_finished` recounts.
     """
     question = reply.reply_to
     if question is None or reply.leaves_open:
@@ -249,7 +255,7 @@ def count_reply(reply: Message) -> None:
 
 
 def turn_closed(chat_id: UUID, question_seq: int) -> None:
-    """Count the chat's last turn, in which tools were called, from its messages; as `count_reply` does."""
+    """Count the chat's last turn, which has tool calls, from its messages, as `count_reply` does."""
     for turn in each_turn(chat_id, question_seq - 1, None, text=False):
         _count_turn(chat_id, turn.tokens, turn.line)
 
@@ -266,9 +272,10 @@ def _count_turn(chat_id: UUID, tokens: int, line: str) -> None:
 
 
 def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
-    """Count what will be left to fold once message `seq` has changed, for `messages_changed`: outside its transaction.
+    """Count what will be left to fold once message `seq` has changed. Call it before the transaction of the change.
 
-    There may be ten thousand turns, and on SQLite nobody else could write meanwhile.
+    Pass the result to `messages_changed`. There may be ten thousand turns, and on SQLite a transaction blocks all
+    other writers.
     """
     brief = ConversationBrief.objects.filter(pk=chat_id).first()
     if brief is None:
@@ -283,12 +290,15 @@ def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
 def messages_changed(
     chat_id: UUID, *, from_seq: int, forgets: bool = False, beforehand: Tally | None = None
 ) -> ConversationBrief:
-    """Messages from `from_seq` on came, went or changed, other than by a turn: what stood on them stands no more.
+    """Update memory after messages from `from_seq` on were added, removed or changed, other than by a turn.
 
-    The brief steps back to the newest revision that had not seen them; a fold under way cannot publish. What is left
-    is counted anew and folded again when due. Runs in the transaction of the change. `forgets`: their former text is to
-    be nowhere; so what the later revisions say goes, too. `beforehand` is what `count_beforehand` counted; without it,
-    or if something else changed since, all that is left is counted here. Returns the brief as it is then.
+    The brief steps back to the newest revision that had not seen them, and a fold in progress cannot publish. The
+    remaining turns are recounted and folded again when due. Call it in the transaction of the change; it returns the
+    updated brief.
+
+    With `forgets`, the old text must not be kept anywhere, so what later revisions say is deleted, too. `beforehand`
+    is the result of `count_beforehand`; without it, or if something else has changed since, everything left is
+    counted here.
     """
     brief, _ = ConversationBrief.objects.select_for_update().get_or_create(
         chat_id=chat_id, defaults=new_brief(Chat.objects.only("policy", "options").get(pk=chat_id))
@@ -304,16 +314,16 @@ def messages_changed(
     counters.recount(brief, still)
     brief.save()
     dispatch.hint(brief)
-    if not delay:  # else the sweep has it done
+    if not delay:  # otherwise the sweep has it done
         embedding_job.has_been_said(chat_id)
     return brief
 
 
 def chat_branched(branch: Chat, origin: UUID) -> None:
-    """Give a chat that begins as `origin` does what memory has of the messages it shares.
+    """Give a chat that begins like `origin` the memory of the messages that they share.
 
-    Its first version says what the newest one of `origin` says that had seen no other message; without one, nothing.
-    What is left is counted, and folded when due. Runs in the transaction that stores the branch.
+    Its first revision is a copy of the newest one of `origin` that has seen no other message; without one, it has
+    none. The remaining turns are counted, and folded when due. Call it in the transaction that stores the branch.
     """
     brief = ConversationBrief(chat=branch, **new_brief(branch))
     older = step_back.newest_before(origin, branch.last_seq + 1)
@@ -342,7 +352,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
 
 
 def _demanded(brief: ConversationBrief, from_seq: int) -> int:
-    """Count an edit that costs a fold again, done or under way. Never refused: the seconds that the fold is to wait."""
+    """Count an edit that causes another fold; return the seconds by which that is delayed. Edits are never refused."""
     if from_seq > brief.seen_seq and not (brief.due or brief.requested):
         return 0
     delay = quotas.rebuild_delay(brief.chat.owner_id)
@@ -351,9 +361,9 @@ def _demanded(brief: ConversationBrief, from_seq: int) -> int:
 
 
 def chat_deleted(chat_id: UUID) -> None:
-    """Remove all that memory holds of a chat. Runs in the transaction that removes the chat, before its messages go.
+    """Delete all memory of a chat. Call it in the transaction that deletes the chat, before its messages are deleted.
 
-    Statements over the chat's rows, however many: Django's own cascade would load every one of them.
+    It runs one statement per table for any number of rows; Django's cascade would load every row.
     """
     daily.count_chat(chat_id)
     ContextRecord.objects.filter(reply__chat_id=chat_id).delete()
@@ -370,15 +380,15 @@ def chat_deleted(chat_id: UUID) -> None:
 
 
 def _tokens_of(question: Message, reply: Message) -> int:
-    """What a turn adds to the counters."""
+    """The tokens that a turn adds to the counters."""
     said = 0 if reply.status == Status.FAILED else reply.token_count
     return sum(count + MESSAGE_OVERHEAD for count in (question.token_count, said) if count)
 
 
 def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
-    """Tokens of the chat before the question of its last turn, to which `reply` is the new answer. None: not known.
+    """Tokens of the chat before the question of its last turn, to which `reply` is the new answer. None: unknown.
 
-    One that failed leaves the answer before it in the count.
+    A failed reply leaves the previous answer in the count.
     """
     said = counters.said_tokens(brief)
     if said is None or reply.reply_to is None or reply.status == Status.FAILED:
@@ -387,7 +397,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 
 
 def _is_due(brief: ConversationBrief) -> bool:
-    """Whether the chat is due by its counters. The window's part of them is read only where it can matter."""
+    """Whether the chat is due by its counters. Those of the window are read only if they can make a difference."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
     state, paused = briefs.stored_state(brief), waited(brief)
     alone = counters.unfolded(brief)

@@ -1,1 +1,1 @@
-"""The prompt of a reply: planned within its budget, rendered, recorded and built again."""
+"""Plan the prompt of a reply within its budget, render it, record it and rebuild it."""

@@ -1,9 +1,8 @@
-"""What the model is sent for one question: memory within its budget, and what stands around it.
+"""Assemble the prompt for one question: memory within its budget, with the other parts of the prompt around it.
 
-`memory.context.planner` chooses by stored counts; here the plan is rendered and the assembled text counted once more,
-because joined text can cost more than its parts. While that is over budget, a smaller plan is made: only
-from turns whose text is already there. So no text at all breaks the budget, and nothing needs to be loaded
-twice.
+`memory.context.planner` chooses by stored counts. Here the plan is rendered and the assembled text is counted again,
+because joined text can cost more than its parts. While it is over budget, a smaller plan is made from turns whose
+text is already loaded. So the budget holds for any text, and nothing is loaded twice.
 """
 
 from __future__ import annotations
@@ -44,25 +43,25 @@ NOTHING_SAID: Mapping[int, RecalledMessage] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What stands around memory in one prompt."""
+    """The parts of one prompt that are not memory."""
 
     question: str = ""
     instructions: str = ""
     sources: tuple[Source, ...] = ()
     cache_key: str = ""
     card_tool_tokens: int = 0
-    """What a card may have that the model is to give by calling a tool; 0: it is sent no tool."""
+    """Most tokens of a card that the model is to submit by calling a tool; 0: no tool is sent."""
     disarms: bool = False
-    """Control tokens of models are broken in all of the prompt."""
+    """Whether control tokens of models are broken up in the whole prompt."""
     tools: tuple[Mapping[str, Any], ...] = ()
-    """That the client offers, as Chat Completions has them."""
+    """The client's tools, in the format of Chat Completions."""
     open_turn: tuple[Step, ...] = ()
-    """What followed the question so far."""
+    """The messages that have followed the question so far."""
     attachments: tuple[Attachment, ...] = ()
-    """Images and files that came with the question, which has a mark for each."""
+    """Images and files that came with the question, whose text has a mark for each."""
 
     def disarmed(self) -> PromptRequest:
-        """The same without control tokens of models."""
+        """Return a copy with the control tokens of models broken up."""
         sources = tuple(Source(disarm(source.title), disarm(source.text)) for source in self.sources)
         return replace(
             self,
@@ -74,21 +73,21 @@ class PromptRequest:
 
 
 def tools_text(tools: Sequence[Mapping[str, Any]]) -> str:
-    """Tools as JSON, which is what they are counted by; "" for none."""
+    """Return the tools as JSON, the form in which their tokens are counted; "" for none."""
     return json.dumps(list(tools), ensure_ascii=False, separators=(",", ":")) if tools else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A prompt, and everything there is to say about it. `tokens` are those of memory alone, as rendered."""
+    """A prompt with its plan, sections and counts. `tokens` counts only memory, as rendered."""
 
     tokens: int
     budget: int
     sections: tuple[Section, ...]
     unrepresented: int
-    """Finished turns that neither text nor line stands for: left to recall."""
+    """Finished turns that appear neither as text nor as a line: only recall can find them."""
     clipped: int
-    """Things that are not whole: a turn, a section of state, a source."""
+    """Number of parts that were cut: turns, sections of state, sources, pins."""
     dropped: int
     """Turns of the window that are not verbatim."""
     prompt: Prompt
@@ -114,12 +113,13 @@ def assemble(
     pinned: PinSection = NO_PINS,
     attached: Sequence[int] = (),
 ) -> Context:
-    """The context of `plan`, made smaller until its text fits `limits.prompt_budget`. Never over it,
-    whatever the text. `pinned` stands before it, and has its room beside that.
+    """Render `plan` with the parts around it, making it smaller until its text fits `limits.prompt_budget`.
 
-    `plan` is what `choose` made of the same arguments; `turns` are the same, now with the text of those it
-    shows verbatim, `said` the messages that its excerpts quote; `attached` are those, by their first seq, that are sent
-    with their images and files. The context's own plan is the one to store.
+    The budget is never exceeded, for any text. `pinned` comes first in the prompt and adds its tokens to the budget.
+
+    `plan` is the result of `choose` for the same arguments. `turns` are the same turns, now with the text of those
+    that it shows verbatim; `said` are the messages that its excerpts quote; `attached` are the first seqs of the
+    turns that are sent with their images and files. Store the plan of the returned context, not `plan`.
     """
 
     def render(planned: Plan) -> list[Rendered]:
@@ -163,12 +163,12 @@ def assemble(
 def _smaller(
     plan: Plan, memory: list[Rendered], material: Material, render: Callable[[Plan], list[Rendered]]
 ) -> tuple[Plan, list[Rendered]]:
-    """The first plan that fits as rendered, and its rendering. What it shows verbatim, `plan` showed, too."""
+    """Return the first plan that fits as rendered, and its rendering. It shows only turns verbatim that `plan` did."""
     budget = allowance = material.limits.prompt_budget
     material = replace(material, may_show=frozenset(shown.from_seq for shown in plan.verbatim))
     step = 1
     while (over := _tokens(memory) - budget) > 0:
-        # Doubled, so that a text whose cost does not shrink with its allowance ends the loop, too.
+        # Doubled, so that the loop also ends for a text whose cost does not shrink with its allowance.
         allowance -= over * step
         step *= 2
         plan = choose_within(material, allowance)
@@ -184,22 +184,22 @@ def rebuild(
     said: Mapping[int, RecalledMessage] = NOTHING_SAID,
     pinned: Mapping[str, str] | None = None,
 ) -> Context:
-    """The context that `plan` was stored for, from the texts it names.
+    """Rebuild the context that `plan` was stored for, from the texts it names.
 
-    Where one of them has been edited or forgotten since, the prompt is another, and so is its hash.
+    If one of them has been edited or erased since, the prompt differs, and so does its hash.
     """
     asked = asked.disarmed() if plan.disarms else asked
     return _finish(plan, render_memory(plan, state, turns, said, count_repeated, pinned), asked)
 
 
 def prompt_messages(prompt: Prompt) -> list[dict[str, Any]]:
-    """The prompt as Chat Completions has its messages, instructions first; so the API shows it."""
+    """The prompt as a list of Chat Completions messages, instructions first, as the API shows it."""
     system = [{"role": "system", "content": prompt.instructions}] if prompt.instructions else []
     return system + [message_json(message) for message in prompt.messages]
 
 
 def hash_prompt(prompt: Prompt) -> str:
-    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text at all has one), its tools included."""
+    """SHA-256 of the prompt as canonical JSON (ASCII, so that any text can be hashed), its tools included."""
     own = [asdict(prompt.tool)] if prompt.tool else []
     sent: list[Any] = [*prompt_messages(prompt), *own, *prompt.tools]
     canonical = json.dumps(sent, separators=(",", ":"), sort_keys=True)
@@ -234,7 +234,7 @@ def _before(asked: PromptRequest) -> list[Section]:
 
 
 def _attached(prompt: Prompt) -> list[Section]:
-    """Images and files, wherever they stand in the prompt: no part of memory, and counted by themselves."""
+    """Images and files anywhere in the prompt: not part of memory, and counted separately."""
     attached = prompt.attachments
     tokens = sum(one.tokens for one in attached)
     return [Section("attachments", tokens, "\n".join(one.mark for one in attached))] if attached else []

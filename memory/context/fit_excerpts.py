@@ -1,7 +1,7 @@
-"""Which excerpts of earlier messages a plan shows: the best that fit, none of a turn that is there word for word.
+"""Choose which excerpts of earlier messages a plan shows: the best that fit, none from a turn shown verbatim.
 
-Excerpts of one day that follow each other stand under one line with the day: so the second costs less than it would
-alone. Pure, from costs and seqs. How much room there is for them is decided in `memory.context.planner`.
+Consecutive excerpts of the same day share one line with the date, so the second costs less than it would by itself.
+Pure: works on costs and seqs. `memory.context.planner` decides how much room excerpts have.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from memory.recall.excerpts import DAY, MARK, Excerpt, Quote, excerpts_head_cost
 
 
 class Picking:
-    """The excerpts that are shown so far, of those that were found, best first. Each is of one message."""
+    """The excerpts chosen so far from those found, which are ordered best first. Each is of one message."""
 
     def __init__(self, found: Sequence[Excerpt]) -> None:
         self._found = found
         self.taken: list[Excerpt] = []
         self._seqs: list[int] = []
-        """Of the messages that are quoted, in order."""
+        """Seqs of the quoted messages, sorted."""
         self._days: dict[int, str] = {}
         self.cost = 0
-        """Tokens of the message that carries them; 0 without any."""
+        """Tokens of the message that contains them; 0 if there are none."""
 
     @property
     def quotes(self) -> tuple[tuple[Quote, ...], ...]:
-        """What is quoted, in order: a tuple for those of one day that no other day comes between."""
+        """The quotes in order of position: one tuple for each run of quotes of the same day."""
         runs: list[list[Quote]] = []
         found = chain.from_iterable(excerpt.quotes for excerpt in self.taken)
         for quote in sorted(found, key=lambda quote: (quote.seq, quote.start)):
@@ -42,7 +42,7 @@ class Picking:
         return tuple(map(tuple, runs))
 
     def fill(self, room: int, verbatim: Sequence[Turn]) -> None:
-        """Take the best that are not of `verbatim`, as long as all together cost at most `room`."""
+        """Take the best excerpts that are not of `verbatim`, as long as all together cost at most `room`."""
         for excerpt in self._found:
             if self.cost + self._more(excerpt) <= room and not _is_in(excerpt, verbatim):
                 self._take(excerpt)
@@ -55,7 +55,11 @@ class Picking:
             self._days[excerpt.seq] = excerpt.on
 
     def _more(self, excerpt: Excerpt) -> int:
-        """What it adds: its day is that of what stands before or after it; between two of another day, these part."""
+        """Tokens that `excerpt` adds.
+
+        A further excerpt of a quoted message needs no date or mark, and one with a neighbour of the same day no date.
+        One between two excerpts of another day adds a second date, because it separates them.
+        """
         if excerpt.seq in self._days:
             return excerpt.tokens - DAY - MARK
         head = 0 if self._seqs else excerpts_head_cost()

@@ -1,6 +1,6 @@
-"""Turns as lines, and the outline of the last reply: how they read in a prompt, and what they cost. Pure.
+"""Render turns as lines, and the outline of the last reply, and count what they cost in a prompt. Pure.
 
-Which turns become lines is decided in `memory.context.planner`. The outline follows the state (seed 002); it is made by
+`memory.context.planner` decides which turns become lines. The outline follows the state (seed 002); it is made by
 `chatmemory.text.salience`.
 """
 
@@ -24,18 +24,18 @@ from memory.policies.protocol import StateSection
 
 
 def merged_text(from_seq: int, through_seq: int, turns: int) -> str:
-    """The one line that stands for all turns whose own lines have no room."""
+    """The single line that replaces all turns whose own lines have no room."""
     noun = "turn" if turns == 1 else "turns"
     return f"{turns} {noun} between messages {from_seq} and {through_seq}: not shown here."
 
 
 def render_lines(lines: Iterable[str]) -> str:
-    """The message that carries `lines`, oldest first."""
+    """The message that contains `lines`, oldest first."""
     return LINES_HEADING + "\n" + quote_markers("\n".join(f"- {line}" for line in lines))
 
 
 class LineCosts:
-    """What the lines of some turns cost, counted only when asked for: most plans need a few of them."""
+    """Token costs of the lines of some turns, counted only when needed: most plans need few of them."""
 
     def __init__(self, turns: Sequence[Turn], *, older: bool) -> None:
         self._turns = turns
@@ -49,12 +49,14 @@ class LineCosts:
         return self._known[index]
 
     def cut(self, at_most: int) -> None:
-        """From now on, each has at most so many tokens."""
+        """Limit every line to `at_most` tokens from now on."""
         self._known = {index: min(self.of(index), at_most + AROUND_LINE) for index in range(len(self._turns))}
 
     def all_of(self, indexes: Sequence[int], *, at_most: int) -> int:
-        """Cost of the whole message when each of `indexes` has a line; any number over `at_most` if it is
-        more."""
+        """Tokens of the whole message if each of `indexes` has a line.
+
+        Counting stops once the total exceeds `at_most`; the result is then some number above it.
+        """
         if not indexes and not self._older:
             return 0
         total = lines_head_cost() + (MERGED_TOKENS if self._older else 0)
@@ -65,8 +67,10 @@ class LineCosts:
         return total
 
     def reserve(self, indexes: Sequence[int], budget: int) -> int:
-        """What of `budget` is kept for lines before the window gets its share: what they need, at most a
-        tenth."""
+        """Tokens of `budget` to reserve for lines before the window gets its share.
+
+        That is what the lines need, but at most a tenth of `budget`.
+        """
         tenth = budget // 10
         full = self.all_of(indexes, at_most=tenth)
         if full <= tenth:
@@ -75,7 +79,7 @@ class LineCosts:
 
 
 OUTLINE: Final = "Previous response outline: "
-"""Before the outline, to the letter of seed 002."""
+"""Prefix of the outline, exactly as in seed 002."""
 
 
 def outline_sections(outline: str) -> list[StateSection]:

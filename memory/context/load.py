@@ -1,6 +1,6 @@
-"""The rows of a chat that a prompt can show: the newest unfolded ones, and the text of those that a plan wants.
+"""Load the rows of a chat that a prompt can show: counts of the newest unfolded turns, then the texts a plan needs.
 
-Counts and lines come first, text only for what is shown verbatim, so that the cost does not grow with the chat.
+Counts and lines come first, and text only for what is shown verbatim, so the cost does not grow with the chat.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "li
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest unfolded turns, oldest first, without text, and their rows; and how many unfolded turns are older."""
+    """The newest unfolded turns, oldest first, without text, their rows, and the number of older unfolded turns."""
 
     rows: tuple[StoredMessage, ...]
     turns: tuple[Turn, ...]
@@ -36,7 +36,7 @@ class Newest:
 
 
 def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int = MAX_TURNS) -> Newest:
-    """The newest `turns` unfolded turns (about: two rows each), those before message `before_seq` if it is given."""
+    """Return about `turns` of the newest unfolded turns (two rows per turn), before message `before_seq` if given."""
     limit = turns * ROWS_PER_TURN
     before = _MAX_SEQ if before_seq is None else before_seq
     found = _unfolded_rows(limit).taken(brief.chat_id, brief.chat.owner_id)
@@ -53,17 +53,20 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
 
 
 def read_ahead(chat_id: UUID, owner_id: int) -> None:
-    """Have read what `newest` asks for in this transaction, by what is folded as it begins. Nothing of a stranger's."""
+    """Read the rows for `newest` ahead, with the next statement of this transaction.
+
+    The fold position is the stored one at that time. Rows are read only if the chat belongs to `owner_id`.
+    """
     _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).ahead(chat_id, owner_id)
 
 
 def last_reply(span: Newest) -> UUID | None:
-    """The newest reply that stands among `span`; None if there is none."""
+    """The id of the newest reply in `span`; None if there is none."""
     return next((turn.last_assistant_id for turn in reversed(span.turns) if turn.last_assistant_id), None)
 
 
 def outline(chat_id: UUID, message_id: UUID | str | None) -> str:
-    """The outline of a reply as it stands now; "" for None, and for one that is no more."""
+    """Return the current outline of a reply; "" for None, and for a reply that no longer exists."""
     if not message_id:
         return ""
     found = Message.objects.filter(pk=message_id, chat_id=chat_id).values_list("outline", flat=True)
@@ -71,7 +74,7 @@ def outline(chat_id: UUID, message_id: UUID | str | None) -> str:
 
 
 def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn], plan: Plan) -> list[Turn]:
-    """`turns`, which were made of `rows`: those that `plan` shows verbatim with their text."""
+    """Return `turns`, which were made of `rows`, with the texts of those that `plan` shows verbatim."""
     verbatim = {seq for low, high in _shown(plan) for seq in range(low, high + 1)}
     wanted = [row for row in rows if row.seq in verbatim]
     texts = _texts(chat_id, [row.seq for row in wanted if row.token_count or row.role != Role.USER])
@@ -81,7 +84,7 @@ def with_text(chat_id: UUID, rows: Sequence[StoredMessage], turns: Sequence[Turn
 
 
 def planned_turns(chat_id: UUID, plan: Plan) -> list[Turn]:
-    """The turns that a stored plan names, as they stand now: with text where it shows them verbatim."""
+    """Return the turns that a stored plan names, as they are now, with text where it shows them verbatim."""
     spans = sorted([*((line.from_seq, line.through_seq) for line in plan.lines), *_shown(plan)])
     if not spans:
         return []
@@ -122,7 +125,7 @@ def _loaded(row: StoredMessage, content: str, payload: Mapping[str, Any] | None)
 
 
 def steps(chat_id: UUID, seqs: Sequence[int]) -> tuple[Step, ...]:
-    """Messages of a turn that went on when they were sent, as they stand now."""
+    """Return messages of a turn that was open when they were sent, as they are now."""
     if not seqs:
         return ()
     rows = Message.objects.filter(chat_id=chat_id, seq__in=seqs).order_by("seq")
@@ -136,7 +139,7 @@ def _texts(chat_id: UUID, seqs: Sequence[int]) -> dict[int, tuple[str, Any]]:
 
 @cache
 def _texts_of(number: int) -> Select[Message]:
-    """The texts of so many messages. There are never more than `MAX_TURNS` turns, so there are not many of these."""
+    """The query for the texts of `number` messages. One is cached per number, and `MAX_TURNS` bounds the numbers."""
     kinds = [int] * number
     return Select(
         lambda chat, *seqs: Message.objects.filter(chat_id=chat, seq__in=seqs).values_list(
@@ -148,7 +151,7 @@ def _texts_of(number: int) -> Select[Message]:
 
 
 def _said(turn: Turn, whole: Turn | None) -> Turn:
-    """`turn` with the texts of `whole`, which was made of its rows that are shown."""
+    """Return `turn` with the texts of `whole`, which was made of those of its rows that are shown."""
     if whole is None:
         return turn
     return replace(

@@ -1,6 +1,6 @@
-"""A plan: what of memory one prompt shows, as a value that can be stored and rendered again.
+"""The plan: what of memory one prompt shows, as a value that can be stored and rendered again.
 
-It holds everything that settings decided, so that the prompt follows from the plan, the texts and `RENDERER` alone.
+It holds everything that settings decided, so that the plan, the texts and `RENDERER` fully determine the prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memory.recall.decision import Recall
 from memory.recall.excerpts import Quote
 
 RENDERER = 9
-"""Version of the rendering. Raise it with any change that gives another text for the same plan."""
+"""Version of the rendering. Raise it with any change that renders the same plan differently."""
 
 
 class TurnSpan(NamedTuple):
@@ -27,7 +27,7 @@ class TurnSpan(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """The turns that one merged line stands for: where they lie, and how many."""
+    """The turns that the merged line replaces: their span and their number."""
 
     from_seq: int
     through_seq: int
@@ -35,7 +35,7 @@ class Merged(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A turn that is sent verbatim. A clip is the tokens that a side is cut to in its middle; None: whole."""
+    """A turn that is sent verbatim. A clip is the tokens to which a side is cut in its middle; None: whole."""
 
     from_seq: int
     through_seq: int
@@ -44,12 +44,12 @@ class Shown(NamedTuple):
 
     @property
     def clipped(self) -> bool:
-        """True if a side is not whole."""
+        """True if either side is cut."""
         return self.user_clip is not None or self.assistant_clip is not None
 
 
 Clips = tuple[int | None, ...]
-"""One a section or source: the tokens it is cut to at its end; None: whole; 0: left out."""
+"""One entry per section or source: the number of tokens to which its end is cut; None: whole; 0: left out."""
 
 
 MIN_SECTION = 32
@@ -57,8 +57,11 @@ MIN_SECTION = 32
 
 
 def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
-    """Give `room` to the sections in their order; the first that does not fit is clipped, later ones get
-    the rest. Also how much of `room` was spent."""
+    """Distribute `room` tokens over the sections in order; return the clips and how many tokens were spent.
+
+    A section that does not fit is clipped to what is left, or left out if that is less than `MIN_SECTION`. Later ones
+    get the rest.
+    """
     clips: list[int | None] = []
     left = max(0, room)
     for tokens in sections:
@@ -75,7 +78,7 @@ def clip_state(sections: Sequence[int], room: int) -> tuple[Clips, int]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a prompt shows of memory. Spans are in order of seq; no turn is in two places."""
+    """What a prompt shows of memory. Spans are in order of seq; no turn is shown both as a line and verbatim."""
 
     budget: int
     turns_as: TurnsAs = "messages"
@@ -83,39 +86,39 @@ class Plan:
     merged: Merged | None = None
     lines: tuple[TurnSpan, ...] = ()
     line_tokens: int = 0
-    """What each line is cut to, in favour of excerpts; 0: none is."""
+    """Tokens to which each line is cut to make room for excerpts; 0: lines are not cut."""
     verbatim: tuple[Shown, ...] = ()
     recalled: tuple[tuple[Quote, ...], ...] = ()
-    """Excerpts of earlier messages, in order, those of one day together. Their turns' lines may be shown, too."""
+    """Excerpts of earlier messages, in order, grouped by day. Lines of the same turns may be shown, too."""
     recall: Recall | None = None
-    """Why these, or none; None: not known, as of a prompt that an older version made."""
+    """Why these excerpts were chosen, or none; None: unknown, for a prompt made by an older version."""
     sources: Clips = ()
     unrepresented: int = 0
-    """Finished turns that neither text nor line stands for: left to recall, also where that brought one back."""
+    """Finished turns that appear neither as text nor as a line, whether or not recall quotes one of them."""
     dropped: int = 0
-    """Turns of the window that are not verbatim, for want of room."""
+    """Turns of the window that are not verbatim, for lack of room."""
     anchor_seq: int = 0
-    """Where the verbatim part begins: to be given to the next plan, which keeps it as long as it can."""
+    """Seq at which the verbatim part begins. Pass it to the next plan, which keeps it as long as possible."""
     outline_of: str = ""
-    """Id of the reply whose outline is shown after the state; "": none."""
+    """Id of the reply whose outline is shown after the state; "": no outline."""
     card_tool_tokens: int = 0
-    """What the tool for memory cards says a card may have (`tool_of` of the policy `card`); 0: no tool was sent."""
+    """The size limit stated in the tool for memory cards (`tool_of` of the policy `card`); 0: no tool was sent."""
     pins: tuple[ShownPin, ...] = ()
-    """Pins that are shown, the newest first."""
+    """Pins that are shown, newest first."""
     pins_left_out: int = 0
-    """Pins that hold, but have no room."""
+    """Pins that hold but have no room."""
     disarms: bool = False
-    """Control tokens of models are broken in all that is not ours (`chatmemory.text.control_tokens`)."""
+    """Whether control tokens of models are broken up in text that is not ours (`chatmemory.text.control_tokens`)."""
     open_turn: tuple[int, ...] = ()
-    """The messages of the question's own turn that follow it, where that goes on after calls of tools."""
+    """Seqs of the messages that follow the question in its own turn, if that continues after tool calls."""
     attached: tuple[int, ...] = ()
-    """Turns (by their first seq) of the window whose images and files are sent along."""
+    """First seqs of the turns in the window whose images and files are sent along."""
     free: int = field(default=0, compare=False)
-    """Tokens that excerpts could have had. Not stored."""
+    """Tokens that were available to excerpts. Not stored."""
     renderer: int = RENDERER
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as JSON holds it."""
+        """The plan as a JSON object."""
         return {
             "renderer": self.renderer,
             "budget": self.budget,
@@ -146,7 +149,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """The plan that `to_json` wrote. Raises `KeyError` or `TypeError` on anything else."""
+        """Return the plan that `to_json` wrote. Raise `KeyError` or `TypeError` for anything else."""
         return cls(
             renderer=data["renderer"],
             budget=data["budget"],
@@ -173,5 +176,5 @@ class Plan:
 
 
 def _stored(quote: Quote) -> list[int | None]:
-    """Few excerpts are updated: most are stored without a place for it."""
+    """A quote as JSON. `updated_in` is left out if it is None, as in most quotes."""
     return list(quote if quote.updated_in is not None else quote[:3])

@@ -1,10 +1,10 @@
-"""Choosing what of memory a prompt shows, by stored counts alone: budget in, `Plan` out. Pure.
+"""Choose what of memory a prompt shows, from stored counts only: takes a budget, returns a `Plan`. Pure.
 
-What stays the same from one question to the next comes first and has a part of the budget of its own: the state, the
-turns verbatim, a line for each older one. The window comes before the older turns, the newest turn before all. Excerpts
-of earlier turns follow at the end, in what is left; their size moves nothing before them. Chosen newest first, shown
-oldest first. What has neither text nor line is counted. Texts are not read here, so only those that a plan shows need
-to be loaded. A drawing is in `docs/prompt.md`.
+What stays the same from one question to the next comes first and has its own part of the budget: the state, turns
+verbatim, a line for each older turn. The window takes precedence over older turns, the newest turn over everything.
+Excerpts of earlier turns come last, in the room that is left, so their size moves nothing before them. Turns are
+chosen newest first and shown oldest first. Turns with neither text nor line are counted. Texts are not read here, so
+only those that a plan shows need to be loaded. `docs/prompt.md` has a diagram.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from memory.recall.excerpts import Excerpt
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a plan is made from. `turns` all have text (whether loaded or not) and are in order."""
+    """The input of a plan. `turns` are those that have text (loaded or not), in order."""
 
     state_tokens: tuple[int, ...]
-    """Of each section of the state, overhead included."""
+    """Tokens of each section of the state, including message overhead."""
     turns: tuple[Turn, ...]
     older_turns: int
     older_from_seq: int | None
@@ -39,13 +39,13 @@ class Material:
     window_turns: int
     anchor_seq: int
     excerpts: tuple[Excerpt, ...] = ()
-    """Of earlier turns, the best first."""
+    """Excerpts of earlier turns, best first."""
     recall_tokens: int | None = None
-    """What excerpts may have; None: whatever is left."""
+    """Most tokens that excerpts may have; None: all that are left."""
     lean: bool = False
-    """Turns before the window are lines, and short ones, for the sake of excerpts."""
+    """Whether turns before the window become lines, and shorter ones, to make room for excerpts."""
     may_show: frozenset[int] | None = None
-    """`from_seq` of the turns that may be verbatim: those whose text is there. None: any."""
+    """`from_seq` of the turns that may be verbatim because their text is loaded. None: any turn."""
 
     def showable(self, index: int) -> bool:
         """True if turn `index` may be verbatim."""
@@ -65,8 +65,7 @@ def gather(
     *,
     lean: bool = False,
 ) -> Material:
-    """What `choose_within` works on: the arguments of `choose`, the state counted, turns without text left
-    out."""
+    """Collect the input of `choose_within`: the arguments of `choose`, state counted and turns without text removed."""
     return Material(
         state_tokens=tuple(count_repeated(section.text) + MESSAGE_OVERHEAD for section in state),
         turns=tuple(turn for turn in turns if turn.tokens),
@@ -82,14 +81,14 @@ def gather(
 
 
 MIN_NEWEST = 60
-"""Tokens that the newest turn is given before the state gets any."""
+"""Tokens that the newest turn gets before the state gets any."""
 SHORT_SHARE = 0.2
-"""Of the budget: a turn before the window that costs more is never verbatim. For one long reply, many lines and
-excerpts would go."""
+"""Share of the budget: a turn before the window that costs more is never verbatim, because one long reply would
+displace many lines and excerpts."""
 LEAN_LINE = 0.5
-"""Of their tokens, what lines have in a lean prompt, if other prompts have turns in their place."""
+"""Length of lines in a lean prompt, relative to the usual, if other prompts show some of these turns verbatim."""
 BORROWED = 0.5
-"""Of what is kept for excerpts, what lines may have while a fold is late."""
+"""Share of the excerpts' part of the budget that lines may use while a fold is late."""
 
 
 def choose(
@@ -107,10 +106,10 @@ def choose(
 ) -> Plan:
     """Plan a prompt from the newest unfolded finished turns (oldest first; only counts and lines are read).
 
-    `older_turns` unfolded ones, from message `older_from_seq` on, are not among them. `anchor_seq` is that of the plan
-    before (0: none). `excerpts` are those of earlier turns that speak to the question, best first; they have
-    `recall_tokens` at most (None: whatever is left). `lean`: turns before the window are lines in this prompt, and
-    what they would have taken is there for excerpts.
+    `older_turns` is the number of unfolded turns that are not among them, from message `older_from_seq` on.
+    `anchor_seq` is that of the previous plan (0: none). `excerpts` are passages of earlier turns that match the
+    question, best first; they get at most `recall_tokens` (None: all that are left). With `lean`, turns before the
+    window become lines in this prompt, and excerpts get the tokens that saves.
     """
     material = gather(
         state,
@@ -128,12 +127,12 @@ def choose(
 
 
 def choose_within(material: Material, allowance: int) -> Plan:
-    """As `choose`, giving out `allowance` tokens. Zero or less shows nothing."""
+    """Plan as `choose` does, but spend at most `allowance` tokens. Zero or less shows nothing."""
     return _PlanChoice(material, max(0, allowance)).plan()
 
 
 class _PlanChoice:
-    """One run through the order of the budget. `left` is what of the stable part has not been given out."""
+    """One distribution of the budget. `left` is what has not been spent of the stable part."""
 
     def __init__(self, material: Material, allowance: int) -> None:
         self.m = material
@@ -147,7 +146,7 @@ class _PlanChoice:
         self.left = self.part
 
     def plan(self) -> Plan:
-        """The steps, in their order."""
+        """Run all steps, in order."""
         state = self._newest_and_state()
         self._rest_of_window()
         start = self._start()
@@ -155,7 +154,7 @@ class _PlanChoice:
         if not self.m.lean:
             self._show(range(start, self.window_at))
         elif start < self.window_at:
-            # Else all lines stand in other prompts, too, and a provider may have them and the window cached.
+            # Otherwise other prompts have the same lines, and a provider may have them and the window in its cache.
             line_tokens = int(self.m.limits.line_tokens * LEAN_LINE)
             self.lines.cut(line_tokens)
         plan = Plan(
@@ -177,14 +176,14 @@ class _PlanChoice:
         return self.m.limits.stable_part(sum(self.m.state_tokens))
 
     def _is_all(self) -> bool:
-        """Whether all that was ever said fits verbatim: nothing is left to recall, and the whole budget is for it."""
+        """Whether the whole chat fits verbatim: then there is nothing to recall, and turns may use the whole budget."""
         if self.m.older_turns or any(self.m.state_tokens):
             return False
         head = verbatim_head_cost(self.m.limits.turns_as)
         return self._lowest() == 0 and head + sum(self.costs) <= self.budget
 
     def _window_part(self) -> int:
-        """Tokens that the window has at most: all of them while there is nothing but the window."""
+        """Most tokens of the window: all that there are while the prompt has nothing else of memory."""
         is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
         return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
 
@@ -201,8 +200,11 @@ class _PlanChoice:
         return clips
 
     def _show_newest(self, state: int) -> Shown | None:
-        """Show the newest turn beside `state` tokens, clipped where both do not fit, or where it is over its share of
-        the window. Half is the state's at most."""
+        """Show the newest turn, leaving room for `state` tokens of state.
+
+        It is clipped if both do not fit, the state then getting at most half, or if it exceeds its share of the
+        window.
+        """
         last = len(self.turns) - 1
         if last < 0 or not self.m.showable(last):
             return None
@@ -219,16 +221,16 @@ class _PlanChoice:
         return shown
 
     def _newest_share(self) -> int:
-        """What the newest turn has of the window's part: what the others leave, half of it at least."""
+        """Most tokens of the newest turn: what the window's other turns leave of its part, but at least half of it."""
         others = sum(self.costs[index] for index in range(self.window_at, len(self.turns) - 1))
         return max(MIN_NEWEST, self._window_part() // 2, self._window_part() - others)
 
     # The rest of the window
 
     def _rest_of_window(self) -> None:
-        """Show the window's other turns: whole if they fit, else each within an equal share of what there is.
+        """Show the other turns of the window: whole if they fit, otherwise each within an equal share of the room.
 
-        One of which that would leave next to nothing becomes a line.
+        A turn of which next to nothing would be left becomes a line.
         """
         last = len(self.turns) - 1
         rest = [index for index in range(self.window_at, last) if self.m.showable(index)]
@@ -246,7 +248,7 @@ class _PlanChoice:
                 self.left -= min(share, self.costs[index])
 
     def _reserve(self, before: int) -> int:
-        """What is kept for the lines of the turns before index `before`."""
+        """Tokens reserved for the lines of the turns before index `before`."""
         if not self.m.limits.enabled:
             return 0
         return self.lines.reserve(range(max(0, before)), self.budget)
@@ -259,7 +261,7 @@ class _PlanChoice:
     # More turns verbatim
 
     def _start(self) -> int:
-        """Index from which turns before the window are verbatim, too, each taking the place of its line."""
+        """Index from which turns before the window are verbatim, too, each in place of its line."""
         if self._everything_fits():
             return 0
         left = self.left + self._lent()
@@ -278,13 +280,13 @@ class _PlanChoice:
         )
 
     def _everything_fits(self) -> bool:
-        """True if no turn needs a line: all before the window fit verbatim, and all of the window are."""
+        """True if no turn needs a line: all turns before the window fit verbatim, and the whole window is verbatim."""
         whole = self._lowest() == 0 and len(self.verbatim) == len(self.turns) - self.window_at
         merged = self.lines.all_of([], at_most=0) if self.m.limits.enabled else 0
         return whole and sum(self.costs[: self.window_at]) + merged <= self.left + self._lent()
 
     def _lowest(self) -> int:
-        """The oldest index from which on all turns before the window may be verbatim."""
+        """The lowest index from which all turns up to the window may be verbatim."""
         most = int(self.m.limits.prompt_budget * SHORT_SHARE)
         start = self.window_at
         while start and self.m.showable(start - 1) and self.costs[start - 1] <= most:
@@ -292,14 +294,15 @@ class _PlanChoice:
         return start
 
     def _all_lines(self) -> int:
-        """Tokens of a line for every turn not verbatim so far; any number over what is left if it is more."""
+        """Tokens of a line for every turn not yet verbatim; if that exceeds what is left, some number above it."""
         at_most = self.left + self._lent()
         return self.lines.all_of(self._unshown(), at_most=at_most) if self.m.limits.enabled else 0
 
     def _lent(self) -> int:
-        """What older turns verbatim may have of the excerpts' part: what these do not need unless the prompt is lean.
+        """Tokens of the excerpts' part that verbatim older turns may use: what excerpts do not need in a usual
+        prompt.
 
-        The same for a lean prompt, of which only where the next one begins depends on it.
+        The number is the same for a lean prompt, where it only affects the start that the next prompt begins with.
         """
         limits = self.m.limits
         if limits.recall == "always":
@@ -310,7 +313,7 @@ class _PlanChoice:
         return [index for index in range(len(self.turns)) if index not in self.verbatim]
 
     def _anchor(self) -> int | None:
-        """Index where the plan before began; None if there was none, or it began after all these turns."""
+        """Index at which the previous plan began; None if there was none, or if it began after all these turns."""
         if not self.turns or not 0 < self.m.anchor_seq <= self.turns[-1].from_seq:
             return None
         found = next(i for i, turn in enumerate(self.turns) if turn.from_seq >= self.m.anchor_seq)
@@ -330,7 +333,7 @@ class _PlanChoice:
         return replace(plan, lines=spans, merged=merged, unrepresented=len(merged_turns) + older + without)
 
     def _lined(self, unshown: Sequence[int]) -> list[int]:
-        """Which of `unshown` get a line: all, or the newest that fit beside the merged line."""
+        """Which of `unshown` get a line: all of them, or the newest that fit next to the merged line."""
         older = any(index < self.window_at for index in self.verbatim)
         room = self.left + max(self._borrowed(), self._lent() if older else 0)
         if self.lines.all_of(unshown, at_most=room) <= room:
@@ -345,11 +348,14 @@ class _PlanChoice:
         return lined[::-1]
 
     def _borrowed(self) -> int:
-        """What lines may have of the excerpts' part. A lean prompt needs none: its turns were to be verbatim."""
+        """Tokens of the excerpts' part that lines may use.
+
+        A lean prompt needs none: its lines replace turns that would have been verbatim.
+        """
         return int((self.budget - self.part) * BORROWED)
 
     def _merged(self, merged: Sequence[int], lined: int) -> Merged | None:
-        """The merged line, if there is anything to merge and room to say so."""
+        """The merged line, if there are turns to merge and room for the line."""
         count = len(merged) + self.m.older_turns
         has_room = lined or self.left >= lines_head_cost() + MERGED_TOKENS
         if not count or not has_room:
@@ -369,7 +375,7 @@ class _PlanChoice:
     # Excerpts of earlier turns
 
     def _with_excerpts(self, plan: Plan) -> Plan:
-        """`plan` with the best excerpts that fit into what is left of the whole budget."""
+        """Return `plan` with the best excerpts that fit into what is left of the whole budget."""
         free = max(0, self.budget - self.part + self.left) if self.m.limits.recalls else 0
         room = free if self.m.recall_tokens is None else min(free, self.m.recall_tokens)
         picking = Picking(self.m.excerpts)
@@ -378,7 +384,7 @@ class _PlanChoice:
 
 
 def _says_less_than_its_line(shown: Shown) -> bool:
-    """Whether so little is left of the user's message that a line tells the turn better."""
+    """Whether so little of the user's message is left that the turn's line says more."""
     return shown.user_clip is not None and shown.user_clip < MIN_NEWEST
 
 

@@ -1,8 +1,7 @@
-"""Where the verbatim part of a prompt begins, so that its beginning is the same for several replies.
+"""Decide where the verbatim part of a prompt begins, so that its beginning is the same for several replies.
 
-Providers cache a prompt by its prefix. If the oldest verbatim turn left with every new one, no prefix would
-ever stand twice. So the start stays while everything from it fits; then a block leaves, a third of the room
-at once.
+Providers cache a prompt by its prefix. If every new turn displaced the oldest verbatim one, no prefix would ever be
+repeated. So the start stays as long as everything from it fits; then a third of the room is freed at once.
 """
 
 from __future__ import annotations
@@ -14,21 +13,19 @@ from itertools import accumulate
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is to give out, in tokens: `left` for lines and turns together, `window` already given to
-    it."""
+    """Tokens that can be spent: `left` for lines and turns together; `window` are already spent on the window."""
 
     left: int
     window: int
     lines: int
-    """Of all lines, when none of the turns in question is verbatim."""
+    """Tokens of all lines if none of the turns in question is verbatim."""
 
 
 def first_verbatim(costs: Sequence[int], line_costs: Sequence[int], room: Room, anchor: int | None) -> int:
-    """Index of the oldest of the turns before the window that is verbatim; `len(costs)` if none is.
+    """Index of the oldest verbatim turn among those before the window; `len(costs)` if none is verbatim.
 
-    A turn that is verbatim costs `costs` and saves its line. `anchor` is the start before, as an index (one
-    that is out of range stands for a start that cannot be kept); None: there was none, so as many turns as
-    fit.
+    A verbatim turn costs `costs` and saves its line. `anchor` is the index of the previous start (one out of range is
+    a start that cannot be kept). None: there was none, so as many turns as fit are verbatim.
     """
     end = len(costs)
     saved = [cost - line for cost, line in zip(costs, line_costs, strict=True)]
@@ -48,6 +45,6 @@ def _contiguous(fits: Sequence[int], end: int) -> int:
 
 
 def _after_block(fits: Sequence[int], costs: Sequence[int], room: Room) -> int:
-    """The oldest start that leaves the verbatim part, window included, at two thirds of its room."""
+    """The oldest start with which the verbatim part, window included, fills at most two thirds of its room."""
     most = (room.window + room.left - room.lines) * 2 // 3 - room.window
     return min((index for index in fits if sum(costs[index:]) <= most), default=len(costs))

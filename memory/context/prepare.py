@@ -1,4 +1,4 @@
-"""The context of a chat's brief for one question: read, planned, recalled and rendered within its budget."""
+"""Prepare the context of a chat's brief for one question: load, plan, recall and render within the budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def context_of(
     limits: MemoryLimits,
     near: Sequence[Near],
 ) -> Context:
-    """What the model is sent for the question of `asked`, the user message `before_seq` (None: one not yet stored)."""
+    """Return the context for the question of `asked`, the user message `before_seq` (None: not stored yet)."""
     policy, remembered = get_policy(brief.policy), briefs.stored_state(brief)
     pinned = pinned_for(brief, limits, disarms=asked.disarms)
     limits = replace(limits, prompt_budget=limits.prompt_budget - pinned.tokens)
@@ -71,8 +71,11 @@ def context_of(
 def _sent_again(
     brief: ConversationBrief, plan: Plan, turns: Sequence[Turn], limits: MemoryLimits
 ) -> tuple[int, ...]:
-    """The turns (by their first seq) whose images and files the model is sent once more: the newest, while they stand
-    in the prompt as they were and their bytes are kept. None where the budget holds for all of the prompt."""
+    """Return the turns (by their first seq) whose images and files are sent to the model again.
+
+    These are the newest turns whose user message is whole in the prompt and whose files are still stored, up to
+    `ATTACHMENTS_SENT_AGAIN` files. Empty if the budget is for the whole prompt, or if turns are sent as text.
+    """
     room = settings.ATTACHMENTS_SENT_AGAIN
     if not room or plan.turns_as == "text" or limits.budget_for != "memory":
         return ()
@@ -93,7 +96,7 @@ def _sent_again(
 
 
 def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool) -> PinSection:
-    """The section of the chat's pins; nothing is read where there are none."""
+    """Return the section of the chat's pins. Without pins there is no query."""
     if not (brief.pin_tokens and limits.enabled):
         return NO_PINS
     room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
@@ -101,14 +104,14 @@ def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool)
 
 
 def card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:
-    """How the reply is asked for a card: while updates are paused not at all, because a card is one."""
+    """How the reply is asked for a card. Not at all while updates are paused, because a card is an update."""
     return CardRequest() if brief.paused_at else request_of(get_policy(brief.policy), limits)
 
 
 def prompt_request(
     chat: Chat, question: str, request: CardRequest, turn_instructions: str, sources: Sequence[Source]
 ) -> PromptRequest:
-    """What stands around memory; what changes least comes first, so that provider caches hit."""
+    """Return the parts around memory. Instructions that change least come first, so that provider caches hit."""
     parts = (chat.instructions, request.instructions, turn_instructions)
     instructions = "\n\n".join(part for part in parts if part)
     return PromptRequest(
@@ -122,7 +125,7 @@ def prompt_request(
 
 
 def log_cuts(chat: Chat, context: Context) -> None:
-    """Whatever had no room is logged: these lines are what the numbers of memory are tuned by."""
+    """Log what had no room: these records are used to tune the numbers of memory."""
     if context.clipped or context.dropped or context.unrepresented:
         logger.info(
             "context cut to its budget",

@@ -1,7 +1,7 @@
-"""A budget for the whole prompt, instructions included, as seed 001 counts: what of it is memory's. Pure.
+"""The budget for a whole prompt, instructions included, as in seed 001: how much of it is left for memory. Pure.
 
-Instructions and the question are sent as they are; sources give way first, then memory. Only where instructions and
-question alone are over the budget, so is the prompt; memory and sources are then empty.
+Instructions and the question are always sent in full; sources are cut first, then memory. Only if instructions and
+question by themselves exceed the budget does the prompt exceed it; memory and sources are then empty.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from memory.policies.card.policy import tool_of
 
 
 def beside(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
-    """`limits` with the budget that is left for memory beside all else of this prompt."""
+    """Return `limits` with the budget that the other parts of this prompt leave for memory."""
     if limits.budget_for == "memory":
         return limits
     asked = asked.disarmed() if asked.disarms else asked
     left = max(0, limits.prompt_budget - _fixed(asked))
-    # Half of what is left at most: memory is what the budget is for.
+    # At most half of what is left: the budget is meant for memory.
     sources = min(limits.sources_budget, left // 2)
     taken = _tokens(render_sources(asked.sources, fit_sources(asked.sources, sources)))
     return replace(limits, prompt_budget=left - taken, sources_budget=sources)
 
 
 def _fixed(asked: PromptRequest) -> int:
-    """Tokens of what is sent as it is."""
+    """Tokens of the parts that are always sent in full."""
     steps = sum(message.tokens(count_tokens) for message in as_messages(asked.open_turn))
     tool = json.dumps(asdict(tool_of(asked.card_tool_tokens))) if asked.card_tool_tokens else ""
     texts = (asked.instructions, asked.question, tool, tools_text(asked.tools))

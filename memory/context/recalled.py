@@ -1,4 +1,4 @@
-"""What a prompt recalls of earlier turns, beside what it shows of memory anyhow."""
+"""Decide what a prompt recalls of earlier turns, in addition to what it shows of memory anyway."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from memory.recall.retrieve import Recalled, Search
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is recalled beside a plan: how that was decided, the excerpts, and how the plan is to be made with them."""
+    """What is recalled for a plan: the decision, the excerpts, and the arguments for planning again with them."""
 
     decision: Recall
     found: Recalled = field(default_factory=Recalled)
     shape: dict[str, Any] = field(default_factory=dict)
-    """Arguments of `memory.context.planner.choose`."""
+    """Additional arguments for `memory.context.planner.choose`."""
 
 
 def recall_beside(
@@ -43,9 +43,9 @@ def recall_beside(
     before_seq: int | None,
     near: Sequence[Near] = (),
 ) -> Beside:
-    """What is recalled for a prompt that would else show `plan`, made of `state`, the turns of `span` and `shape`.
+    """Return what is recalled for a prompt that would otherwise show `plan`, made of `state`, `span` and `shape`.
 
-    Nothing is even looked for while every turn of the chat is in the prompt word for word anyhow.
+    Nothing is searched while every turn of the chat is verbatim in the prompt.
     """
     limits: MemoryLimits = shape["limits"]
     if not limits.recalls:
@@ -76,5 +76,5 @@ def _seqs(turns: Iterable[Turn]) -> Iterator[int]:
 
 
 def quoted(chat_id: UUID, plan: Plan) -> dict[int, RecalledMessage]:
-    """The messages that a stored plan quotes, as they stand now, by seq."""
+    """Return the messages that a stored plan quotes, as they are now, by seq."""
     return index.quoted(chat_id, [quote.seq for quotes in plan.recalled for quote in quotes])

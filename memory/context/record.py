@@ -1,7 +1,7 @@
-"""What a reply was told: made into a record that can be stored, and rebuilt from it byte for byte.
+"""Make a storable record of the context of a reply, and rebuild the context from it byte for byte.
 
-Texts that stand nowhere else (instructions, sources) are stored once a chat, by hash. When a record is made and kept is
-`memory.services`' to say.
+Texts that are stored nowhere else (instructions, sources, tools) are stored once per chat, by hash. `memory.services`
+decides when a record is made and kept.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ RECORDED = (
     "revision policy plan sections tokens budget unrepresented clipped dropped "
     "instructions_hash turn_instructions_hash sources_hash tools_hash prompt_hash"
 ).split()
-"""Columns of a record that are made before the reply is."""
+"""Columns of a record that are known before the reply is written."""
 
 
 def record_of(
     chat: Chat, brief: ConversationBrief, context: Context, asked: PromptRequest, turn_instructions: str
 ) -> dict[str, Any]:
-    """What is to be kept of `context`, as JSON: the columns of its record, and `anchor_before`. Stores its texts."""
+    """Return the record of `context` as JSON: the columns of its row, and `anchor_before`. Store its texts."""
     sources = json.dumps([[source.title, source.text] for source in asked.sources]) if asked.sources else ""
     tools = tools_text(asked.tools)
     texts = {_hash(text): text for text in (asked.instructions, turn_instructions, sources, tools) if text}
@@ -67,9 +67,9 @@ def record_of(
 
 
 def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
-    """What the model was sent for `reply`, rebuilt from its record, and the hash that the record has of it.
+    """Rebuild what the model was sent for `reply` from its record; return it with the recorded hash.
 
-    None for a message that has no record: one of a user, or imported.
+    None for a message that has no record: a user's message, or an imported one.
     """
     if isinstance(reply, ActiveReply):
         record, asked_by = reply.context, reply.user_message
@@ -98,12 +98,12 @@ def past_context(reply: Message | ActiveReply) -> tuple[Context, str] | None:
 
 
 def card_of(reply: Message | ActiveReply) -> str:
-    """What became of the memory card of a reply; "" where none was asked for, or the reply is being written."""
+    """Return what became of the memory card of a reply; "" if none was requested, or if the reply is being written."""
     return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
 def said_before(reply: Message | ActiveReply) -> int | None:
-    """Tokens of the chat before the question of a reply, as it was said; None where that is not known."""
+    """Return the tokens of the chat before the question of a reply, counted verbatim; None if unknown."""
     if isinstance(reply, ActiveReply):
         said: int | None = reply.context.get("said")
         return said
@@ -111,13 +111,13 @@ def said_before(reply: Message | ActiveReply) -> int | None:
 
 
 def outline_of(message_id: UUID) -> dict[str, Any]:
-    """The token counts of what the model was sent for a reply: `{"tokens", "budget", "sections"}`, or {}."""
+    """Return the token counts of the context of a reply: `{"tokens", "budget", "sections"}`, or {}."""
     record = ContextRecord.objects.filter(pk=message_id).values("tokens", "budget", "sections").first()
     return dict(record) if record else {}
 
 
 def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
-    """The instructions and sources that were sent with the question of `reply`, to ask it again."""
+    """Return the instructions and sources that were sent with the question of `reply`, to ask it again."""
     record = ContextRecord.objects.filter(pk=reply.pk).first()
     if record is None:
         return "", ()
@@ -125,7 +125,7 @@ def material_of(reply: Message) -> tuple[str, tuple[Source, ...]]:
 
 
 def tools_of(reply: Message) -> list[Any]:
-    """The tools that were offered to the model for `reply`, as Chat Completions has them."""
+    """Return the tools that were offered to the model for `reply`, in the format of Chat Completions."""
     sha256 = ContextRecord.objects.filter(pk=reply.pk).values_list("tools_hash", flat=True).first()
     return list(_tools(reply.chat_id, sha256 or ""))
 

@@ -1,4 +1,4 @@
-"""A plan and the texts it names → messages and sections. The only place that writes what a model is sent.
+"""Render a plan and the texts it names as messages and sections. The only module that writes what a model is sent.
 
 The same plan, texts and `RENDERER` give the same messages, byte for byte. Nothing is decided here.
 """
@@ -29,8 +29,7 @@ Count = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of what a model is sent, for people to look at. `tokens` are as rendered, messages' overhead
-    included."""
+    """A part of a prompt, for display. `tokens` are counted as rendered, including message overhead."""
 
     kind: str
     tokens: int
@@ -41,7 +40,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A section and the messages that carry it."""
+    """A section and the messages that contain it."""
 
     section: Section
     messages: tuple[PromptMessage, ...]
@@ -55,8 +54,10 @@ def render_memory(
     count: Count,
     pinned: Mapping[str, str] | None = None,
 ) -> list[Rendered]:
-    """Pins, state, lines, verbatim turns and excerpts as `plan` wants them, in the order of the prompt. Empty parts are
-    left out. `said` are the messages of which there are excerpts, `pinned` the texts of pins by their ids."""
+    """Render pins, state, lines, verbatim turns and excerpts as `plan` says, in the order of the prompt.
+
+    Empty parts are left out. `said` are the messages of which there are excerpts, `pinned` the texts of pins by id.
+    """
     by_seq = {turn.from_seq: turn for turn in turns}
     shown = [(by_seq[s.from_seq], s) for s in plan.verbatim if s.from_seq in by_seq]
     parts = [
@@ -73,7 +74,7 @@ def render_memory(
 def render_part(
     kind: str, text: str, count: Count, ids: Iterable[UUID] = (), *, clipped: bool = False
 ) -> Rendered:
-    """A section that is one message in the user role; without text, no message."""
+    """Render a section as one message in the user role; no message if `text` is empty."""
     return _rendered(kind, [PromptMessage("user", text)] if text else [], count, ids, clipped=clipped)
 
 
@@ -91,7 +92,7 @@ def _rendered(
 
 
 def _disarmed(part: Rendered, count: Count) -> Rendered:
-    """The same without control tokens of models, counted as it is sent."""
+    """Return `part` with the control tokens of models broken up, and counted again."""
     messages = tuple(message.with_texts(disarm) for message in part.messages)
     if messages == part.messages:
         return part
@@ -104,13 +105,13 @@ def _labelled(messages: Sequence[PromptMessage]) -> str:
 
 
 def render_question(text: str, attachments: tuple[Attachment, ...], count: Count) -> Rendered:
-    """What the user says now, with the images and files that came with it."""
+    """Render the user's question, with the images and files that came with it."""
     said = [PromptMessage("user", text, attachments=attachments)] if text else []
     return _rendered("question", said, count)
 
 
 def render_steps(steps: Sequence[Step], count: Count, *, disarms: bool) -> Rendered:
-    """The turn that goes on, after its question: whole, whatever it costs."""
+    """Render the open turn that follows the question: in full, at any cost."""
     part = _rendered("open_turn", as_native(steps), count)
     return _disarmed(part, count) if disarms else part
 
@@ -123,7 +124,7 @@ def _pins(plan: Plan, pinned: Mapping[str, str], count: Count) -> Rendered | Non
 
 
 def _state(plan: Plan, state: Sequence[StateSection], count: Count) -> Iterator[Rendered]:
-    # Not strict: a stored plan can outlive a state that was forgotten, or have shown none of it.
+    # Not strict: a stored plan can outlive a state that was erased, or may have shown none of it.
     for section, clip in zip(state, plan.state, strict=False):
         text = section.text if clip is None else clip_end(section.text, clip)
         if text:

@@ -1,5 +1,4 @@
-"""Sources: material that was retrieved for one question, within a limit of its own. It is no part of
-memory."""
+"""Fit and render sources: material that was retrieved for one question. It has its own limit and is not memory."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ class Source:
 
 
 def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
-    """How to clip the sources, the last ones first, so that their message is at most `budget` tokens as
-    rendered."""
+    """Return how to clip the sources, the last ones first, so that their message has at most `budget` tokens."""
     costs, allowance = _costs(sources, budget), budget
     for attempt in range(budget.bit_length() + 1):
         clips = _share(costs, allowance)
@@ -41,7 +39,7 @@ def fit_sources(sources: Sequence[Source], budget: int) -> Clips:
 
 
 def render_sources(sources: Sequence[Source], clips: Clips) -> str:
-    """The message that carries the sources, or "" if none is shown. Numbers stay those of the request."""
+    """The message that contains the sources; "" if none is shown. They keep the numbers they have in the request."""
     blocks = [
         block if clip is None else clip_end(block, clip)
         for block, clip in zip(_blocks(sources), clips, strict=False)  # a stored plan can outlive its sources
@@ -57,18 +55,18 @@ def _blocks(sources: Sequence[Source]) -> list[str]:
 def _block(number: int, source: Source) -> str:
     title = " ".join(source.title.split())
     head = f"[{number}] {title}".rstrip()
-    if is_marker(head):  # as an excerpt of what somebody said
+    if is_marker(head):  # like the head of an excerpt
         head = f"[{number}] > {title}"
     return f"{head}\n{quote_lines(source.text, _is_taken)}"
 
 
 def _is_taken(line: str) -> bool:
-    """Whether a line of a source could be read as a marker, or as the head of another source."""
+    """Whether a line of a source could be read as a marker or as the head of another source."""
     return is_marker(line) or _HEAD.match(begins(line)) is not None
 
 
 def _costs(sources: Sequence[Source], budget: int) -> list[int]:
-    """Tokens of each source; once the budget is used up, any number over it stands for the rest."""
+    """Tokens of each source. Once the budget is exceeded, the rest are not counted but given a number above it."""
     costs: list[int] = []
     left = budget
     for block in _blocks(sources):

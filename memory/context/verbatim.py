@@ -1,6 +1,6 @@
-"""Turns word for word: what one costs, how one that is too long is clipped, how they read.
+"""Show turns verbatim: clip those that are too long, and render them as messages or as text.
 
-Knows nothing of budgets. Which turns are shown verbatim is decided in `memory.context.planner`.
+Knows nothing of budgets. `memory.context.planner` decides which turns are shown verbatim.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from memory.history.costs import CUT_OFF_TOKENS, turn_cost
 from memory.history.turns import Turn, assistant_text
 
 MIN_SIDE = 16
-"""Tokens below which a clipped side would be nothing but the mark of its clipping."""
+"""Tokens below which a clipped side would be little more than the mark of the cut."""
 
 LABELS: dict[Role, str] = {"user": "User: ", "assistant": "Assistant: ", "tool": "Tool: "}
 
 
 def show_whole(turn: Turn) -> Shown:
-    """`turn` as it is."""
+    """Show the whole of `turn`."""
     return Shown(turn.from_seq, turn.through_seq)
 
 
 def show_clipped(turn: Turn, room: int) -> Shown | None:
-    """`turn` within `room` tokens, overhead included; None where that leaves nothing of it to read.
+    """Clip `turn` to `room` tokens, overhead included; None if that leaves nothing worth reading.
 
-    What the user said comes first: a reply can be asked for again.
+    The user's message takes precedence: a reply can be generated again.
     """
     assistant = turn.assistant_tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
     text_room = room - (turn_cost(turn) - turn.user_tokens - assistant)
@@ -41,7 +41,7 @@ def show_clipped(turn: Turn, room: int) -> Shown | None:
 
 
 def _shares(user: int, assistant: int, room: int) -> tuple[int | None, int | None]:
-    """What each side is cut to, None where it is whole: the user's has up to three quarters."""
+    """The tokens each side is cut to, None if it is whole. The user's side gets up to three quarters."""
     if user + assistant <= room:
         return None, None
     most = max(room // 2, min(room * 3 // 4, room - 2 * MIN_SIDE))
@@ -53,7 +53,7 @@ def _shares(user: int, assistant: int, room: int) -> tuple[int | None, int | Non
 
 
 def equal_shares(costs: Sequence[int], room: int) -> list[int]:
-    """`room` tokens in equal shares; what costs less leaves the rest of its share to the others."""
+    """Divide `room` tokens into equal shares; what one does not need of its share goes to the others."""
     shares = [0] * len(costs)
     left = max(0, room)
     by_cost = sorted(range(len(costs)), key=costs.__getitem__)
@@ -64,9 +64,10 @@ def equal_shares(costs: Sequence[int], room: int) -> list[int]:
 
 
 def as_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[PromptMessage]:
-    """The turn as messages of its own roles, `attached`: with its images and files. A side without text sends none.
+    """Render the turn as messages in their own roles. A side without text sends none.
 
-    Calls of tools are sent as such unless the reply is clipped: a model that reads them as text writes them as text.
+    With `attached`, its images and files are sent, too. Tool calls are sent as such unless the reply is clipped or
+    was cut off: a model that reads them as text writes them as text.
     """
     if turn.steps and shown.assistant_clip is None and not turn.cut_off:
         replies = tool_steps.as_messages(turn.steps, tool_steps.OUTPUT_TOKENS)
@@ -79,7 +80,7 @@ def as_messages(turn: Turn, shown: Shown, *, attached: bool = False) -> list[Pro
 
 
 def as_text(pairs: Sequence[tuple[Turn, Shown]]) -> str:
-    """All turns in one block, as seed 000 writes them, or "" if there is nothing to show."""
+    """Render all turns as one block, in the format of seed 000; "" if there is nothing to show."""
     blocks = [block for turn, shown in pairs if (block := _block(turn, shown))]
     return "\n\n".join([RECENT_HEADING, *blocks]) if blocks else ""
 
@@ -94,7 +95,7 @@ def _block(turn: Turn, shown: Shown) -> str:
 
 def _quoted(text: str, clip: int | None) -> str:
     quoted = quote_markers(text)
-    # Again after clipping: what was the middle of a line can have become the start of one.
+    # Again after clipping: text from the middle of a line may now be at the start of one.
     return quoted if clip is None else quote_markers(clip_middle(quoted, clip))
 
 

@@ -1,1 +1,1 @@
-"""Messages as turns."""
+"""Messages grouped into turns, and their costs."""

@@ -1,4 +1,4 @@
-"""What turns cost in a prompt: as a line, as an outline, word for word. Pure."""
+"""Token costs of turns in a prompt: as a line, as an outline, verbatim. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from memory.history.turns import Turn
 from memory.limits import TurnsAs
 
 MERGED_TOKENS = 24
-"""At least what the merged line costs, for seqs up to nine digits."""
+"""An upper bound of the merged line's tokens, for seqs of up to nine digits."""
 AROUND_LINE = 2
-"""What stands around a line: its bullet and its newline."""
+"""Tokens around a line: its bullet and its newline."""
 
 
 def line_text(turn: Turn, at_most: int = 0) -> str:
-    """The turn's line, on one line, or its first `at_most` tokens. A turn without a stored one gets a stand-in that
-    names its messages."""
+    """The turn's line without newlines, cut to `at_most` tokens if that is not 0.
+
+    For a turn without a stored line it is a placeholder with the turn's message numbers.
+    """
     stored = " ".join(turn.line.split())
     if not stored:
         return f"Messages {turn.from_seq} to {turn.through_seq} (not shown here)"
@@ -26,7 +28,7 @@ def line_text(turn: Turn, at_most: int = 0) -> str:
 
 
 def line_cost(line: str) -> int:
-    """Tokens of one line with its bullet and its newline. The counter of a chat's lines adds these up."""
+    """Tokens of one line with its bullet and its newline. The counter of a chat's lines is the sum of these."""
     return count_tokens(f"- {line}") + 1
 
 
@@ -37,22 +39,21 @@ def lines_head_cost() -> int:
 
 
 OUTLINE_TOKENS: Final = 104
-"""The longest outline, with what stands before it: 400 characters are about 100 tokens (seed 002), but not always."""
+"""The longest outline with its prefix: 400 characters are about 100 tokens (seed 002), but not always."""
 OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
-"""The most that an outline costs in a prompt."""
+"""Most tokens that an outline costs in a prompt."""
 
 CUT_OFF_TOKENS = 6
-"""At least what the mark of a reply that was cut off costs."""
+"""An upper bound of the tokens of the mark of a reply that was cut off."""
 
 
 def turn_cost(turn: Turn) -> int:
-    """Tokens of the turn as planned. As text, the labels and newlines stand for the overhead of its
-    messages."""
+    """Tokens of the turn as planned. For turns sent as text, message overhead stands in for labels and newlines."""
     return turn.tokens + (CUT_OFF_TOKENS if turn.cut_off else 0)
 
 
 def verbatim_head_cost(turns_as: TurnsAs) -> int:
-    """Tokens of the message around turns that are sent as text; 0 where each is a message of its own."""
+    """Tokens of the message around turns that are sent as text; 0 if turns are sent as messages."""
     return _recent_head_cost() if turns_as == "text" else 0
 
 

@@ -1,7 +1,7 @@
-"""Rows of `messages` → turns of one chat after a cursor, and the counters that tell of them.
+"""Load rows of `messages` as turns of one chat after a given seq.
 
-Reads by (chat, seq) alone, in pages, and only as far as asked: a backlog of ten thousand turns is never in memory
-whole, nor read while a transaction waits (`Tally`).
+Reads only by (chat, seq), in pages, and only as far as needed: a backlog of ten thousand turns is never in memory
+whole, nor read while a transaction waits (`memory.counters.Tally`).
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from memory.history.turns import StoredMessage, Turn, to_turns
 from memory.limits import MAX_TURNS
 
 PAGE = 64
-"""Messages read at once where their texts are wanted."""
+"""Messages per query when their texts are needed."""
 COUNTS_PAGE = 1000
-"""Messages read at once where counts and lines will do."""
+"""Messages per query when counts and lines are enough."""
 
 
 _COUNTS = ("id", "seq", "role", "status", "superseded_by_id", "token_count", "line")
 
 
 def pending_seq(chat_id: UUID) -> int | None:
-    """Seq of the user message whose turn is not finished: it is being answered now, or waits for a tool. None: none."""
+    """Return the seq of the user message whose turn is not finished: it is being answered, or waits for a tool.
+
+    None if there is no such message.
+    """
     found = Chat.objects.filter(pk=chat_id).values_list("active_reply__user_message__seq", "open_seq").first()
     return (found[0] or found[1] or None) if found else None
 
 
 def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool) -> Iterator[Turn]:
-    """The turns with `after_seq` < seq < `before_seq`, oldest first, read page by page as they are wanted.
+    """Yield the turns with `after_seq` < seq < `before_seq`, oldest first, reading page by page as needed.
 
-    Both ends are the ends of turns. Texts are loaded only with `text`.
+    Both bounds must be turn boundaries. Texts are loaded only with `text`.
     """
     size = PAGE if text else COUNTS_PAGE
     rows: list[StoredMessage] = []
@@ -51,10 +54,10 @@ def each_turn(chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bo
 def unfolded_turns(
     chat_id: UUID, after_seq: int, *, limit_tokens: int | None = None, before_seq: int | None = None
 ) -> list[Turn]:
-    """The oldest turns after `after_seq`, with their texts, oldest first.
+    """Return the oldest turns after `after_seq`, with their texts, oldest first.
 
-    With `limit_tokens` reading stops at the turn that passes it (which is still in the list). `before_seq` is
-    the first message of a turn that is not wanted any more, such as one that is still being answered.
+    With `limit_tokens`, reading stops at the turn that exceeds it (which is still in the list). `before_seq` is the
+    first message of a turn that is not wanted, such as one that is still being answered.
     """
     turns: list[Turn] = []
     left = limit_tokens
@@ -75,7 +78,7 @@ def newest_turns(
     before_seq: int | None = None,
     text: bool = False,
 ) -> list[Turn]:
-    """The newest turns after `after_seq`, oldest first, with at most `limit` that have any text.
+    """Return the newest turns after `after_seq`, oldest first: at most `limit` that have any text.
 
     Texts are loaded only with `text`; lines and counts always are.
     """
@@ -92,7 +95,7 @@ def newest_turns(
 
 
 def _newest(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The end of `turns` that holds `limit` turns with text, or all of it."""
+    """The end of `turns` that contains `limit` turns with text, or all of it."""
     with_text = 0
     for index in range(len(turns) - 1, -1, -1):
         with_text += turns[index].tokens > 0
@@ -104,7 +107,7 @@ def _newest(turns: Sequence[Turn], limit: int) -> list[Turn]:
 def _page(
     chat_id: UUID, after_seq: int, before_seq: int | None, *, text: bool, newest: bool, size: int
 ) -> list[StoredMessage]:
-    """One page of messages with `after_seq` < seq < `before_seq`, in the order read."""
+    """Return one page of messages with `after_seq` < seq < `before_seq`, in query order."""
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=after_seq)
     if before_seq is not None:
         rows = rows.filter(seq__lt=before_seq)

@@ -1,7 +1,8 @@
-"""What lies between a question and the last reply to it: replies that call tools, the calls, their outputs. Pure.
+"""The steps of a turn between its question and its last reply: replies that call tools, the calls, their outputs.
+Pure.
 
-A turn that is over is read as text by whoever folds it or clips it; a model is shown it as it was, each output cut to
-`OUTPUT_TOKENS`. One that goes on is always shown whole.
+A finished turn is rendered as text when it is folded or clipped; otherwise the model is sent its steps, each output
+cut to `OUTPUT_TOKENS`. An open turn is always sent in full.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from chatmemory.llm.protocol import CALL_OVERHEAD, PromptMessage, ToolCall
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_middle
 
 OUTPUT_TOKENS: Final = 400
-"""What of an output is kept in its turn once that is over, of its head and its end. All of it is found by recall."""
+"""Tokens of an output, from its start and its end, that a finished turn keeps. Recall searches all of it."""
 RESULT: Final = "Result: "
-"""Before an output where a turn is text."""
+"""Prefix of an output when a turn is rendered as text."""
 RESULT_TOKENS: Final = 3
 
 
@@ -27,23 +28,23 @@ class Step(NamedTuple):
     """`assistant`, `tool_call` or `tool`."""
     content: str
     payload: Mapping[str, Any] | None = None
-    """As `Message.payload`."""
+    """See `Message.payload`."""
 
 
 def output_text(content: str) -> str:
-    """An output as part of a turn's text."""
+    """The output of a tool as part of a turn's text."""
     return RESULT + clip_middle(content, OUTPUT_TOKENS)
 
 
 def step_tokens(role: str, tokens: int) -> int:
-    """What a message of `tokens` costs its turn, as text and as it was."""
+    """What a message of `tokens` adds to the cost of its turn, whether rendered as text or as a step."""
     if role == "tool":
         return min(tokens, OUTPUT_TOKENS) + RESULT_TOKENS + MESSAGE_OVERHEAD
     return tokens + (CALL_OVERHEAD if role == "tool_call" else 0)
 
 
 def is_whole(steps: Sequence[Step]) -> bool:
-    """Whether each call has its one output after it, and each output its call before it: no upstream takes less."""
+    """Whether each call is followed by exactly one output, and each output follows its call: providers require it."""
     waiting: set[str] = set()
     for step in steps:
         if step.role == "assistant":
@@ -58,7 +59,7 @@ def is_whole(steps: Sequence[Step]) -> bool:
 
 
 def as_messages(steps: Sequence[Step], output_tokens: int | None = None) -> list[PromptMessage]:
-    """The steps as a model is sent them, outputs cut to `output_tokens` (None: whole)."""
+    """Render the steps as messages for a model, outputs cut to `output_tokens` (None: whole)."""
     made: list[PromptMessage] = []
     for step in steps:
         payload = step.payload or {}

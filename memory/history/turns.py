@@ -1,4 +1,4 @@
-"""Messages → turns. A turn is a user message and all that follows until the next. Memory counts in turns.
+"""Group messages into turns. A turn is a user message and all that follows until the next. Memory counts in turns.
 
 Pure: no ORM, no clock, no network.
 """
@@ -21,7 +21,7 @@ _CUT_SHORT = frozenset({"incomplete", "cancelled"})
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A row of `messages` as memory sees it. `content` may be "" when only counts were loaded."""
+    """The columns of a `messages` row that memory needs. `content` may be "" when only counts were loaded."""
 
     id: UUID
     seq: int
@@ -31,40 +31,40 @@ class StoredMessage:
     """`complete`, `incomplete`, `failed`, `cancelled` or `deleted`."""
     superseded: bool
     token_count: int
-    """Tokens of `content` alone."""
+    """Tokens of `content`, without overhead."""
     content: str = ""
     line: str = ""
-    """On a reply: its turn as a line, made when the turn was finished."""
+    """On a reply: the line for its turn, made when the turn was finished."""
     payload: Mapping[str, Any] | None = None
-    """As `Message.payload`; None also where texts were not loaded."""
+    """See `Message.payload`; None also if texts were not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One exchange. Its span of seqs has no holes with its neighbours', so that spans join into coverage."""
+    """One turn. There are no gaps between its span of seqs and those of its neighbours, so spans join into coverage."""
 
     from_seq: int
     through_seq: int
     user: str
     assistant: str
-    """What the assistant said, the tools that it called and what they gave back."""
+    """The assistant's text, with its tool calls and their outputs."""
     cut_off: bool
     user_tokens: int
     assistant_tokens: int
     message_ids: tuple[UUID, ...]
-    """Messages whose text is in this turn, in order."""
+    """Messages whose text is in this turn: the user's first, then the others, each in order."""
     last_assistant_id: UUID | None
     line: str = ""
     answer: str = ""
-    """What the assistant said, without its calls of tools."""
+    """The assistant's text without tool calls and outputs."""
     steps: tuple[Step, ...] = ()
-    """Of a turn with calls of tools, as they came; none where they are not whole any more, or not loaded."""
+    """For a turn with tool calls: its messages after the question; empty if some are missing, or were not loaded."""
     attachments: tuple[Attachment, ...] = ()
-    """That came with what the user said; none where texts were not loaded."""
+    """Attachments of the user's messages; empty if texts were not loaded."""
 
     @property
     def tokens(self) -> int:
-        """Tokens of both texts as counted when written, plus `MESSAGE_OVERHEAD` for each side there is."""
+        """Tokens of both texts as counted when written, plus `MESSAGE_OVERHEAD` for each side that has text."""
         sides = (self.user_tokens > 0) + (self.assistant_tokens > 0)
         return self.user_tokens + self.assistant_tokens + sides * MESSAGE_OVERHEAD
 
@@ -72,9 +72,9 @@ class Turn:
 def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
     """Group messages (in order of seq) into turns.
 
-    A turn begins at a user message, whatever became of it, and reaches to the next. What stands before the
-    first user message (a greeting) is a turn without a user side. Texts that are failed, superseded or
-    deleted are left out but stay in the span; a turn in which no text is left has 0 tokens.
+    A turn begins at a user message, whatever its status, and extends to the next. Messages before the first user
+    message (a greeting) are a turn without a user side. Texts of failed, superseded or deleted messages are left out
+    but stay in the span; a turn in which no text is left has 0 tokens.
     """
     starts = [i for i, row in enumerate(messages) if i == 0 or row.role == "user"]
     return [
@@ -84,17 +84,17 @@ def to_turns(messages: Sequence[StoredMessage]) -> list[Turn]:
 
 
 def assistant_text(turn: Turn) -> str:
-    """The assistant's side as a model is shown it: marked when it was cut off."""
+    """The assistant's side as a model is sent it: marked if it was cut off."""
     if turn.cut_off and turn.assistant:
         return f"{turn.assistant}\n{CUT_OFF}"
     return turn.assistant
 
 
 def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
-    """The oldest turns that fit into `max_tokens` together, at least one if there is any.
+    """Return the oldest turns that fit into `max_tokens` together, at least one if there is any.
 
-    If not even the first that has text fits, it comes clipped in the middle so that it does. The turns' texts
-    must have been loaded.
+    If the first turn with text does not fit, it is clipped in the middle so that it does. Texts must have been
+    loaded.
     """
     bite: list[Turn] = []
     total = 0
@@ -107,7 +107,7 @@ def take_bite(turns: Sequence[Turn], max_tokens: int) -> list[Turn]:
 
 
 def _turn(rows: Sequence[StoredMessage], through_seq: int) -> Turn:
-    # One pass: a prompt makes two hundred turns of rows whose texts were not loaded.
+    # One pass, because a prompt makes two hundred turns of rows whose texts were not loaded.
     users: list[StoredMessage] = []
     replies: list[StoredMessage] = []
     last_alive, line = None, ""
@@ -141,7 +141,7 @@ def _text(row: StoredMessage) -> str:
 
 
 def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
-    """The messages after the question, if tools were called and nothing of that is missing."""
+    """The messages after the question, if tools were called and none of the calls or outputs is missing."""
     if not any(row.payload for row in rows if row.role != "user"):
         return ()
     alive = [row for row in rows if row.role != "user" and (_has_text(row) or _is_live(row))]
@@ -150,7 +150,7 @@ def _steps(rows: Sequence[StoredMessage]) -> tuple[Step, ...]:
 
 
 def _has_text(row: StoredMessage) -> bool:
-    """Whether the row's text is part of its turn. The count decides too: content may not have been loaded."""
+    """Whether the row's text is part of its turn. Decided by the count as well: content may not have been loaded."""
     spoken = row.status == "complete" or row.status in _CUT_SHORT
     return spoken and not row.superseded and (row.token_count > 0 or bool(row.content))
 

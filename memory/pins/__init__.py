@@ -1,1 +1,1 @@
-"""What holds in a chat until it is taken back."""
+"""Pins: statements that hold in a chat until they are taken back."""

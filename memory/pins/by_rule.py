@@ -1,7 +1,7 @@
-"""Pins that are found by rule: stored with their turn, replaced, taken back, and gone with their message.
+"""Find pins by rule and store them with their turn; replace them, take them back, and delete them with their message.
 
-What a person pinned only a person removes (`memory.pins.manual`). Every write here holds the chat's lock. What a
-sentence states, and what replaces what, pure modules decide.
+Only people remove what people pinned (`memory.pins.manual`). Every write here requires the chat's lock. Pure modules
+decide what a sentence states and which statement replaces which.
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ _HOLDING = Select(
 
 
 def holding(chat_id: UUID) -> list[PinText]:
-    """The pins of a chat that hold, the newest first."""
+    """Return the pins of a chat that hold, newest first."""
     return [PinText(str(pk), text) for pk, text in _HOLDING.rows(chat_id)]
 
 
 def texts_of(chat_id: UUID, ids: Iterable[str]) -> dict[str, str]:
-    """The texts of pins by their ids, also of those that hold no more."""
+    """Return the texts of pins by their ids, including those that no longer hold."""
     wanted = list(ids)
     rows = Pin.objects.filter(chat_id=chat_id, pk__in=wanted) if wanted else Pin.objects.none()
     return {str(pk): text for pk, text in rows.values_list("pk", "text")}
 
 
 def find(question: Message) -> None:
-    """Pin what a user's message states. Once: another answer to it finds nothing new. In the turn's transaction."""
+    """Pin what a user's message states. Does nothing if that was done before (for another answer to the message).
+
+    Call it in the turn's transaction.
+    """
     stated = to_pin(question.content)
     if not stated or Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
         return
@@ -56,9 +59,10 @@ def find(question: Message) -> None:
 
 
 def message_changed(message: Message) -> None:
-    """Let no pin stand that was made of what `message` said before; what it had replaced or taken back holds again.
+    """Delete the pins that were found in the old text of `message`, and find pins in the new one.
 
-    Runs in the transaction that edits or deletes it.
+    What those had replaced or taken back holds again. Pins that people made of the message are updated to its new
+    text, or deleted with it. Call it in the transaction that edits or deletes the message.
     """
     of_it = Pin.objects.filter(message=message)
     was_ended = list(Pin.objects.filter(ended_by=message).exclude(message=message))
@@ -80,13 +84,13 @@ def message_changed(message: Message) -> None:
 
 
 def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[Statement]]]:
-    """What the user's messages of an imported chat state. Costs time, and no database."""
+    """Find the statements in the user's messages of an imported chat. Takes time, but does not use the database."""
     said = (one for one in messages if one.role == Role.USER)
     return [(one, stated) for one in said if (stated := to_pin(one.content))]
 
 
 def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
-    """Pin what the messages of a chat state that is being imported, as if they had been said one by one."""
+    """Pin what the messages of a chat that is being imported state, as if they had been sent one by one."""
     board = _Board(chat_id)
     for message, found in stated:
         board.state(message, found)
@@ -94,7 +98,7 @@ def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Stateme
 
 
 def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
-    """Store the pins that an export had, by its messages in order."""
+    """Store the pins of an export; they refer to `messages` by index."""
     now = timezone.now()
     Pin.objects.bulk_create(
         Pin(
@@ -119,7 +123,7 @@ def _at(messages: Sequence[Message], index: int | None) -> Message | None:
 
 
 def exported_pins(chat_id: UUID, last_seq: int) -> tuple[ImportedPin, ...]:
-    """All pins of a chat, the oldest first, but what messages after `last_seq` brought about."""
+    """Return all pins of a chat, oldest first, without the effects of messages after `last_seq`."""
     rows = Pin.objects.filter(chat_id=chat_id, seq__lte=last_seq).select_related("message", "ended_by")
     return tuple(_exported(pin, last_seq) for pin in rows.order_by("seq", "start", "pk"))
 
@@ -140,14 +144,14 @@ def _exported(pin: Pin, last_seq: int) -> ImportedPin:
 
 
 def recount(chat_id: UUID) -> None:
-    """Keep what the pins that hold cost, where the rest of memory finds it."""
+    """Store the token cost of the pins that hold in the brief, where the rest of memory reads it."""
     costs = [pin_cost(pin.text) for pin in holding(chat_id)]
     tokens = head_cost() + sum(costs) if costs else 0
     ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
 
 
 class _Board:
-    """The pins of a chat that hold, while messages state something."""
+    """The pins of a chat that hold, updated as messages state something."""
 
     def __init__(self, chat_id: UUID) -> None:
         self._chat_id = chat_id
@@ -183,7 +187,7 @@ class _Board:
         )
 
     def place(self, pin: Pin, now: datetime | None = None) -> None:
-        """Let `pin` hold, unless something later replaced it; what it replaces ends."""
+        """Make `pin` hold unless a later pin replaced it; end the pins that it replaces."""
         now = now or timezone.now()
         found = [other for other in self._there if other.by not in PEOPLE]
         if pin not in self._new:
@@ -207,7 +211,7 @@ class _Board:
         return bool(gone)
 
     def _make_room(self, now: datetime) -> None:
-        """At most so many hold: the oldest that was found gives way, never one that somebody pinned."""
+        """End the oldest pin that was found by rule if more than `MOST_PINS` hold; never one that somebody pinned."""
         if len(self._there) > MOST_PINS:
             oldest = next((one for one in self._there if one.by not in PEOPLE), None)
             if oldest is not None:
@@ -220,7 +224,7 @@ class _Board:
             self._changed[pin.pk] = pin
 
     def save(self) -> None:
-        """Write what is new and what has changed."""
+        """Write new and changed pins."""
         Pin.objects.bulk_create(self._new)
         for pin in self._changed.values():
             pin.save(update_fields=["ended_at", "ended_by"])

@@ -1,7 +1,7 @@
-"""Which later statement takes an earlier one's place: the same subject, another value. Pure.
+"""Decide which later statement replaces an earlier one: the same subject, another value. Pure.
 
-Only where that is certain: of two that may both hold, both stay. Words are those of memory's own analysis, so that
-endings, accents and words that say nothing do not count.
+Only if that is certain: if both may hold, both stay. Words are compared as terms of `memory.recall.analysis`, so that
+endings, accents and stop words do not count.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from memory.pins.statements import StatementKind
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 0.5
-"""Share of the words of both that two instructions have in common from which on they are about the same."""
+"""Share of common words, of all the words of two instructions, from which they are about the same thing."""
 NAMED = 0.6
-"""Share of the words of what is taken back that the statement must have."""
+"""Share of the words that name what is taken back which a statement must contain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Stated:
 
 
 def replaces(later: Stated, earlier: Stated) -> bool:
-    """Whether `earlier` holds no more once `later` was said."""
+    """Whether `earlier` no longer holds once `later` was said."""
     if fold(later.text) == fold(earlier.text):
         return True
     if {later.kind, earlier.kind} == {StatementKind.IDENTITY}:
@@ -45,7 +45,7 @@ def replaces(later: Stated, earlier: Stated) -> bool:
 
 
 def taken_back(about: str, statements: Sequence[Stated]) -> list[int]:
-    """Which of `statements` are meant by words that take something back: those that have nearly all of the words."""
+    """The indexes of the `statements` that are taken back: those that contain most of the words of `about`."""
     wanted = _words(about)
     if not wanted:
         return []
@@ -73,11 +73,11 @@ _SAYS_NOTHING = frozenset(
     ).split()
     for term in terms(word)
 )
-"""Words of the statement itself, not of what it is about; as `terms` has them."""
+"""Words that belong to the form of a statement, not to its subject; as `terms` returns them."""
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern for folded text: of Cyrillic, too, no accents are left."""
+    """Compile a pattern for folded text, in which Cyrillic letters have lost their accents, too."""
     return re.compile(pattern.replace("й", "и").replace("ё", "е"))
 
 
@@ -94,7 +94,7 @@ _SUBJECTS = {
     r"lingua madre|madrelingua|"
     r"lingua materna|moedertaal|ojczysty|роднои язык",
 }
-"""What a sentence about oneself is about, folded. Of two about the same the later holds."""
+"""Patterns (folded) for the subject of a sentence about oneself. Of two with the same subject the later one holds."""
 _SUBJECT_PATTERNS = {name: _compiled(pattern) for name, pattern in _SUBJECTS.items()}
 
 _VALUES: dict[str, dict[str, str]] = {
@@ -129,7 +129,7 @@ _VALUES: dict[str, dict[str, str]] = {
         r"неформальн\w*",
     },
 }
-"""What instructions choose between, and what says which, folded."""
+"""The alternatives that instructions choose between, with the (folded) words for each."""
 _VALUE_PATTERNS = {
     subject: {value: _compiled(rf"\b(?:{pattern})\b") for value, pattern in values.items()}
     for subject, values in _VALUES.items()
@@ -145,7 +145,7 @@ def _subjects(text: str) -> set[str]:
 
 
 def _differ_in_a_value(later: str, earlier: str) -> bool:
-    """Whether both choose one of the same values, another one each, and for the same occasions."""
+    """Whether both choose a value of the same kind, but different ones, and for the same occasions."""
     new, old = fold(later), fold(earlier)
     for values in _VALUE_PATTERNS.values():
         now = {value for value, pattern in values.items() if pattern.search(new)}
@@ -156,7 +156,7 @@ def _differ_in_a_value(later: str, earlier: str) -> bool:
 
 
 def _scope(folded: str) -> frozenset[str]:
-    """The words that say when something holds; none where it always does."""
+    """The words that say on which occasions something holds; empty if it always does."""
     found = _SCOPE.search(folded)
     return _words(found[1]) if found else frozenset()
 
@@ -171,11 +171,11 @@ _CHANGED = re.compile(
     r"maintenant|desormais|ahora|"
     r"adesso|ormai|agora|nu|tegenwoordig|teraz|теперь|сеичас)\b"
 )
-"""That somebody changed their mind, folded."""
+"""Says that somebody changed their mind, folded."""
 
 
 def _prefers_the_other(later: str, earlier: str, new: frozenset[str], old: frozenset[str]) -> bool:
-    """Whether a preference is the earlier one the other way round, or says that it has changed."""
+    """Whether a preference is the reverse of the earlier one, or says that it has changed."""
     pairs = [_OVER.search(fold(text)) for text in (later, earlier)]
     if pairs[0] and pairs[1]:
         (a, b), (c, d) = ((_words(pair[1]), _words(pair[2])) for pair in pairs if pair)

@@ -23,9 +23,10 @@ logger = logging.getLogger(__name__)
 def pin(
     user: User, chat_id: UUID, *, text: str | None = None, message_id: UUID | None = None
 ) -> tuple[Pin, bool]:
-    """Pin a text, or what a message of the user's chat says; and whether it is new: the same is pinned once.
+    """Pin a text, or the text of a message in the user's chat. Return the pin and whether it is new.
 
-    Raises NotFound; ChatBusy for a reply being written; Conflict for a message that says nothing, or one pin too many.
+    The same text is pinned only once. Raise NotFound; ChatBusy for a reply that is being written; Conflict for a
+    deleted message, one without text, or one pin too many.
     """
     with transaction.atomic():
         chat = get_chat(user, chat_id, lock=True)
@@ -53,7 +54,7 @@ def pin(
 
 
 def _message(chat: Chat, message_id: UUID) -> Message:
-    """A message that can be pinned."""
+    """Return a message that can be pinned."""
     found = get_message(chat, message_id)
     if not isinstance(found, Message):
         raise ChatBusy("This reply is still being written.", retry_after=1)
@@ -65,9 +66,9 @@ def _message(chat: Chat, message_id: UUID) -> Message:
 
 
 def unpin(chat: Chat, pin_id: UUID) -> None:
-    """Take a pin out of all prompts to come. What was removed before stays so. Raises NotFound.
+    """Remove a pin from all future prompts. Do nothing if it has ended already. Raise NotFound.
 
-    A text that stands in the pin alone goes for good; that of a message stays with it, so that prompts that had the pin
+    A pin that is not of a message is deleted. The pin of a message is only ended, so that prompts that contained it
     can still be shown as they were sent.
     """
     with transaction.atomic():

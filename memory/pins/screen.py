@@ -1,7 +1,7 @@
-"""What of a message is to be pinned: its statements, less what could steer a model against its reader. Pure.
+"""Select which statements of a message to pin: not those that could steer a model against its reader. Pure.
 
-What is pinned stands in every later prompt. So a sentence that is an order to a model as attacks are written, or that
-brings a link, is not pinned by rule: somebody may have pasted it. Who means it can pin it by hand.
+A pin is part of every later prompt. So a sentence that is worded like an injected order to a model, or that contains
+a link, is not pinned by rule: somebody may have pasted it. A user who means it can pin it by hand.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from chatmemory.text.links import links_in
 from memory.pins.statements import Statement, statements
 
 HARMLESS = frozenset({"recasts", "restricts"})
-"""Kinds of orders that a wish about replies may be, too ("from now on you …", "answer only with …")."""
+"""Kinds of orders that can also be a wish about replies ("from now on you …", "answer only with …")."""
 
 _NOTHING_KNOWN = KnownOrders(())
 
 
 def to_pin(text: str) -> Sequence[Statement]:
-    """The statements of a user's message that may be pinned, in its order."""
+    """Return the statements of a user's message that may be pinned, in order."""
     return [one for one in statements(text) if not links_in(one.text) and not _is_order(one.text)]
 
 

@@ -1,7 +1,7 @@
-"""The section of a prompt that holds the pins: which fit, how they read, what it costs. Pure.
+"""The section of a prompt that holds the pins: which fit, how they are rendered, what they cost. Pure.
 
-Newest first, within a tenth of the budget. A pin's text is what people said: a line of it that looks like a marker of
-ours is quoted. One that is part of a newer one is not said again, and of what has no room the number is said.
+Newest first, within a tenth of the budget. A pin's text is user input, so a line that looks like one of our markers
+is quoted. A pin that is contained in a newer one is not repeated, and the number of pins without room is stated.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from chatmemory.text.markers import PINS_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 
 SHARE = 10
-"""The part of the budget that pins may have: one in so many."""
+"""Pins may have one part in so many of the budget."""
 CARD_TOKENS = 60
-"""Under the policy `card`, at most so many: its whole prompt is small."""
+"""Most tokens of pins under the policy `card`, whose whole prompt is small."""
 LEAST = 16
 """Tokens below which a pin that is cut would say nothing."""
 CUT = " […]"
-"""Stands where a pin goes on."""
+"""Marks where a pin was cut."""
 
 
 class ShownPin(NamedTuple):
-    """A pin in a prompt. `clip` is the tokens that its text is cut to; None: it is whole."""
+    """A pin in a prompt. `clip` is the number of tokens to which its text is cut; None: it is whole."""
 
     id: str
     clip: int | None = None
@@ -43,7 +43,7 @@ class PinText:
 
 @dataclass(frozen=True, slots=True)
 class PinSection:
-    """What of the pins a prompt shows. `tokens` are those of the section as it is sent."""
+    """The pins that a prompt shows. `tokens` are those of the section as it is sent."""
 
     shown: tuple[ShownPin, ...] = ()
     left_out: int = 0
@@ -61,13 +61,13 @@ def room_for_pins(budget: int, *, is_card: bool) -> int:
 
 
 def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> PinSection:
-    """The section for `pins`, the newest first, in `room` tokens. Nothing, where not one has room."""
+    """Fit `pins` (newest first) into a section of `room` tokens. The section is empty if not even one has room."""
     own = _without_repeats(pins)
     texts = {pin.id: pin.text for pin in own}
     shown: list[ShownPin] = []
     left = room - head_cost() - left_out_cost(len(own))
     for number, pin in enumerate(own):
-        most = left if number == len(own) - 1 else max(left // 2, room // 3)  # one leaves room for others
+        most = left if number == len(own) - 1 else max(left // 2, room // 3)  # leaves room for others
         cost = pin_cost(pin.text)
         if cost <= min(left, most):
             shown.append(ShownPin(pin.id))
@@ -81,7 +81,7 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
 def _fitting(
     shown: list[ShownPin], pins: int, texts: Mapping[str, str], room: int, disarms: bool
 ) -> PinSection:
-    """The section of as many of `shown` as fit once they are joined: that can cost more than the parts."""
+    """Return a section of as many of `shown` as fit once joined: joined text can cost more than its parts."""
     while shown:
         text = render_pins(shown, pins - len(shown), texts)
         tokens = count_tokens(disarm(text) if disarms else text) + MESSAGE_OVERHEAD
@@ -92,7 +92,7 @@ def _fitting(
 
 
 def _without_repeats(pins: Sequence[PinText]) -> list[PinText]:
-    """`pins` without those that a newer one says, too."""
+    """Return `pins` without those that are contained in a newer one."""
     own: list[PinText] = []
     for pin in pins:
         if not any(" ".join(pin.text.split()) in " ".join(newer.text.split()) for newer in own):
@@ -101,7 +101,7 @@ def _without_repeats(pins: Sequence[PinText]) -> list[PinText]:
 
 
 def render_pins(shown: Sequence[ShownPin], left_out: int, texts: Mapping[str, str]) -> str:
-    """The message that carries the pins, or "" where none of them is there any more."""
+    """Render the message that contains the pins; "" if none of them exists any more."""
     lines = [_line(texts[pin.id], pin.clip) for pin in shown if pin.id in texts]
     if not lines:
         return ""
@@ -109,7 +109,7 @@ def render_pins(shown: Sequence[ShownPin], left_out: int, texts: Mapping[str, st
 
 
 def _line(text: str, clip: int | None = None) -> str:
-    """One pin as an item of a list; its other lines are indented."""
+    """One pin as a list item; its further lines are indented."""
     quoted = quote_markers(text.strip())
     if clip is not None:
         quoted = clip_end(quoted, clip) + CUT
@@ -126,7 +126,7 @@ def pin_cost(text: str) -> int:
 
 
 def left_out_cost(pins: int) -> int:
-    """Tokens of the line that says how many of so many pins are not shown."""
+    """Tokens of the line that says how many of `pins` pins are not shown."""
     return count_tokens(_left_out(pins)) + 1 if pins > 1 else 0
 
 
@@ -138,7 +138,7 @@ def head_cost() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ImportedPin:
-    """Something that is to stand in every prompt, or once was."""
+    """A pin of an export, which may have ended."""
 
     text: str
     kind: str
@@ -147,9 +147,9 @@ class ImportedPin:
     message: int | None
     """Index of the message that it was found in, or that was pinned."""
     seq: int
-    """Number of the last message when it was pinned, from 1; 0 before any."""
+    """Number of the last message when it was pinned, from 1; 0 before any message."""
     start: int
-    """Its place in that."""
+    """Its offset in that message."""
     created_at: datetime | None = None
     ended_at: datetime | None = None
     ended_by: int | None = None
@@ -157,7 +157,7 @@ class ImportedPin:
 
 
 def clipped(text: str, limit: int) -> str:
-    """`text` without white space around it, cut to `limit` characters after a word."""
+    """Strip `text` and cut it to `limit` characters, at a word boundary if there is one."""
     text = text.strip()
     if len(text) <= limit:
         return text

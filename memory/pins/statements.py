@@ -1,8 +1,8 @@
-"""What of a user's message holds until it is taken back: text → statements. Pure, by rule, in several languages.
+"""Find what a user's message states that holds until it is taken back. Pure, by rule, in several languages.
 
-Precision comes before recall: a question, a quotation, code, a log or a story about somebody else states nothing. The
-cues of each language are in `memory.pins.wordings`; which statement replaces which is
-`memory.pins.contradictions`'.
+Precision takes precedence over recall: a question, a quotation, code, a log or a story about somebody else states
+nothing. The cues of each language are in `memory.pins.wordings`; `memory.pins.contradictions` decides which statement
+replaces which.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from memory.pins.wordings.cues import Words
 from memory.pins.wordings.patterns import Language
 
 LOOKED_AT = 2_000
-"""Characters at each end of a message that are looked at: what stands between them was pasted, not said."""
+"""Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""
 WHOLE = 400
-"""Characters up to which a sentence is kept whole; of a longer one the part from its cue on, as long at most."""
+"""Longest sentence that is kept whole, in characters; of a longer one at most this much is kept, from its cue on."""
 SHORT = 320
-"""Characters up to which a message that states nothing but a preference is kept whole: the rest says what it is for."""
+"""Longest message, in characters, that is kept whole if it states only a preference: the rest says what it is for."""
 MOST = 8
-"""Statements of one message. More is a document."""
+"""Most statements of one message. A message with more is a document, and none of them counts."""
 
 
 class StatementKind(StrEnum):
-    """What is stated."""
+    """The kind of a statement."""
 
     INSTRUCTION = "instruction"
     PREFERENCE = "preference"
     IDENTITY = "identity"
     REMEMBER = "remember"
     TAKE_BACK = "take_back"
-    """An earlier statement holds no more. It is never kept itself."""
+    """Ends an earlier statement. Stored as an instruction if `stands_alone` and it ends none; otherwise not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of the user's, and where in the message it begins, in characters."""
+    """A sentence of the user's message; `start` is its position in the message, in characters."""
 
     kind: StatementKind
     text: str
     start: int
     about: str = ""
-    """Of something taken back: the words that say what."""
+    """For TAKE_BACK: the words that say what is taken back."""
     stands_alone: bool = False
-    """Of something taken back: where nothing like it was stated, it is an instruction itself."""
+    """For TAKE_BACK: whether it is an instruction itself if nothing like it was stated before."""
 
 
 def statements(text: str) -> list[Statement]:
-    """What `text` states, in its order. Its cost is bounded, however long it is."""
+    """Return the statements in `text`, in order. The cost is bounded for any length of text."""
     found: list[Statement] = []
     for start, piece in _ends(text):
         words = Words.of(piece)
@@ -69,7 +69,7 @@ def statements(text: str) -> list[Statement]:
 
 
 def _ends(text: str) -> list[tuple[int, str]]:
-    """The parts of a message that are looked at, each with where it begins; whole lines of a long one."""
+    """The parts of a message to examine, each with its position; of a long message whole lines at both ends."""
     if len(text) <= 2 * LOOKED_AT:
         return [(0, text)]
     head, tail = text[:LOOKED_AT], len(text) - LOOKED_AT
@@ -93,15 +93,18 @@ _NOT_SAID = re.compile(
     r"FATAL)\b"
     r"|.*(?:[;{]|\)\s*=>|\(\);?)\s*$"
 )
-"""How a line begins, or ends, that is a quotation, code or a log."""
+"""Matches a line that begins or ends as quotations, code or logs do."""
 _SPEAKER = re.compile(r"\s*[\[(*]*([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2})[\])*]*:\s+(?=\S)")
-"""A name with a colon, as in a transcript or a letter's head."""
+"""A name with a colon, as in a transcript or the header of a letter."""
 _ITEM = re.compile(r"\s*(?:[-*•+–]|\(?\d{1,2}[.)]|[a-z]\))\s+")
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|(?<=[。！？])")
 
 
 def _blanked(text: str) -> str:
-    """`text` with code and quotations blanked and straight apostrophes, of the same length."""
+    """`text` with straight apostrophes, and with code and quotations replaced by characters that match nothing.
+
+    The length stays the same.
+    """
     text = text.replace("’", "'")
     for pattern in (_FENCED, _QUOTED, _INLINE):
         text = pattern.sub(lambda found: re.sub(r"[^\n]", "_", found[0]), text)
@@ -109,7 +112,7 @@ def _blanked(text: str) -> str:
 
 
 def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Each sentence that somebody may have said, with where it begins, and whether it is an item of a list."""
+    """Yield each sentence that the user may have written: position, text, and whether it is a list item."""
     for line in _LINE.finditer(text):
         if not line[0].strip() or _NOT_SAID.match(line[0]):
             continue
@@ -128,7 +131,7 @@ def _sentences(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[Statement]:
-    """What one sentence states. `blanked` is what is looked at, `sentence` what was said."""
+    """Yield what one sentence states. `blanked` is searched, and the text is taken from `sentence`."""
     words = Words.of(blanked)
     for language in LANGUAGES:
         if not language.has_cue(blanked, words):
@@ -149,7 +152,7 @@ def _stated(blanked: str, sentence: str, start: int, is_item: bool) -> Iterator[
 
 
 def _taken_back(language: Language, sentence: str) -> tuple[str, bool] | None:
-    """What the sentence takes back, and whether it may be an instruction itself."""
+    """What the sentence takes back, and whether the sentence may be an instruction itself."""
     found = language.take_back.match(sentence)
     if found is None or _is_question(language, sentence):
         return None
@@ -158,7 +161,7 @@ def _taken_back(language: Language, sentence: str) -> tuple[str, bool] | None:
 
 
 def _held(language: Language, sentence: str, is_item: bool) -> tuple[StatementKind, int] | None:
-    """What the sentence states to hold, and where its cue begins."""
+    """The kind of the statement in the sentence, and the position of its cue."""
     if found := language.polite.search(sentence):
         return StatementKind.INSTRUCTION, found.start(1)
     if not _is_question(language, sentence):
@@ -177,7 +180,7 @@ def _held(language: Language, sentence: str, is_item: bool) -> tuple[StatementKi
 
 
 def _instruction(language: Language, sentence: str, is_item: bool) -> int | None:
-    """Where an instruction that holds from now on begins; None where there is none."""
+    """Position of an instruction that holds from now on; None if there is none."""
     lasts = language.lasting.search(sentence) is not None
     always = language.always.search(sentence)
     if always and (lasts or not is_item):
@@ -192,7 +195,7 @@ def _is_question(language: Language, sentence: str) -> bool:
 
 
 def _is_asked_or_told(language: Language, sentence: str, at: int) -> bool:
-    """Whether what begins at `at` is part of a question, or something that somebody else says."""
+    """Whether the text at `at` is part of a question, or something that somebody else says."""
     if language.says.search(sentence, 0, at) or language.asks.match(sentence):
         return True
     return sentence.endswith(("?", "？")) and not re.search(r"[,;:–—(]", sentence[at:])
@@ -200,11 +203,11 @@ def _is_asked_or_told(language: Language, sentence: str, at: int) -> bool:
 
 _CLAUSE_END = re.compile(r"[,;:–—](?=\s)")
 _ENOUGH = 80
-"""Characters of a long sentence from its cue on that are kept at least."""
+"""Characters of a long sentence, from its cue on, that are always kept."""
 
 
 def _excerpt(sentence: str, at: int) -> tuple[str, int]:
-    """The sentence, of a long one its part about the cue, which begins at `at`; and where that begins."""
+    """Return the sentence and 0; of a long one the part around the cue at `at`, and the position of that part."""
     text = " ".join(sentence.split())
     if len(text) <= WHOLE:
         return text, 0

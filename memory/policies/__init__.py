@@ -1,6 +1,6 @@
-"""The policies by name, and what all of memory asks of them.
+"""The policies by name, and the functions that the rest of memory calls on them.
 
-A further policy is one module here and one line in `POLICIES`.
+To add a policy, write one module here and add one line to `POLICIES`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 PER_POLICY: Final = {name: policy.numbers for name, policy in POLICIES.items()}
-"""The kind of each policy's own numbers."""
+"""The class of each policy's own numbers, by the policy's name."""
 
 
 def get_policy(name: str) -> Policy:
-    """The policy of that name. Raises `KeyError`."""
+    """Return the policy of that name. Raise `KeyError` if there is none."""
     return POLICIES[name]

@@ -1,7 +1,7 @@
-"""What an answer of a summarizer must be before it is believed, and the JSON object in it. Pure.
+"""Check the answer of a summarizer and parse the JSON object in it. Pure.
 
-Models write JSON fenced, wrapped in prose, with trailing commas. Reading takes time in proportion to the answer,
-whatever it is.
+Models write JSON fenced, wrapped in prose, with trailing commas. Parsing takes time proportional to the answer's
+length, for any answer.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def prompt_hash(instructions: str) -> str:
 
 
 def said(completion: Completion | None) -> str:
-    """What the answer says, whatever its form, without what no reader sees.
+    """Return the text of the answer, in any format, without invisible characters.
 
-    Raises `Refusal` if there is none, or it is empty, truncated, refused, or the text of an error or a refusal.
+    Raise `Refusal` if there is no answer, or if it is empty, truncated, refused, or the text of an error or a
+    refusal.
     """
     if completion is None:
         raise Refusal("empty")
@@ -55,19 +56,19 @@ def said(completion: Completion | None) -> str:
 
 
 MAX_CHARS = 400_000
-"""A longer answer is none: no policy keeps a hundredth of that."""
+"""Longest answer that is parsed, in characters: no policy keeps a hundredth of that."""
 TRIES = 8
-"""Places at which an object is looked for: prose has braces, too."""
+"""Number of positions at which parsing an object is tried: prose has braces, too."""
 
 _OPENING = re.compile(r'\{\s*+["}]')
-# A string is taken whole, one without an end too, so that a comma in it stays.
+# A string is matched as a whole, even one without an end, so that a comma in it stays.
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|,(?=\s*+[}\]])', re.DOTALL)
 
 
 def object_in(text: str) -> dict[str, Any]:
-    """The first JSON object in `text`. Numbers come as their text, so that 50.00 stays 50.00; NaN is null.
+    """Return the first JSON object in `text`. Numbers are kept as text, so that 50.00 stays 50.00; NaN becomes null.
 
-    Raises `Refusal("wrong_shape")` if there is none, or it is too long or too deep.
+    Raise `Refusal("wrong_shape")` if there is none, or it is too long or too deeply nested.
     """
     if len(text) > MAX_CHARS:
         raise Refusal("wrong_shape")
@@ -79,13 +80,13 @@ def object_in(text: str) -> dict[str, Any]:
         found, read = _read(text[opening.start() :])
         if found is not None:
             return found
-        # What was read of a broken object is not looked at again: an object within it is not the answer.
+        # Skip what was parsed of a broken object: an object within it is not the answer.
         at = opening.start() + max(1, read)
     raise Refusal("wrong_shape")
 
 
 def _read(text: str) -> tuple[dict[str, Any] | None, int]:
-    """The object that `text` begins with, or None and how far it could be read."""
+    """Parse the object that `text` begins with; if it is broken, return None and how far it could be parsed."""
     read = 0
     for attempt in (text, _STRING_OR_COMMA.sub(_without_comma, text)):
         try:
@@ -102,7 +103,7 @@ def _without_comma(found: re.Match[str]) -> str:
 
 
 def _nothing(_: str) -> None:
-    """NaN and the infinities are no JSON, and no database takes them."""
+    """Replace NaN and the infinities by null: they are not valid JSON, and no database accepts them."""
 
 
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_nothing, strict=False)

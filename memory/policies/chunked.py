@@ -24,7 +24,7 @@ from memory.policies.protocol import (
 from memory.policies.summarizer_input import summarizer_input
 
 OUTPUT_ROOM = 4
-"""Output limit, in caps: models that reason spend output tokens before the first word of the summary."""
+"""Output limit as a multiple of the cap: reasoning models spend output tokens before the first word of the summary."""
 
 INSTRUCTIONS = """\
 You keep the memory of a conversation between a user and an assistant. You get the summary so far, \
@@ -46,12 +46,12 @@ the summary alone: no heading, no preface, no comment.
 
 
 def instructions(limits: MemoryLimits) -> str:
-    """The instructions with the cap's number in them: 400 to 500 tokens at the default."""
+    """The instructions with the target length filled in: 400 to 500 tokens by default."""
     return INSTRUCTIONS.format(low=limits.summary_cap * 4 // 5, cap=limits.summary_cap)
 
 
 class Chunked(Policy):
-    """Folds everything before the window when summary and unfolded turns together are over the threshold."""
+    """Folds everything before the window when summary and unfolded turns together exceed the threshold."""
 
     name = "chunked"
     label = "Rolling summary"
@@ -64,13 +64,13 @@ class Chunked(Policy):
         return FoldProgress("tokens", counts.tokens + state_tokens(self, state), limits.threshold)
 
     def size(self, state: State) -> int:
-        """Tokens of the summary alone."""
+        """Tokens of the summary, without heading."""
         return count_tokens(state.summary)
 
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """The seed's input, to the letter, under our own instructions."""
+        """Ask with the seed's input format, exactly, and our own instructions."""
         if answers:
             return None
         return Ask(
@@ -82,7 +82,7 @@ class Chunked(Policy):
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """The new summary, cut at a sentence where it is over its cap. Raises `Refusal`."""
+        """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
         answer = quote_markers(said(answers[0]))
         summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
         if not summary:
@@ -90,7 +90,7 @@ class Chunked(Policy):
         return State(summary)
 
     def render(self, state: State) -> list[StateSection]:
-        """The summary under its heading, as material that the user hands over."""
+        """Render the summary under its heading, in the user role."""
         if not state.summary:
             return []
         return [StateSection("summary", f"{SUMMARY_HEADING}\n{quote_markers(state.summary)}")]

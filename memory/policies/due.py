@@ -1,4 +1,4 @@
-"""When a chat is due: the one rule of the engine that holds for every policy. Pure, from counters alone."""
+"""Decide when a chat is due to be folded: the one rule for all policies. Pure, from counters only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from memory.limits import MAX_TURNS, MemoryLimits
 from memory.policies.protocol import Counts, Policy, State, state_tokens
 
 MANY_TURNS = MAX_TURNS * 3 // 4
-"""Unfolded turns above this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
+"""More unfolded turns than this are due, however short: above `MAX_TURNS` not even their lines could be shown."""
 
 
 def is_due(
     policy: Policy, state: State, counts: Counts, limits: MemoryLimits, waited: Counts | None = None
 ) -> bool:
-    """True if turns of the chat are to be folded: by the policy's threshold, or because the prompt runs full.
+    """True if turns of the chat should be folded: by the policy's threshold, or because the prompt is getting full.
 
-    Counters alone decide. Where they cannot tell whether all lines fit, the chat is due. Without memory, none is.
-    `waited`: updates are paused, and so much waited already then. No threshold ends a pause, but whatever was said
-    since must fit. What waited may have to be recalled; so where nothing is recalled, that must fit, too.
+    Decided by counters only. If they cannot show that all lines fit, the chat is due. It never is while memory is
+    off. `waited` is given while updates are paused: the turns that were already waiting then. No threshold ends a
+    pause, but the turns since must fit. Turns that waited can be recalled; if recall is off, they must fit, too.
     """
     if not limits.enabled:
         return False
@@ -40,11 +40,10 @@ def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimit
 
 
 def _lines_fit(state: int, counts: Counts, limits: MemoryLimits) -> bool:
-    """Whether the plan of the next prompt is sure to hold a line of every turn that it does not show
-    verbatim.
+    """Whether the plan of the next prompt will certainly have a line for every turn that it does not show verbatim.
 
     Either all lines fit beside state and window; or the window does not fit into its part, turns of it are clipped or
-    become lines, and all of them fit into the tenth that is reserved for lines.
+    become lines, and all lines fit into the tenth that is reserved for them.
     """
     head = verbatim_head_cost(limits.turns_as) + CUT_OFF_TOKENS * counts.window_turns
     lines = lines_head_cost() + counts.line_tokens

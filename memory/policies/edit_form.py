@@ -1,4 +1,4 @@
-"""The form for editing memory by hand, whatever the policy: fields with a text each, and what may be wrong in them."""
+"""The form for editing memory by hand, under any policy: its fields, and the validation of their texts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ MANY_ROWS, SOME_ROWS = 14, 4
 
 @dataclass(frozen=True, slots=True)
 class EditField:
-    """One field of the form: its name, what it is called, what it holds now, and what may stand in it."""
+    """One field of the form: its name, label, current text, and what it may contain."""
 
     name: str
     label: str
     text: str
     help: str = ""
     rows: int = SOME_ROWS
-    """Lines that the field is high."""
+    """Height of the field, in lines."""
     most_tokens: int = 0
-    """Of what is in it; 0 where it is not its own length that counts."""
+    """Most tokens of its text; 0 if its length is not limited by itself."""
     holds: Literal["text", "lines", "pairs"] = "text"
-    """One text, an item to a line, or a name, a colon and a value to a line."""
+    """The format: one text, one item per line, or one `name: value` per line."""
 
 
 class BadEdit(Exception):
-    """What was entered cannot be kept. The message is a sentence for whoever entered it, and quotes nothing.
+    """The text entered is invalid. The message is a sentence for the person who entered it, and quotes none of it.
 
-    `part` is the name of the field where it stands; "" where it is all of them together.
+    `part` is the name of the field at fault; "" if it is all of them together.
     """
 
     def __init__(self, message: str, part: str = "") -> None:
@@ -41,19 +41,19 @@ class BadEdit(Exception):
 
 
 def clean(text: str) -> str:
-    """`text` as it may be stored: line breaks as they are elsewhere, without what no reader sees."""
+    """Return `text` as it is stored: with normalized line breaks and without invisible characters."""
     return without_invisible(text.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that say anything, each with its number from 1 and with single spaces."""
+    """Yield the lines that are not blank, each with its number from 1, with single spaces."""
     for number, line in enumerate(clean(text).split("\n"), 1):
         if flat := " ".join(line.split()):
             yield number, flat
 
 
 def pair_in(line: str, number: int, part: str) -> tuple[str, str]:
-    """The name and the value of a line such as "theme: dark"."""
+    """Split a line such as "theme: dark" into name and value. Raise `BadEdit`."""
     key, _, value = (side.strip() for side in line.partition(":"))
     if not key or not value:
         raise BadEdit(f"Line {number} is not a name, a colon and a value.", part)
@@ -61,13 +61,13 @@ def pair_in(line: str, number: int, part: str) -> tuple[str, str]:
 
 
 def require_within(text: str, cap: int, what: str, part: str = "") -> None:
-    """Refuse `text` of more than `cap` tokens. `what` begins the sentence."""
+    """Raise `BadEdit` if `text` has more than `cap` tokens. `what` begins the sentence."""
     tokens = count_tokens(text)
     if tokens > cap:
         raise BadEdit(f"{what} has {tokens:,} tokens; the limit is {cap:,}.", part)
 
 
 def require_few(count: int, most: int, part: str) -> None:
-    """Refuse more than `most` lines."""
+    """Raise `BadEdit` if there are more than `most` lines."""
     if count > most:
         raise BadEdit(f"There are {count} lines; the limit is {most}.", part)

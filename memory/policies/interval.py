@@ -1,7 +1,7 @@
-"""The policy `interval` (seed 004): one paragraph, written anew every few turns, that the assistant seems to have said.
+"""The policy `interval` (seed 004): one paragraph, rewritten every few turns, in a message of the assistant's role.
 
-That message is memory and no part of the conversation. Where one like it comes in as a turn (an imported history, a
-model that imitates it), it is set apart, and what it says is taken for what was known before.
+That message is memory and not part of the conversation. If one like it arrives in a turn (an imported history, a
+model that imitates it), it is separated from the turn, and its content is treated as what was known before.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, Policy,
 from memory.policies.summarizer_input import summarizer_input
 
 OPENING = "I've summarized our previous exchanges for context:"
-"""How the message that carries the paragraph begins, to the letter of seed 004 section 2."""
+"""The beginning of the message with the paragraph, exactly as in seed 004 section 2."""
 
 OUTPUT_ROOM = 4
-"""Output limit, in caps: models that reason spend output tokens before the first word."""
+"""Output limit as a multiple of the cap: reasoning models spend output tokens before the first word."""
 
 INSTRUCTIONS = """\
 You keep the memory of a conversation between a user and an assistant, as one paragraph. You get the paragraph so far, \
@@ -68,7 +68,7 @@ class IntervalNumbers(Numbers):
 
 
 class Interval(Policy):
-    """Folds every few turns, however long they are (seed 004 section 6 says so of its own trigger)."""
+    """Folds every few turns, however long they are (as seed 004 section 6 says about its own trigger)."""
 
     name = "interval"
     label = "Periodic summary"
@@ -78,9 +78,9 @@ class Interval(Policy):
     goes_by = ("window_share",)
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
-        """Turns: as many as make an interval, beyond the window.
+        """Count turns: due when there are as many as an interval beyond the window.
 
-        Counters do not tell who spoke: a greeting before the first user message counts as a turn.
+        Counters do not distinguish speakers, so a greeting before the first user message counts as a turn.
         """
         numbers = _numbers(limits)
         return FoldProgress("turns", counts.turns, numbers.window_turns + numbers.every_turns)
@@ -90,13 +90,13 @@ class Interval(Policy):
         return _numbers(limits).window_turns
 
     def size(self, state: State) -> int:
-        """Tokens of the paragraph alone."""
+        """Tokens of the paragraph, without opening words."""
         return count_tokens(state.summary)
 
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """The paragraph anew. Nothing, where all that the turns hold is a paragraph of an earlier fold."""
+        """Ask for a new paragraph. None if the turns contain only a paragraph of an earlier fold."""
         carried, spoken = set_apart(turns)
         if answers or not spoken:
             return None
@@ -110,7 +110,7 @@ class Interval(Policy):
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """The new paragraph, cut at a sentence where it is over its cap. Raises `Refusal`."""
+        """Return the new paragraph, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
         carried, spoken = set_apart(turns)
         existing, cap = _existing(state, carried), _numbers(limits).token_cap
         if not spoken:
@@ -126,15 +126,15 @@ class Interval(Policy):
         return _numbers(limits).token_cap
 
     def render(self, state: State) -> list[StateSection]:
-        """The paragraph as a message of the assistant's, under the seed's opening words."""
+        """Render the paragraph as a message in the assistant role, with the seed's opening words."""
         paragraph = quote_markers(_line(state.summary))
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 
 
 def set_apart(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
-    """The paragraphs of messages that begin with the opening words, and the turns without them that say anything.
+    """Split off paragraphs that begin with the opening words; return them, and the turns that still have text.
 
-    What follows such a paragraph after a blank line is the reply's own, and stays.
+    Text after a blank line behind such a paragraph belongs to the reply and stays.
     """
     carried: list[str] = []
     spoken: list[Turn] = []
@@ -149,7 +149,7 @@ def set_apart(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
 
 
 def without_opening(text: str) -> str:
-    """`text` without the opening words that it may begin with."""
+    """Return `text` without the opening words at its beginning, if any."""
     found = _OPENING.match(text)
     return text[found.end() :] if found else text
 
@@ -164,12 +164,12 @@ def _parted(said: str) -> tuple[list[str], str]:
 
 
 def _line(text: str) -> str:
-    """`text` with single spaces in place of line breaks and all other white space."""
+    """Return `text` with all white space, including line breaks, replaced by single spaces."""
     return " ".join(text.split())
 
 
 def _existing(state: State, carried: Sequence[str]) -> str:
-    """What was known before: the state's paragraph, and of the carried ones what is not in it already."""
+    """What was known before: the state's paragraph, and those of `carried` that it does not contain."""
     existing = _line(without_opening(state.summary))
     for paragraph in carried:
         if paragraph not in existing:
@@ -178,7 +178,7 @@ def _existing(state: State, carried: Sequence[str]) -> str:
 
 
 def _paragraph(answer: str) -> str:
-    """The answer as one continuous paragraph that begins with its content."""
+    """Return the answer as one continuous paragraph, without introductory phrases."""
     lines = [_plain_line(line) for line in answer.splitlines()]
     text = _line("\n".join(lines))
     start = 0
@@ -188,7 +188,7 @@ def _paragraph(answer: str) -> str:
 
 
 def _plain_line(line: str) -> str:
-    """A line that was a bullet or a heading gets the stop that the line break stood for."""
+    """Convert a bullet or heading to plain text, with punctuation in place of the line break."""
     found = _BULLET.match(line)
     if not found:
         return line

@@ -1,7 +1,7 @@
-"""The numbers of a policy: declared once as a frozen dataclass, given by settings, changed by a chat's options.
+"""The numbers of a policy: declared once as a frozen dataclass, set by settings, overridden by a chat's options.
 
-A field's bounds stand beside its default. A value that does not fit them is refused with what would fit. The numbers of
-memory as a whole, and what a chat may choose of both, are `memory.policies.options`' business.
+A field declares its bounds with its default. A value out of bounds is refused with a message that states them. The
+numbers of memory as a whole, and which numbers a chat may choose, are in `memory.policies.options`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from memory.limits import MemoryLimits
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of a policy. This one has none."""
+    """The numbers of a policy. This base class has none."""
 
 
 N = TypeVar("N", bound=Numbers)
@@ -22,17 +22,17 @@ N = TypeVar("N", bound=Numbers)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a number may be: whole and within two ends, a share, one of some words, or on and off."""
+    """The valid values of a number: a range of whole numbers, a share, one of some words, or on and off."""
 
     kind: type[int] | type[float] | type[bool] | type[str]
     at_least: int = 0
     at_most: int = 10**9
     words: tuple[str, ...] = ()
     most: float = 1.0
-    """Of a share, which is 0 at least."""
+    """Upper bound of a share; the lower one is 0."""
 
     def allows(self, value: object) -> bool:
-        """Whether `value` (as JSON has it) fits."""
+        """Whether `value`, as parsed from JSON, is valid."""
         if isinstance(value, bool) or self.kind is bool:
             return isinstance(value, bool) and self.kind is bool
         if self.kind is str:
@@ -43,7 +43,7 @@ class Bounds:
 
     @property
     def wanted(self) -> str:
-        """What fits, in words."""
+        """The valid values in words, for an error message."""
         if self.kind is bool:
             return "true or false"
         if self.words:
@@ -54,17 +54,17 @@ class Bounds:
 
 
 def whole(default: int, meaning: str, *, at_least: int = 0, at_most: int = 10**9) -> Any:
-    """A field for a whole number. `meaning` is for the page of settings."""
+    """Declare a field for a whole number. `meaning` is shown on the page of settings."""
     return field(default=default, metadata={"bounds": Bounds(int, at_least, at_most), "meaning": meaning})
 
 
 def switch(default: bool, meaning: str) -> Any:
-    """A field that is on or off."""
+    """Declare a field that is on or off."""
     return field(default=default, metadata={"bounds": Bounds(bool), "meaning": meaning})
 
 
 def word(default: str, *others: str, meaning: str) -> Any:
-    """A field that is one of some words."""
+    """Declare a field whose value is one of some words."""
     return field(
         default=default, metadata={"bounds": Bounds(str, words=(default, *others)), "meaning": meaning}
     )
@@ -76,11 +76,11 @@ def bounds_of(kind: type[Numbers]) -> dict[str, tuple[Any, Bounds]]:
 
 
 def meanings_of(kind: type[Numbers]) -> dict[str, str]:
-    """What each number means, by its name."""
+    """The meaning of each number, by its name."""
     return {one.name: one.metadata["meaning"] for one in fields(kind)}
 
 
 def numbers_in(limits: MemoryLimits, name: str, kind: type[N]) -> N:
-    """The numbers of the policy `name` as `limits` hold them, or their defaults."""
+    """The numbers of the policy `name` in `limits`, or their defaults."""
     found = limits.numbers.get(name)
     return found if isinstance(found, kind) else kind()

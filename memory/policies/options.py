@@ -1,7 +1,7 @@
-"""The options of a chat: which numbers it may choose for itself, and the numbers that come of that. Pure.
+"""The options of a chat: which numbers it may choose for itself, and the limits that result. Pure.
 
-There are three kinds: numbers of memory that every chat has, those that only some policies go by (`Policy.goes_by`),
-and the policy's own (`memory.policies.numbers`), named as their settings are, without `MEMORY_` and the policy's name.
+There are three kinds: numbers of memory that every chat has, those that only some policies use (`Policy.goes_by`),
+and the policy's own (`memory.policies.numbers`), named like their settings, without `MEMORY_` and the policy's name.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from memory.policies.numbers import Bounds, bounds_of, numbers_in
 from memory.policies.protocol import Policy
 
 MOST_BUDGET = 1_000_000
-"""Tokens. What it costs is counted as all else that a user causes."""
+"""Largest budget, in tokens. Its cost is counted like everything else that a user causes."""
 NAMED = 5
-"""Unknown names that an error tells of, the first ones."""
+"""Most unknown names that an error lists."""
 NAME_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A number of memory as a whole: the field of `MemoryLimits` that holds it, and its bounds."""
+    """A number of memory as a whole: its field in `MemoryLimits`, and its bounds."""
 
     field: str
     bounds: Bounds
@@ -38,7 +38,7 @@ EVERY_POLICY: Final[dict[str, Shared]] = {
     "sources_token_budget": Shared("sources_budget", Bounds(int, 0, MOST_BUDGET)),
     "turns_as": Shared("turns_as", Bounds(str, words=("messages", "text"))),
 }
-"""What every chat may choose, by the name of the option. None of them changes what is remembered."""
+"""What every chat may choose, by the name of the option. None of these changes what is remembered."""
 
 SOME_POLICIES: Final[dict[str, Shared]] = {
     "k_raw_turns": Shared("k_raw_turns", Bounds(int, 1, 50)),
@@ -46,7 +46,7 @@ SOME_POLICIES: Final[dict[str, Shared]] = {
     "window_share": Shared("window_share", Bounds(float, most=1.0)),
     "threshold": Shared("threshold", Bounds(int, 200, 1_000_000)),
 }
-"""What the chats of those policies may choose that go by it."""
+"""What a chat may choose if its policy uses it (`Policy.goes_by`)."""
 
 
 def shared_by(policy: Policy) -> dict[str, Shared]:
@@ -55,13 +55,13 @@ def shared_by(policy: Policy) -> dict[str, Shared]:
 
 
 def bounds_for(policy: Policy) -> dict[str, Bounds]:
-    """Every option of that policy's chats, and what it may be."""
+    """Every option of that policy's chats, with its bounds."""
     shared = {name: one.bounds for name, one in shared_by(policy).items()}
     return {**shared, **{name: bounds for name, (_, bounds) in bounds_of(policy.numbers).items()}}
 
 
 def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any]) -> MemoryLimits:
-    """`limits` with what `options` choose. What is no option of the policy, or does not fit, has no effect."""
+    """Return `limits` with the values of `options`. Options that are invalid or not the policy's are ignored."""
     bounds = bounds_for(policy)
     fitting = {
         name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)
@@ -81,10 +81,11 @@ def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any
 def wrong_in(
     policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
 ) -> list[str]:
-    """What is wrong with `options` for a chat of that policy, a sentence each. `limits` are the settings'.
+    """Return the errors in `options` for a chat of that policy, one sentence each. `limits` are those of the
+    settings.
 
-    Unknown names are wrong, but for those that the chat has already with the same value: they are what a policy before
-    left behind, and have no effect.
+    An unknown name is an error unless the chat already has it with the same value (`standing`): then it was left
+    behind by a previous policy, and has no effect.
     """
     bounds = bounds_for(policy)
     known = {name: value for name, value in options.items() if name in bounds}
@@ -99,13 +100,13 @@ def wrong_in(
 
 
 def chosen(policy: Policy, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a chat's options that have an effect."""
+    """Return those of a chat's options that have an effect."""
     bounds = bounds_for(policy)
     return {name: value for name, value in options.items() if name in bounds and bounds[name].allows(value)}
 
 
 def usual(policy: Policy, limits: MemoryLimits) -> dict[str, Any]:
-    """What each option of the policy's chats is where nobody chooses it: `limits` are the settings'."""
+    """The value of each option of the policy's chats if nobody chooses one. `limits` are those of the settings."""
     shared = {name: getattr(limits, one.field) for name, one in shared_by(policy).items()}
     numbers = numbers_in(limits, policy.name, policy.numbers)
     return {**shared, **{name: getattr(numbers, name) for name in bounds_of(policy.numbers)}}
@@ -122,7 +123,7 @@ def _unknown(policy: Policy, names: list[str], known: Iterable[str]) -> str:
 
 
 def _at_odds(policy: Policy, options: Mapping[str, Any], limits: MemoryLimits) -> list[str]:
-    """Numbers that fit by themselves, but not together. The settings' own were looked at when the server started."""
+    """Errors in values that are valid by themselves but not together. Settings are checked when the server starts."""
     if "summary_token_cap" not in policy.goes_by or not options.keys() & {"budget", "summary_token_cap"}:
         return []
     if limits.summary_cap < limits.prompt_budget:

@@ -1,8 +1,7 @@
-"""What a policy is: a way to remember, as four pure decisions over values. Which policies there are is not
-known here.
+"""The interface of a policy: four pure decisions over values. Knows nothing of the policies that exist.
 
-A policy never sees a database, a clock or a model. It says when turns are due, what to ask the summarizer,
-what to make of the answers, how its state reads in a prompt, and how people edit it.
+A policy never sees a database, a clock or a model. It decides when turns are due, what to ask the summarizer, what to
+make of the answers, how its state is rendered in a prompt, and how people edit it.
 """
 
 from __future__ import annotations
@@ -37,26 +36,25 @@ FAULTS: dict[Fault, str] = {
     "new_instruction": "The answer has an order to the model that nobody said.",
     "unsaid": "The answer has only what its turn's sources or instructions say, and nobody said.",
 }
-"""What each means, for staff."""
+"""The meaning of each fault, for staff."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a policy remembers of all folded turns. `summary` has a column of its own; `data` is the
-    policy's."""
+    """What a policy remembers of all folded turns. `summary` has its own column; `data` belongs to the policy."""
 
     summary: str = ""
     data: Mapping[str, JSON] = field(default_factory=dict)
     version: int = 1
-    """Of the shape of `data`."""
+    """Version of the format of `data`."""
 
     def to_json(self) -> dict[str, JSON]:
-        """`data` and its version, for storage beside the summary."""
+        """`data` and its version, for storage in a column next to the summary."""
         return {"version": self.version, "data": dict(self.data)}
 
     @classmethod
     def from_json(cls, summary: str, stored: Mapping[str, JSON]) -> State:
-        """The state from its two columns. A chat that has never been folded stores `{}`."""
+        """Return the state from its two columns. A chat that has never been folded stores `{}`."""
         data, version = stored.get("data"), stored.get("version")
         return cls(
             summary, data if isinstance(data, dict) else {}, version if isinstance(version, int) else 1
@@ -65,7 +63,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class StateSection:
-    """A part of the state as the model reads it: heading included, marker lines already quoted."""
+    """A part of the state as a model reads it: heading included, marker lines already quoted."""
 
     kind: str
     text: str
@@ -85,10 +83,10 @@ class Counts:
     """Turns in the window: the newest k, or all if there are fewer."""
     window_tokens: int
     newest_tokens: int = 0
-    """Of the newest turn; 0 if not known: then it is taken for as large as the whole window."""
+    """Tokens of the newest turn; 0 if unknown: then the whole window's tokens are assumed."""
 
     def without(self, older: Counts) -> Counts:
-        """Of the turns that came after `older`: the newest ones, so the window stays."""
+        """Return the counts of the turns after `older`. They are the newest ones, so the window does not change."""
         return replace(
             self,
             turns=max(0, self.turns - older.turns),
@@ -99,12 +97,12 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class FoldProgress:
-    """How far a chat is on its way to the next fold, by the measure of its policy."""
+    """How far a chat is from its next fold, in the unit of its policy."""
 
     unit: Literal["turns", "tokens"]
     has: int
     threshold: int
-    """So many turns are enough; of tokens it takes more."""
+    """A chat is due at this number of turns, but only above this number of tokens."""
 
     @property
     def is_over(self) -> bool:
@@ -113,28 +111,27 @@ class FoldProgress:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the summarizer. `instructions` are ours, `input` is what people said."""
+    """A request to the summarizer. `instructions` are ours, `input` contains user content."""
 
     instructions: str
     input: str
     max_output_tokens: int
     answer_tokens: int = 0
-    """About how long the answer is to be, the cap of what is kept of it; 0: not said."""
+    """Approximate length of the answer, which is the cap of what is kept of it; 0: unknown."""
     schema: Schema | None = None
-    """The object that the answer is to be; None: text."""
+    """The schema of the answer's object; None: the answer is text."""
     is_optional: bool = False
-    """A failure of this request fails nothing: the policy goes on with None for its answer."""
+    """Whether the policy continues, with None as the answer, if this request fails."""
     takes_hosted: bool = False
-    """The operator's hosted summary prompt, where there is one, asks for the same."""
+    """Whether the operator's hosted summary prompt, if there is one, asks for the same."""
 
 
 Answers: TypeAlias = "Sequence[Completion | None]"
-"""The answers so far to what a policy asked for one fold, in order; None: an optional request failed."""
+"""The answers so far to a policy's requests for one fold, in order; None: an optional request failed."""
 
 
 class Refusal(Exception):
-    """An answer of the summarizer that cannot be taken: the old state stands. `reason` says why, for logs
-    and staff."""
+    """An answer of the summarizer that cannot be used, so the old state stays. `reason` is for logs and staff."""
 
     def __init__(self, reason: Fault) -> None:
         super().__init__(FAULTS[reason])
@@ -142,32 +139,32 @@ class Refusal(Exception):
 
 
 class Policy(ABC):
-    """One way to remember. Four things it must say; the rest has defaults that fit most."""
+    """A way to remember. Subclasses implement four methods; the other defaults fit most policies."""
 
     name: ClassVar[str]
-    """As chats store it."""
+    """The name that chats store."""
     label: ClassVar[str] = ""
-    """As people choose it; "": its name."""
+    """The name that people see; "": `name`."""
     description: ClassVar[str] = ""
-    """One sentence on how it remembers, for people who choose."""
+    """One sentence on how it remembers, for people who choose a policy."""
     section_titles: ClassVar[Mapping[str, str]] = {}
-    """What its sections are called, by their kind; one that is missing is called by its kind."""
+    """Titles of its sections by kind; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
-    """Its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
+    """The class of its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
     goes_by: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
-    """Those of memory's numbers that only some policies go by (`memory.policies.options`), and this one does."""
+    """The numbers of memory that this policy uses, of those that not all do (`memory.policies.options`)."""
     counts_instructions: ClassVar[bool] = False
-    """Its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
+    """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""
     window_first: ClassVar[bool] = False
-    """Its window is shown as far as the budget goes (`MemoryLimits.window_share` does not hold)."""
+    """Whether its window may use the whole budget (`MemoryLimits.window_share` does not apply)."""
     shows_outline: ClassVar[bool] = False
-    """The outline of the last reply stands after the state."""
+    """Whether the outline of the last reply is shown after the state."""
     asks_for_card: ClassVar[bool] = False
-    """Replies carry what is remembered of their turn (`memory.policies.card.policy`)."""
+    """Whether replies include what is to be remembered of their turn (`memory.policies.card.policy`)."""
 
     @abstractmethod
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress | None:
-        """How far the unfolded turns are on their way to the next fold. None: by no number of the policy's own."""
+        """How far the unfolded turns are from the next fold. None: no number of the policy starts one."""
 
     @abstractmethod
     def ask(
@@ -177,40 +174,40 @@ class Policy(ABC):
 
     @abstractmethod
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """The state after `answers`. Raises `Refusal` on a hard fault; what is over its cap is cut."""
+        """Return the state after `answers`; cut what exceeds its cap. Raise `Refusal` if they cannot be used."""
 
     @abstractmethod
     def render(self, state: State) -> list[StateSection]:
-        """The state as sections of memory; none before the first fold. Any stored state at all renders."""
+        """Render the state as sections of memory; none before the first fold. Must work for any stored state."""
 
     def over_threshold(self, state: State, counts: Counts, limits: MemoryLimits) -> bool:
-        """True if the policy's own measure says that turns are to be folded, and some lie beyond the window."""
+        """True if the policy's own measure says that turns should be folded, and some are beyond the window."""
         if counts.turns <= counts.window_turns:
             return False
         progress = self.measure(state, counts, limits)
         return progress is not None and progress.is_over
 
     def size(self, state: State) -> int:
-        """Tokens of what is remembered, as briefs and revisions tell it."""
+        """Tokens of what is remembered, as shown for briefs and revisions."""
         return sum(count_tokens(section.text) for section in self.render(state))
 
     def carried(self, state: State) -> str:
-        """What of the state each answer has to say again, or it is lost. The rest the policy keeps by itself."""
+        """The part of the state that each answer must repeat, or it is lost. The policy keeps the rest itself."""
         return state.summary
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
         """How many of the newest turns stay verbatim and are never folded; at least one.
 
-        `turns` are the newest unfolded ones with text, oldest first, by counts alone: `window_reach` of them, or all.
+        `turns` are the newest `window_reach` unfolded turns with text, or all, oldest first; only counts are loaded.
         """
         return self.window_reach(limits)
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The most turns that `window` can come to."""
+        """The largest number that `window` can return."""
         return limits.k_raw_turns
 
     def rereads(self, limits: MemoryLimits) -> bool:
-        """True if each fold is to read all originals again, from the first."""
+        """True if each fold should read all original turns again, from the first."""
         return False
 
     def recall_mode(self, limits: MemoryLimits) -> RecallMode:
@@ -218,26 +215,26 @@ class Policy(ABC):
         return limits.recall
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
-        """How long a turn that begins while the chat is due may wait for the fold; 0: it does not."""
+        """How long a turn that begins while the chat is due may wait for the fold, in seconds; 0: it does not wait."""
         return 0.0
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
-        """What of `state` a person can edit, as fields of a form: by default the summary."""
+        """The parts of `state` that people can edit, as form fields; by default the summary."""
         cap = self.longest_summary(state, limits)
         return [EditField("summary", "Summary", state.summary, f"At most {cap:,} tokens.", MANY_ROWS, cap)]
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """The state that all the fields of `edit_fields` say. Raises `BadEdit`: what is over a cap is never cut."""
+        """Return the state with the values of all `edit_fields`. Raise `BadEdit`: text over a cap is never cut."""
         summary = quote_markers(clean(texts["summary"]))
         require_within(summary, self.longest_summary(before, limits), "The summary", "summary")
         return replace(before, summary=summary)
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
-        """The most tokens of a summary that is edited in place of the one of `state`."""
+        """Most tokens of a summary that replaces the one of `state` by hand."""
         return limits.summary_cap
 
     def edited(self, state: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """`state` with the fields that `texts` names replaced. Raises `BadEdit`."""
+        """Return `state` with the fields named in `texts` replaced. Raise `BadEdit`."""
         whole = {part.name: part.text for part in self.edit_fields(state, limits)}
         whole |= {name: text for name, text in texts.items() if name in whole}
         after = self.from_fields(state, whole, limits)
@@ -247,10 +244,10 @@ class Policy(ABC):
 
 
 def state_tokens(policy: Policy, state: State) -> int:
-    """Tokens of the state as rendered, overhead of its messages included."""
+    """Tokens of the state as rendered, including the overhead of its messages."""
     return sum(count_repeated(section.text) + MESSAGE_OVERHEAD for section in policy.render(state))
 
 
 def text_in(value: Any) -> str:
-    """A text of a stored state; "" for anything else."""
+    """Return `value` if it is a text; "" for anything else in a stored state."""
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What a policy remembers, laid out for people: the parts that it lets them edit, without markup for the model."""
+"""Lay out what a policy remembers for people: the parts that they can edit, without markup for the model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Shape = Literal["text", "list", "table"]
 
 @dataclass(frozen=True, slots=True)
 class ReadableEntry:
-    """A text with its name, or without one: then `name` is ""."""
+    """A text with its name; `name` is "" if it has none."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class ReadableEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReadablePart:
-    """A heading and what stands below it: one text, a list of texts, or a table of texts by name."""
+    """A heading and what is below it: one text, a list of texts, or a table of texts by name."""
 
     title: str
     shape: Shape
@@ -38,7 +38,7 @@ _SHAPES: dict[str, Shape] = {"text": "text", "lines": "list", "pairs": "table"}
 
 
 def readable(policy: Policy, state: State) -> list[ReadablePart]:
-    """The parts of `state` that hold anything."""
+    """The parts of `state` that are not empty."""
     fields = policy.edit_fields(state, MemoryLimits())
     return [
         ReadablePart(field.label, _SHAPES[field.holds], tuple(_entries(field)))
@@ -48,7 +48,7 @@ def readable(policy: Policy, state: State) -> list[ReadablePart]:
 
 
 def as_text(parts: Sequence[ReadablePart]) -> str:
-    """All parts as one text; a single text goes without its heading."""
+    """Join all parts as one text; a single text is returned without its heading."""
     if len(parts) == 1 and parts[0].shape == "text":
         return parts[0].entries[0].text
     return "\n\n".join(f"{part.title}\n{_below(part)}" for part in parts)

@@ -1,4 +1,4 @@
-"""What a summarizer is asked of turns (seed 000, section 5.2.4). Pure."""
+"""The summarizer's input for folding turns (seed 000, section 5.2.4). Pure."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from memory.history.turns import Turn, assistant_text
 
 
 def summarizer_input(existing: str, turns: Sequence[Turn]) -> str:
-    """The request for a new summary of `existing` and `turns`, to the letter; silent turns are left out."""
+    """The request to fold `turns` into `existing`, exactly in the seed's format. Turns without text are left out."""
     return write_summarizer_input(existing, [(turn.user, assistant_text(turn)) for turn in turns])

@@ -1,4 +1,4 @@
-"""Which of a chat's unfolded turns are its window, and how the unfolded turns add up."""
+"""Determine which of a chat's unfolded turns are its window, and count the unfolded turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory.policies.protocol import Counts, Policy, State
 
 
 def before_window(turns: Sequence[Turn], window_turns: int) -> int:
-    """How many of `turns` come before the newest `window_turns` that have text."""
+    """The number of `turns` before the newest `window_turns` that have text."""
     missing = window_turns
     for index in range(len(turns) - 1, -1, -1):
         if missing <= 0:
@@ -29,12 +29,12 @@ def window_of(policy: Policy, state: State, turns: Sequence[Turn], limits: Memor
 
 
 def turns_beyond(policy: Policy, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
-    """How many of the oldest of `turns` (all unfolded ones) lie beyond the window: what a fold folds."""
+    """How many of the oldest of `turns` (all unfolded ones) are beyond the window, so that a fold covers them."""
     return before_window(turns, window_of(policy, state, turns, limits))
 
 
 def totals_of(turns: Iterable[Turn]) -> Counts:
-    """The sums over `turns`, which need not be held at once; of no window. Turns without text do not count."""
+    """Sum the counts of `turns`, without a window. Turns without text do not count. Consumes an iterator once."""
     number = tokens = line_tokens = 0
     for turn in turns:
         if turn.tokens:
@@ -45,7 +45,7 @@ def totals_of(turns: Iterable[Turn]) -> Counts:
 
 
 def counts_of(policy: Policy, state: State, turns: Iterable[Turn], limits: MemoryLimits) -> Counts:
-    """The counters of `turns`, all of a chat's unfolded ones, oldest first; they need not be held at once."""
+    """The counters of `turns`, all unfolded ones of a chat, oldest first. Consumes an iterator once."""
     newest: deque[Turn] = deque(maxlen=policy.window_reach(limits))
 
     def passing() -> Iterable[Turn]:
@@ -60,7 +60,7 @@ def counts_of(policy: Policy, state: State, turns: Iterable[Turn], limits: Memor
 def with_window(
     totals: Counts, policy: Policy, state: State, newest: Sequence[Turn], limits: MemoryLimits
 ) -> Counts:
-    """`totals` of all unfolded turns, with the window that `newest` of them make."""
+    """Return `totals` of all unfolded turns with the counts of the window, which is determined from `newest`."""
     said = [turn for turn in newest if turn.tokens]
     window = said[before_window(said, window_of(policy, state, said, limits)) :]
     return replace(

@@ -1,1 +1,1 @@
-"""Earlier turns that a question is about: indexed, searched, ranked and quoted."""
+"""Index, search, rank and quote the earlier turns that a question is about."""

@@ -1,8 +1,8 @@
-"""Finds of a question's words in an index → the messages to look at closely. Pure, and the same for every chat.
+"""Select the messages to examine from the index's matches for a question's words. Pure, the same for every chat.
 
-Words are bits of a number, the first the lowest: what stands at one place is one number, and what its words are worth
-together is reckoned once, however many places have the same. Which of them are worth a closer look, and what they say,
-is decided in `memory.recall.ranking`.
+A set of words is a number with one bit per word, the first the lowest. The words found in one message are one number,
+and the weight of a set is computed once, however many messages have the same. `memory.recall.ranking` decides which
+candidates to read, and how well they answer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from itertools import pairwise
 from memory.recall.query import Question
 
 NEIGHBOURS = ((1, 0.6), (2, 0.45), (3, 0.3), (4, 0.2))
-"""How much a term counts that stands so many messages before or after."""
+"""How much a term counts that occurs so many messages before or after."""
 NEAR = 0.5
-"""How much all of that counts beside the message's own words."""
+"""How much all neighbours together count compared with the message's own words."""
 AGAIN = 0.5
-"""How much of that where the term stands nearer, too."""
+"""The share of that which counts if the term also occurs nearer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finds:
-    """Which words of a question stand at which seqs, and how much each word says: rare ones most."""
+    """The words of a question found at each seq (`at`), and the weight of each word, highest for rare ones."""
 
     at: Mapping[int, int]
     worth: tuple[float, ...]
@@ -32,7 +32,7 @@ class Finds:
     _near: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
 
     def total(self, words: int) -> float:
-        """What these words are worth together."""
+        """The sum of the weights of these words."""
         known = self._sums.get(words)
         if known is None:
             known = sum([worth for at, worth in enumerate(self.worth) if words >> at & 1])
@@ -40,7 +40,7 @@ class Finds:
         return known
 
     def around(self, seq: int, own: int) -> tuple[float, int]:
-        """What the words of the messages around message `seq` add, which itself has the words `own`; all of both."""
+        """The weight that neighbours add to message `seq`, which has the words `own`; and all words of both."""
         at, total, added = self.at.get, self.total, 0.0
         for step, share in NEIGHBOURS:
             if there := at(seq - step, 0) | at(seq + step, 0):
@@ -50,7 +50,7 @@ class Finds:
         return added, own
 
     def near(self, seq: int) -> float:
-        """What the words of message `seq` and of those around it are worth: reckoned once."""
+        """The weight of the words in message `seq` and around it, computed once."""
         known = self._near.get(seq)
         if known is None:
             own = self.at.get(seq, 0)
@@ -59,7 +59,7 @@ class Finds:
 
 
 def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:
-    """The finds of each word (at most `most` of one were read), and the words' worth by how many there must be."""
+    """Collect the matches of each word, of which at most `most` were read, and weight the words by estimated rarity."""
     worth = tuple(
         word.weight * _rarity(_spread(found, most, last_seq), last_seq)
         for word, found in zip(question.words, seqs, strict=True)
@@ -68,9 +68,9 @@ def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq
 
 
 def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
-    """Which words to look up together, because none of them alone leads anywhere: all are too common to be read whole.
+    """Return which words to look up together because each by itself is too common to be read completely.
 
-    The two that are rarest. Empty where a word is rare enough to go by.
+    These are the two rarest. Empty if a match of a word that is not cut suffices, or if there are fewer than two.
     """
     common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -finds.worth[at])
     if len(common) < 2:
@@ -82,13 +82,13 @@ def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]
 
 
 def with_places(finds: Finds, together: Sequence[tuple[int, ...]], seqs: Sequence[Sequence[int]]) -> Finds:
-    """`finds`, and where the words that were looked up together stand."""
+    """Add to `finds` where the words that were looked up together occur."""
     words = (sum([1 << at for at in ats]) for ats in together)
     return Finds(_placed(finds.at, zip(words, seqs, strict=True)), finds.worth)
 
 
 def places(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
-    """Seqs of the messages that may be worth a closer look, best first, at most so many, none of them `shown`."""
+    """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
     totals = {words: finds.total(words) for words in set(finds.at.values())}
     own = sorted([(totals[words], seq) for seq, words in finds.at.items()], reverse=True)
     first = [seq for _, seq in own[: most + most // 2]]
@@ -99,7 +99,7 @@ def places(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
 
 
 def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -> dict[int, int]:
-    """`at`, and these words at these seqs."""
+    """Return `at` with these words added at these seqs."""
     placed = dict(at)
     for words, seqs in found:
         for seq in seqs:
@@ -108,9 +108,9 @@ def _placed(at: Mapping[int, int], found: Iterable[tuple[int, Sequence[int]]]) -
 
 
 def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
-    """In about how many messages a word stands, by how densely those lie that were read.
+    """Estimate how many messages contain a word, from how dense the matches are that were read.
 
-    PostgreSQL may have read some of here and some of there, so the widest gaps do not count.
+    PostgreSQL may have read matches from several places, so the widest gaps are ignored.
     """
     if len(found) < most:
         return float(len(found))
@@ -121,5 +121,5 @@ def _spread(found: Sequence[int], most: int, last_seq: int) -> float:
 
 
 def _rarity(messages: float, last_seq: int) -> float:
-    """Little for what stands in every second message: that is how these people talk. Never nothing."""
+    """Weight a term by its rarity: close to zero if every second message has it, but never zero."""
     return math.log(1 + max(0.5, last_seq - messages + 0.5) / (messages + 0.5))

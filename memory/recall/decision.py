@@ -1,7 +1,7 @@
-"""Whether a question calls for earlier turns, and for how many: an excerpt costs tokens whatever it is worth. Pure.
+"""Decide whether a question calls for earlier turns, and for how many: excerpts cost tokens, useful or not. Pure.
 
-By the question's form (`memory.recall.question_forms`) and by what its words are worth that stand in earlier turns
-and neither in the window nor in what is remembered. Numbers were chosen on the odd chats of all sets
+Decided by the question's form (`memory.recall.question_forms`), and by the weight of its words that occur in earlier
+turns but neither in the window nor in what is remembered. Numbers were chosen on the odd chats of all sets
 (`docs/recall.md`).
 """
 
@@ -15,12 +15,12 @@ from memory.recall.candidates import Finds
 from memory.recall.query import Question
 
 NEW_SHARE = 0.7
-"""Of the weight of its words, what a request must have that the prompt does not show anyhow."""
+"""Least share of the weight of a request's words that must be missing from the rest of the prompt."""
 SPECIFIC = 12.0
-"""What the words of a statement must be worth that the prompt does not show: two or three rare ones. Of a request,
-half of that."""
+"""Least weight of a statement's words that are missing from the rest of the prompt: two or three rare ones. Half of
+it is enough for a request."""
 SOME_SHARE = 0.1
-"""Of the budget, what excerpts may have where they are rather context than an answer."""
+"""Share of the budget that excerpts may have if they are context rather than an answer."""
 
 REASONS = {
     "chosen": "Recall is set to search for every question.",
@@ -32,12 +32,11 @@ REASONS = {
     "all_shown": "Every turn is in the prompt in full.",
     "off": "Recall is switched off.",
 }
-"""Why, as people are told."""
+"""The reasons, as shown to people."""
 
 
 def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Recall:
-    """How much of earlier turns `question` calls for. `known`: those of its words that the prompt shows anyhow, as
-    bits."""
+    """Decide how much of earlier turns `question` calls for. `known`: its words that the prompt shows anyway, as bits."""
     form = question.form
     if form.asks:
         return Recall("all", "question")
@@ -51,38 +50,38 @@ def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Re
     is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
     if is_specific or there & _codes(question) & ~known:
         return Recall("some", "new_words")
-    if form.forgot and there:  # whatever the prompt shows: what they ask for, they cannot name
+    if form.forgot and there:  # whatever the prompt shows: they cannot name what they look for
         return Recall("some", "refers_back")
     return Recall("none", "nothing_new")
 
 
 def _codes(question: Question) -> int:
-    """Its words that are ids, as bits."""
+    """The words that are ids, as bits."""
     return sum(1 << at for at, word in enumerate(question.words) if word.is_code)
 
 
 def is_lean(recall: Recall) -> bool:
-    """Whether turns before the window are to be lines in this prompt, so that excerpts have their room.
+    """Whether turns before the window become lines in this prompt, to make room for excerpts.
 
-    For an answer that lies far back it is worth that the provider's cache misses them once; for context it is not.
+    An answer from far back is worth one miss in the provider's cache; context is not.
     """
     return recall.sought == "all" and recall.reason != "chosen"
 
 
 def some_room(limits: MemoryLimits) -> int:
-    """Tokens that excerpts may have where they are rather context than an answer."""
+    """Tokens that excerpts may have if they are context rather than an answer."""
     return int(limits.prompt_budget * SOME_SHARE)
 
 
 def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
-    """Tokens that excerpts may have of the `free` ones."""
+    """Tokens of the `free` ones that excerpts may have."""
     if recall.sought == "some":
         return min(free, some_room(limits))
     return free if recall.sought == "all" else 0
 
 
 def known_words(question: Question, finds: Finds, shown: Iterable[int], remembered: Collection[str]) -> int:
-    """The question's words, as bits, that messages `shown` have or that are among the terms `remembered`."""
+    """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
     known = 0
     for seq in shown:
         known |= finds.at.get(seq, 0)
@@ -90,7 +89,7 @@ def known_words(question: Question, finds: Finds, shown: Iterable[int], remember
 
 
 def _there(finds: Finds) -> int:
-    """All words that stand anywhere earlier, as bits."""
+    """All words that occur anywhere earlier, as bits."""
     there = 0
     for words in finds.at.values():
         there |= words
@@ -98,7 +97,7 @@ def _there(finds: Finds) -> int:
 
 
 Sought = Literal["all", "some", "none"]
-"""How much of earlier turns a question calls for: whatever there is room for, a little, or nothing."""
+"""How much of earlier turns a question calls for: as much as there is room for, a little, or nothing."""
 
 
 class Recall(NamedTuple):

@@ -1,8 +1,7 @@
-"""Vectors of messages, made in the background: batch after batch, from where the last one ended.
+"""Compute vectors of messages in the background, in batches, each from where the last one ended.
 
-What stands in the tables says what is missing, so it may stop anywhere. What is asked of the vectors is in
-`memory.recall.embeddings`. Nothing that anybody waits for depends on it: while the endpoint fails, messages are found
-by their words alone.
+The tables show what is missing, so the job may stop at any time. `memory.recall.embeddings` reads the vectors. Nobody
+waits for this job: while the endpoint fails, messages are found only by their words.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from memory.queue import QueueAway
 logger = logging.getLogger(__name__)
 
 SECONDS = 20.0
-"""That a request may take; until then nobody else begins the same."""
+"""Timeout of a request; until then no other worker sends the same one."""
 CHARS = 2500
-"""What of a message its vector is made of: models take so much, and their vectors of more say little."""
+"""Characters of a message that are embedded: models accept about as many, and vectors of more text say little."""
 MAX_WAIT = 600
 CHATS_OF_A_SWEEP = 20
 MAX_QUEUED = 1000
-"""Tasks that a sweep reads from the queue, to add none that waits there."""
+"""Tasks that a sweep reads from the queue, to avoid adding one that is already there."""
 
 
 def has_been_said(chat_id: UUID) -> None:
-    """Something new is in a chat: have it embedded. Nothing where embeddings are off."""
+    """Queue a chat with new messages for embedding. Do nothing if embeddings are off."""
     if registry.embeds():
         queue.enqueue_embedding(chat_id)
 
 
 def step_back(chat_id: UUID, from_seq: int) -> None:
-    """A turn changed from message `from_seq` on: its vectors from there go, in the transaction of the change."""
+    """Delete the vectors of a turn that changed, from message `from_seq` on. Call it in the change's transaction."""
     asked = Message.objects.filter(chat_id=chat_id, role=Role.USER, seq__gt=from_seq).order_by("seq")
     gone = MessageEmbedding.objects.filter(chat_id=chat_id, seq__gte=from_seq)
     if (following := asked.values_list("seq", flat=True).first()) is not None:
@@ -57,7 +56,7 @@ def step_back(chat_id: UUID, from_seq: int) -> None:
 
 
 def enqueue_missing() -> int:
-    """Hint the queue at chats that have messages without vectors; how many."""
+    """Queue chats that have messages without vectors; return how many."""
     if not registry.embeds():
         return 0
     embedder = registry.embedder()
@@ -76,7 +75,7 @@ def enqueue_missing() -> int:
 
 
 def catch_up(chat_id: UUID, until: float) -> bool:
-    """Embed messages of a chat until `until` (monotonic seconds) at most. True if there are more, and it went well."""
+    """Embed messages of a chat until `until` (monotonic seconds). True if there may be more, and none failed."""
     while registry.embeds() and _embed_some(chat_id):
         if time.monotonic() >= until:
             return True
@@ -84,7 +83,7 @@ def catch_up(chat_id: UUID, until: float) -> bool:
 
 
 def _embed_some(chat_id: UUID) -> bool:
-    """One batch. True if it was stored, or was outrun, and there may be more."""
+    """Embed one batch. True if it succeeded and there may be more."""
     embedder = registry.embedder()
     work = _claim(chat_id, embedder)
     epoch = ConversationBrief.objects.filter(pk=chat_id).values_list("epoch", flat=True).first()
@@ -106,7 +105,7 @@ def _embed_some(chat_id: UUID) -> bool:
 
 
 def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
-    """What the next messages of finished turns say, `most` of them, by seq; "" where one is not part of a turn."""
+    """Return the texts of the next `most` messages of finished turns by seq; "" for one that is not in a turn."""
     rows = Message.objects.filter(chat_id=chat_id, seq__gt=seq).order_by("seq")
     if (pending := pending_seq(chat_id)) is not None:
         rows = rows.filter(seq__lt=pending)
@@ -119,7 +118,7 @@ def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
 
 
 def _claim(chat_id: UUID, embedder: Embedder) -> ChatEmbeddings | None:
-    """The chat's row, if its time has come; counted as an attempt. What another model made goes."""
+    """Claim the chat's row if its next attempt is due, and count an attempt. Delete the vectors of another model."""
     wanted = {"model": embedder.model, "dimensions": embedder.dimensions}
     try:
         row, _ = ChatEmbeddings.objects.get_or_create(chat_id=chat_id, defaults=wanted)
@@ -143,7 +142,7 @@ def _embed(embedder: Embedder, texts: list[str]) -> Embedded:
 
 
 def _store(work: ChatEmbeddings, epoch: int, seqs: Iterable[int], made: Embedded, through_seq: int) -> None:
-    """Keep what was made, unless something was taken out of the chat meanwhile. What it cost is kept in any case."""
+    """Store the vectors unless messages of the chat changed in the meantime. Their cost is stored in any case."""
     chat_id, price = work.chat_id, price_of(work.model)
     cost = made.tokens * price.input / 1_000_000 if price else Decimal(0)
     rows = [

@@ -1,7 +1,7 @@
-"""Which older messages mean something like a question: asked before the turn begins, within a hard deadline.
+"""Find older messages with a meaning similar to a question's: before the turn begins, within a hard deadline.
 
-Outside of every transaction, because it asks the upstream. Whatever goes wrong, the answer is: none, and they are
-found by their words alone. The vectors are made in `memory.recall.embedding_job`, and compared in
+Runs outside all transactions, because it calls the upstream. If anything fails, the result is empty, and messages are
+found only by their words. The vectors are computed in `memory.recall.embedding_job`, and compared in
 `memory.recall.nearest`.
 """
 
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 QUESTION_CHARS = 4000
 
 _breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
-"""One for each endpoint and model, that is, one a process: so no turn waits for one that is dead, or too slow."""
+"""One breaker per endpoint and model, so one per process: no turn waits for an endpoint that is down or too slow."""
 
 
 def knows_meanings(user: User, chat_id: UUID) -> bool:
-    """Whether that chat of that user has vectors to look for a question's neighbours in. No statement where off.
+    """Whether that user's chat has vectors to compare a question with. No query if embeddings are off.
 
-    Not where the turn would be refused: a question that nobody answers is not embedded either.
+    False if the turn would be refused: a question that is not answered is not embedded either.
     """
     return (
         registry.embeds()
@@ -49,13 +49,13 @@ def knows_meanings(user: User, chat_id: UUID) -> bool:
 
 
 def last_question(chat_id: UUID) -> str:
-    """The last question of a chat, which is to be answered again."""
+    """Return the last question of a chat, which is about to be answered again."""
     asked = Message.objects.filter(chat_id=chat_id, role=Role.USER).order_by("-seq")
     return asked.values_list("content", flat=True).first() or ""
 
 
 async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
-    """The messages that are near to `question`, the nearest first; () if that cannot be told in time."""
+    """Return the messages nearest to `question`, nearest first; () if they cannot be determined in time."""
     embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
     breaker = _breaker_of(embedder)
     if not breaker.allows(time.monotonic()):
@@ -70,7 +70,7 @@ async def near_in_meaning(chat_id: UUID, question: str) -> tuple[Near, ...]:
 
 
 def near_now(chat_id: UUID, question: str) -> tuple[Near, ...]:
-    """The same, for threads without a running event loop; () at once where there is nothing to ask."""
+    """Do the same in threads without a running event loop; return () at once if there is nothing to compare."""
     if not question or not registry.embeds() or not _of(chat_id).exists():
         return ()
     embedder, seconds = registry.embedder(), settings.MEMORY_EMBEDDINGS_SECONDS
@@ -90,7 +90,7 @@ def _breaker_of(embedder: Embedder) -> Breaker:
 
 
 def _of(chat_id: UUID) -> QuerySet[ChatEmbeddings]:
-    """The chat's row, if its vectors are those of the model in use."""
+    """The chat's row, if its vectors are from the model in use."""
     embedder = registry.embedder()
     return ChatEmbeddings.objects.filter(
         chat_id=chat_id, through_seq__gt=0, model=embedder.model, dimensions=embedder.dimensions

@@ -1,7 +1,7 @@
-"""Excerpts of earlier turns: how the part of memory that holds them reads, and what one costs.
+"""Excerpts of earlier turns: how the section of a prompt with them is rendered, and what one costs.
 
-Which passages are quoted is decided in `memory.recall.ranking`. What is quoted is material: a line in it that looks
-like a marker of ours, the mark of an excerpt included, is quoted as such.
+`memory.recall.ranking` decides which passages are quoted. A quoted line that looks like one of our markers, including
+the mark of an excerpt, is escaped by quoting it.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ from chatmemory.text.markers import RECALL_HEADING, quote_markers
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 
 LEFT_OUT = "[…]"
-"""Stands where a message goes on."""
+"""Marks where text of a message is left out."""
 DAY = 8
-"""What the line with the day costs, which excerpts of one day share."""
+"""Tokens of the line with the date, which excerpts of one day share."""
 MARK = 2
-"""What it costs to tell who says it."""
+"""Tokens of the speaker's name."""
 MORE = 2
-"""What the signs around a piece of a message cost."""
+"""Tokens of the marks around a piece of a message."""
 UPDATED_LATER = " (updated later)"
 UPDATED = 5
-"""What the mark of what a later message updates costs."""
+"""Tokens of the mark of an excerpt that a later message updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledMessage:
-    """A message that is quoted, as it stands."""
+    """A message that is quoted, with its current text."""
 
     id: UUID
     seq: int
     is_user: bool
     on: str
-    """The day it was said."""
+    """The day it was sent."""
     text: str
     tokens: int
     is_output: bool = False
-    """What a tool gave back."""
+    """Whether it is the output of a tool."""
 
     @property
     def speaker(self) -> str:
-        """Who said it, as a model is told."""
+        """The name of the speaker in a prompt."""
         return "User" if self.is_user else "Tool" if self.is_output else "Assistant"
 
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What would be shown of one message, and about what it costs by itself."""
+    """The quotes of one message that would be shown, and about how many tokens they cost by themselves."""
 
     quotes: tuple[Quote, ...]
     tokens: int
     on: str = ""
-    """The day it was said."""
+    """The day the message was sent."""
 
     @property
     def seq(self) -> int:
-        """Of the message."""
+        """The message's seq."""
         return self.quotes[0].seq
 
 
 def excerpt_of(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> Excerpt:
-    """`quotes` of one message, with their cost by stored counts; only pieces of messages are counted here."""
+    """Make an excerpt of `quotes` of one message. Whole messages cost their stored count; only pieces are counted."""
     there = said.get(quotes[0].seq)
     tokens = sum(_cost(quote, there) for quote in quotes) if there else 0
     around = DAY + MARK + (UPDATED if _is_updated(quotes) else 0)
@@ -78,20 +78,20 @@ def _is_updated(quotes: Sequence[Quote]) -> bool:
 
 def _cost(quote: Quote, said: RecalledMessage) -> int:
     if quote.end is None:
-        return said.tokens + said.text[-1:].isalnum()  # else its last sign takes the end of the line with it
+        return said.tokens + said.text[-1:].isalnum()  # else it shares a token with the newline
     return count_tokens(said.text[quote.start : quote.end]) + MORE
 
 
 def render_excerpts(recalled: Sequence[Sequence[Quote]], said: Mapping[int, RecalledMessage]) -> str:
-    """The message that carries the excerpts, or "" if there is nothing to show."""
+    """Render the message with the excerpts; "" if there is nothing to show."""
     blocks = [block for quotes in recalled if (block := excerpt_text(quotes, said))]
     return "\n\n".join([RECALL_HEADING, *blocks]) if blocks else ""
 
 
 def excerpt_text(quotes: Sequence[Quote], said: Mapping[int, RecalledMessage]) -> str:
-    """Messages of one day as they are shown: when they were said, then each with its speaker.
+    """Render messages of one day: the date, then each message with its speaker.
 
-    "" where nothing of them is left.
+    "" if nothing of them is left.
     """
     groups = [
         (seq, list(group)) for seq, group in groupby(quotes, key=lambda quote: quote.seq) if seq in said
@@ -123,10 +123,10 @@ def excerpts_head_cost() -> int:
 
 
 class Quote(NamedTuple):
-    """What of a message is shown as an excerpt: its characters from `start` to `end`, all where `end` is None."""
+    """The part of a message that an excerpt shows: characters `start` to `end`, or to its end if `end` is None."""
 
     seq: int
     start: int = 0
     end: int | None = None
     updated_in: int | None = None
-    """The message that says it anew with another value, if one is known."""
+    """Seq of the message that states the same with a newer value, if one is known."""

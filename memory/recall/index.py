@@ -1,13 +1,12 @@
-"""What the recall index knows: in which messages of a chat a term stands, and what those messages are.
+"""Read the recall index: which messages of a chat contain a term, and what these messages are.
 
-One interface to both databases. A look-up costs much the same however common the term is and however long the chat,
-because only so many finds of a term are read: on SQLite the newest, on PostgreSQL those of the newest blocks. Every
-find is held against its chat, so no other chat's message can be one.
+One interface to both databases. A look-up costs about the same for any term and any length of chat, because only so
+many matches of a term are read: on SQLite the newest, on PostgreSQL those of the newest blocks. Every match is
+checked against its chat, so a message of another chat is never returned.
 
-Of the finds, first who said them and how long they are; then, of those that are worth it, in one select their stored
-terms, and the text of all but long ones. Most of what is looked at is short, and most of what is shown is short: so
-only the long messages that are shown after all take one more select. What finds are worth is decided in
-`memory.recall.ranking`.
+For the matches, their speakers and lengths are read first; then, for the promising ones, one select reads their
+stored terms, and the texts of all that are not long. Most messages that are read or shown are short, so only long
+ones that are shown take one more select. `memory.recall.ranking` decides which matches are promising.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from memory.recall.ranking import Indexed, Size
 from memory.recall.schema import BLOCK_BITS, CHATS, FTS, KEY_CHARS, MESSAGES, PG_LIVE, PG_TERMS, SEQ_BITS
 
 SHORT_CHARS = 1500
-"""Up to which a text comes along unasked. PostgreSQL keeps longer ones (from 2 kB) outside of the row."""
+"""Longest text that is read along with the terms. PostgreSQL stores longer ones (from 2 kB) outside of the row."""
 
 _MESSAGES = Message._meta.db_table
 _STATUSES = ", ".join(f"'{status}'" for status in SPOKEN)
@@ -38,7 +37,7 @@ _SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
 
 @dataclass(frozen=True, slots=True)
 class _Sql:
-    """Selects of our own, with one parameter however many seqs: as querysets they took two thirds longer."""
+    """Hand-written selects, with one parameter for any number of seqs: as querysets they took two thirds longer."""
 
     look: str
     whole: str
@@ -76,18 +75,18 @@ def _sql() -> _Sql:
 
 
 _Row = tuple[int, str, int, str | None, str | None, str, str]
-"""Its seq, role, tokens, terms, text (None: a long one), id and day (UTC)."""
+"""A message's seq, role, tokens, terms, text (None if it is long), id and day (UTC)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Messages as they were read, by seq."""
+    """Messages that were read, by seq."""
 
     chat_id: UUID
     rows: Mapping[int, _Row] = field(default_factory=dict)
 
     def indexed(self) -> dict[int, Indexed]:
-        """All of them as the index holds them, in order."""
+        """All of them as the index stores them, in order."""
         user = Role.USER.value
         return {
             seq: Indexed(seq, role == user, tokens, tuple(terms.split("\n")) if terms else ("",), day)
@@ -95,28 +94,28 @@ class Looked:
         }
 
     def said(self, seqs: Collection[int]) -> dict[int, RecalledMessage]:
-        """What these of them say. Asks for the long ones."""
+        """Return these messages with their texts. Query the long ones."""
         short = {seq: _said(row) for seq in seqs if (row := self.rows[seq])[4] is not None}
         return short | quoted(self.chat_id, [seq for seq in seqs if seq not in short])
 
     def __or__(self, more: Looked) -> Looked:
-        """These and more of the same chat."""
+        """Return these messages and those of `more`, which are of the same chat."""
         return Looked(self.chat_id, {**self.rows, **more.rows})
 
 
 def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
-    """Who said the live ones of these messages, and how long they are, by seq."""
+    """Return speaker and length of these messages, by seq. Only messages that are part of a turn are included."""
     user = Role.USER.value
     return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_sql().sizes, chat_id, seqs)}
 
 
 def look(chat_id: UUID, seqs: Iterable[int]) -> Looked:
-    """The live ones of these messages. Others are passed over, as if they were not there."""
+    """Read these messages. Those that are not part of a turn are skipped."""
     return Looked(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
 
 
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:
-    """What these messages say, by seq. A superseded one as well: a prompt of then is shown as it was."""
+    """Return these messages by seq, superseded ones included: an old prompt is shown as it was."""
     return {row[0]: _said(row) for row in _select(_sql().whole, chat_id, seqs)}
 
 
@@ -139,30 +138,31 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
 
 
 FINDS, FEWEST, MOST = 400, 40, 120
-"""Finds that are read of all terms together, and the bounds of those of one term."""
+"""Matches that are read of all terms together, and the bounds for one term."""
 MOST_TOGETHER = 40
-"""Finds of terms that are looked up together: each is dear, because most of the finds of either are passed over."""
+"""Most matches of terms that are looked up together: each is expensive, because most matches of either are skipped."""
 MOST_EVERYWHERE = 400
-"""The same where all chats of an owner are searched."""
+"""Most matches of one term in all chats of an owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """Where a term stands in a chat: seqs of messages, in no order. `is_cut`: there may be more, in older messages."""
+    """Where a term occurs in a chat: seqs of messages, in no order. `is_cut`: older messages may contain it, too."""
 
     seqs: tuple[int, ...]
     is_cut: bool
 
 
 def most_of(terms: int) -> int:
-    """How many finds are read of each of so many terms."""
+    """How many matches are read of each of `terms` terms."""
     return max(FEWEST, min(MOST, FINDS // max(1, terms)))
 
 
 def postings(chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MOST) -> list[Postings]:
-    """For each of `tokens` (hashed terms, or several with spaces between: all of them), its finds in the chat.
+    """Return the matches in the chat for each of `tokens`: a hashed term, or several separated by spaces, all of
+    which match.
 
-    At most so many, and none from message `before_seq` on.
+    At most `most` each, and none from message `before_seq` on.
     """
     if not tokens:
         return []
@@ -209,8 +209,8 @@ FIND = Function(
     f" WHERE found.chat_id = chat AND found.seq < before LIMIT most) AS finds)"
     f" FROM string_to_table(tokens, ',') WITH ORDINALITY AS asked (token, place) ORDER BY place",
 )
-"""Blocks ("#" stands for their number) are looked at one by one, the newest first, until there is enough. OFFSET keeps
-the planner from reading the whole chat instead, by its other index."""
+"""Blocks ("#" stands for their number) are searched one by one, newest first, until there are enough matches. OFFSET
+keeps the planner from reading the whole chat by its other index instead."""
 
 
 def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int) -> Sequence[str | None]:
@@ -222,7 +222,7 @@ def _postgresql(chat_id: UUID, tokens: Sequence[str], before_seq: int, most: int
 
 
 def everywhere(owner_id: int, tokens: Sequence[str]) -> list[list[tuple[UUID, int]]]:
-    """For each of `tokens`, its finds in all chats of that owner, as chat and seq: at most `MOST_EVERYWHERE`."""
+    """Return the matches of each of `tokens` in all chats of that owner, as chat and seq: at most `MOST_EVERYWHERE`."""
     asked = _POSTGRESQL_ALL if connection.vendor == "postgresql" else _SQLITE_ALL
     joined = " & " if connection.vendor == "postgresql" else " AND "
     suffix = ":*" if connection.vendor == "postgresql" else "*"

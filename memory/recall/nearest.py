@@ -1,6 +1,6 @@
-"""The messages of a chat whose vectors are nearest to a question's, exactly: by pgvector where the database has it.
+"""Find the messages of a chat whose vectors are nearest to a question's, exactly; with pgvector if it is available.
 
-No index of vectors is needed: a chat is what is looked at, and a chat has some thousands of messages.
+No vector index is needed, because only one chat is searched, and a chat has some thousands of messages.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from memory.recall.ranking import Near
 from memory.recall.similarity import nearness, products
 
 NEAR = 400
-"""Messages that are near, at most."""
+"""Most messages that are returned."""
 NEWEST = 10_000
-"""Messages of a chat that are looked at, the newest."""
+"""Most messages of a chat that are compared, the newest."""
 
 _BY_PGVECTOR = f"""
     SELECT seq, -distance, avg(-distance) OVER () FROM (
@@ -31,7 +31,7 @@ _BY_PGVECTOR = f"""
 
 
 def nearest_messages(chat_id: UUID, vector: bytes) -> tuple[Near, ...]:
-    """The messages that are near to `vector`, the nearest first."""
+    """Return the messages near to `vector`, nearest first."""
     return _by_pgvector(chat_id, vector) if is_pgvector() else _here(chat_id, vector)
 
 

@@ -1,7 +1,7 @@
-"""A question → what to look for: its terms with their weights, which of them stand side by side, its form, and of what
-time it asks.
+"""Parse a question into what to search for: weighted terms, neighbouring terms, its form, and the time it asks about.
 
-Pure. Words that lean a question one way or the other are known in a few languages; where none is, nothing leans.
+Pure. Words that prefer the first or the last mention are known in a few languages; without one there is no
+preference.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from memory.recall.analysis.terms import fold, hashed, terms
 from memory.recall.question_forms import NO_FORM, Form, form_of
 
 MOST_TERMS = 12
-"""Terms that are looked up. A longer question has them at its beginning, its end, and where it is most specific."""
+"""Most terms that are looked up: of a longer question the most specific in what is read of it."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
-"""What is read of a very long question."""
+"""Characters at the beginning and end of a very long question that are read."""
 
 _FIRST = re.compile(
     r"\b(?:first|originally|initially|at the start|beginning|zuerst|anfangs|ursprunglich|d'abord|premier|premiere"
@@ -32,25 +32,25 @@ _LAST = re.compile(
 
 
 CODE_CHARS = 5
-"""From which on a word is somebody's or something's id, if it has letters and digits or is in capitals: 5 pm is none,
-nor is NASA."""
+"""Least length of a word that counts as an id, if it has letters and digits or is in capitals: "5 pm" does not, nor
+does "NASA"."""
 _CAPITALS = re.compile(rf"(?<!\w)[A-Z]{{{CODE_CHARS},}}(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A term of a question, as it is stored and as it is. `weight` is what it counts beside its rarity."""
+    """A term of a question, hashed (`token`) and plain (`term`). `weight` is multiplied with its rarity."""
 
     token: str
     weight: float
     term: str = ""
     is_code: bool = False
-    """It is an id or the like: who names one speaks of what was said about it."""
+    """Whether it is an id or the like: a message that names one refers to what was said about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to look for. `pairs` are places of words that stand side by side. `lean`: -1 the oldest, 1 the newest."""
+    """What to search for. `pairs` are indexes of neighbouring words. `lean`: -1 prefers the oldest, 1 the newest."""
 
     words: tuple[Word, ...]
     pairs: tuple[tuple[int, int], ...] = ()
@@ -61,7 +61,7 @@ class Question:
 
 
 def read_question(text: str, owner_id: int) -> Question:
-    """What a question of that owner looks for; without words where it says nothing to look for."""
+    """Parse a question of that owner. It has no words if there is nothing to search for."""
     if len(text) > HEAD_CHARS + TAIL_CHARS:
         text = f"{text[:HEAD_CHARS]}\n{text[-TAIL_CHARS:]}"
     said = terms(text)
@@ -79,7 +79,7 @@ def read_question(text: str, owner_id: int) -> Question:
 
 
 def _most_specific(found: Sequence[str]) -> list[str]:
-    """The terms to look up, in the order of the question: what holds digits first, then what is long."""
+    """Return the terms to look up, in the order of the question: those with digits first, then the longest."""
     if len(found) <= MOST_TERMS:
         return list(found)
     ranked = sorted(found, key=lambda term: (-_weight(term), -len(term)))
@@ -88,14 +88,14 @@ def _most_specific(found: Sequence[str]) -> list[str]:
 
 
 def _weight(term: str) -> float:
-    """Numbers, ids, dates and paths are said on purpose."""
+    """Numbers, ids, dates and paths weigh more, because they are used on purpose."""
     if term.isalpha():
         return 1.0
     return 0.7 if len(term) == 1 else 1.5
 
 
 def _codes(found: Sequence[str], text: str) -> set[str]:
-    """The terms of a question that are ids. Capitals tell nothing where most of it is written in them."""
+    """The terms of a question that are ids. Capitals do not count if most of the text is in capitals."""
     is_shouted = 2 * sum(map(str.isupper, text)) > sum(map(str.isalpha, text))
     in_capitals = set() if is_shouted else {term for word in _CAPITALS.findall(text) for term in terms(word)}
     return {term for term in found if term in in_capitals or _has_letters_and_digits(term)}

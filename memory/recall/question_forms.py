@@ -1,7 +1,7 @@
-"""What kind of thing a message is by its form: a question, a request, a reference to the past. Pure, by wordings.
+"""Classify a message by its form: a question, a request, a reference to the past. Pure, by wordings.
 
-In the languages that are known here; in other scripts than Latin, a question mark makes a question, too. What follows
-from it is decided in `memory.recall.decision`.
+Works in the languages listed here. In other scripts than Latin, a question mark makes a question, too.
+`memory.recall.decision` decides what follows from the form.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from memory.recall.analysis.terms import fold
 
 READ_CHARS = 600
-"""What is read of a message, at either end."""
+"""Characters that are read at either end of a message."""
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """`pattern`, folded as the text is that it is held against."""
+    """Compile `pattern`, folded like the texts it is matched with."""
     return re.compile(fold(pattern))
 
 
@@ -42,7 +42,7 @@ _ASKS = _compiled(rf"(?:^|[,:;–—-]\s)[^\w]*(?:[^\s,]+\s+){{0,2}}?(?:{_INTERR
 _ASKS_UNMARKED = _compiled(
     r"^(?:how (?:many|much|long|old|often)|(?:what|who|where|when) (?:is|was|are|were|did|do|does|will))\b[^.!]*$"
 )
-"""What can only be a question, its mark forgotten."""
+"""Wordings that can only be a question, even without a question mark."""
 _ASKS_ANYWHERE = _compiled(
     r"什么|甚么|谁|哪|几[个点]|多少|怎么|为什么|何[がをはに時処]|誰|いつ|どこ|どの|どう|なぜ|いくつ|いくら|누구|무엇|뭐|언제|어디|왜|어떻게|몇|얼마"
     r"|(?:^|\s)(?:متى|أين|ماذا|كيف|لماذا|كم|ما هو|ما هي)\b"
@@ -52,7 +52,7 @@ _ASKS_OF_SOMEBODY = _compiled(
     r"|(?:will|would|can|could|should)(?:n't)?(?=\s+(?!i\b|we\b|they\b)))\s+"
     r"(?!you\b|there\b|it\b|this\b|that\b|these\b|those\b|the\b|an?\b|any|some|every)\w+.*\?$"
 )
-"""Answered by yes or no, and about people: not what somebody is asked to do, and not what is the case now."""
+"""Yes-or-no questions about people, as opposed to requests to the reader and questions about the present."""
 _FORGOT = _compiled(
     r"\bi (?:do not|don't|cannot|can't|could not|couldn't) (?:\w+ )?(?:remember|recall)\b"
     r"|\b(?:erinnere mich nicht|mich nicht (?:mehr )?erinnern|weiß nicht mehr|weiß ich nicht mehr"
@@ -103,16 +103,16 @@ _REPLY = _compiled(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a message is by its form."""
+    """The form of a message."""
 
     asks: bool = False
     """It asks for something that may have been said before."""
     requests: bool = False
     """It wants something done."""
     refers_back: bool = False
-    """It speaks of what was said before."""
+    """It refers to what was said before."""
     forgot: bool = False
-    """It says that something slipped somebody's mind."""
+    """It says that somebody does not remember something."""
     asks_for_reply: bool = False
     """It asks for what the assistant said."""
 
@@ -121,7 +121,7 @@ NO_FORM = Form()
 
 
 def form_of(text: str) -> Form:
-    """The form of a message. Only its beginning and its end are read where it is long."""
+    """Return the form of a message. Of a long one only the beginning and the end are read."""
     if len(text) > 2 * READ_CHARS:
         text = f"{text[:READ_CHARS]}\n{text[-READ_CHARS:]}"
     folded = fold(text)

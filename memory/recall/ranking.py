@@ -1,15 +1,15 @@
-"""Which passages of earlier messages a question is about, best first, and what of each is shown. Pure.
+"""Rank the passages of earlier messages by how well they answer a question, and choose what of each is shown. Pure.
 
-A short message is one passage, a long one several: long replies mention much and say it in one place. A passage counts
-by its own terms, by those of the rest of its message, and by those of the messages around it
-(`memory.recall.candidates`), so that an answer is found by its question and the other way round; a short message also
-by how well those beside it answer. What is long counts
-less, and so does the side of a chat that talks more: replies of pages repeat what the user said in a line. There is no
-switch by kind of chat. The numbers were chosen on the odd chats of several sets at once (`docs/recall.md`).
+A short message is one passage, a long one several: long replies mention much and say each thing in one place. A
+passage scores by its own terms, by those of the rest of its message, and by those of the messages around it
+(`memory.recall.candidates`), so that an answer is found by its question and vice versa; a short message also by how
+well its neighbours answer. Long messages count less, and so does the side of a chat that writes more: replies of
+several pages repeat what the user said in a line. There is no switch by kind of chat. The numbers were chosen on the
+odd chats of several sets at once (`docs/recall.md`).
 
-Words and meaning are fused: what is best by its words counts as one, what is nearest as `WEIGHT`, and what has both as
-both together, so scores of different kinds need no common measure. It finds more than reciprocal ranks, which know the
-order alone (`docs/recall.md`). What is near counts by who said it, as words do, but not by its length: a vector has
+Words and meaning are fused: the best match by words scores one, the nearest by meaning `WEIGHT`, and a message that
+is both the sum, so scores of different kinds need no common scale. This finds more than reciprocal ranks, which use
+only the order (`docs/recall.md`). Nearness is weighted by speaker, as words are, but not by length: a vector has
 none.
 """
 
@@ -30,46 +30,46 @@ from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerp
 from memory.recall.query import Question
 
 ELSEWHERE = 0.25
-"""How much a term counts that stands in another passage of the same message."""
+"""How much a term counts that occurs in another passage of the same message."""
 PAIR = 0.4
-"""What two terms of the question that stand side by side here, too, add of their weights."""
+"""Share of their weights that two terms add which are neighbours both in the question and in the passage."""
 FURTHER = 0.8
-"""How much each further passage of a message counts, beside the one before it."""
+"""How much each further passage of a message counts, relative to the one before it."""
 BESIDE = ((1, 0.15), (2, 0.1))
-"""What a short message gains of the better score so many messages before or after it: what people say in short messages
-they say in several. A long one speaks for itself."""
+"""Share of the better score at each distance before or after it that a short message gains: what people say in short
+messages, they say in several. A long message gains nothing."""
 LENGTH = 0.4
-"""How far a passage of twice the usual length counts less, as BM25's b."""
+"""How much less a passage counts the longer it is, like b in BM25."""
 SIDE, LEAST = 0.4, 0.3
-"""How far the side that usually says more counts less: by this power of the proportion, and no less than that."""
+"""How much less the side counts that usually writes more: the ratio to this power, but at least `LEAST`."""
 LOWEST, HIGHEST = 0.4, 1.5
-"""Within what a message counts by its length and side: an answer is to come before what only stands beside it."""
+"""Bounds of a message's weight by length and side: an answer should rank before messages that are only next to it."""
 NOT_ASKED_FOR = 0.6
-"""How much what the user said counts where the question asks for what the assistant said."""
+"""How much the user's messages count if the question asks for what the assistant said."""
 LEAN = 0.3
-"""How much the place in the chat counts where a question asks for the first or the last time."""
+"""How much the place in the chat counts if a question asks for the first or the last time."""
 TIMELY, WITHIN = 1.0, 10.0
-"""How much more counts what was said when a question asks about: on that day or in that month, and about a third as
-much so many days before or after."""
+"""How much more a message counts that was sent when the question asks about: on that day or in that month, and about
+a third as much `WITHIN` days before or after."""
 WHOLE_TOKENS = 100
-"""A message of up to so many tokens is one passage, whatever the index says, and shown whole."""
+"""A message of at most so many tokens is one passage, even if the index divided it, and is shown whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """A message as the index holds it: hashed terms, a line a passage."""
+    """A message as the index stores it: hashed terms, one line per passage."""
 
     seq: int
     is_user: bool
     tokens: int
     passages: tuple[str, ...]
     on: str = ""
-    """The day it was said."""
+    """The day it was sent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """A passage (None: the message as a whole) and how well it answers."""
+    """A passage (None: the whole message) with its score."""
 
     score: float
     message: Indexed
@@ -79,13 +79,13 @@ class Ranked:
 
     @property
     def tokens(self) -> int:
-        """About how many are shown."""
+        """About how many tokens are shown."""
         share = 1 if self.passage is None else len(self.message.passages)
         return self.message.tokens // share
 
     @property
     def says(self) -> tuple[int, str]:
-        """The same for two that say the same to the question, in surroundings that do."""
+        """A key that is equal for two passages with the same terms and the same words of the question around them."""
         passages = self.message.passages
         return self.words, "\n".join(passages) if self.passage is None else passages[self.passage]
 
@@ -100,7 +100,7 @@ class _Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A question's words and pairs of words as bits, with what is looked for in a passage."""
+    """A question's words and pairs of words as bits, with the strings that are searched in a passage."""
 
     tokens: tuple[tuple[int, str], ...]
     pairs: tuple[tuple[int, str], ...]
@@ -113,7 +113,7 @@ class _Words:
 
 
 class Size(NamedTuple):
-    """Who said a message, and how long it is."""
+    """The speaker and the length of a message."""
 
     is_user: bool
     tokens: int
@@ -121,7 +121,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long the messages of either side usually are, and what a message counts by its side and its length."""
+    """The usual lengths of both sides' messages, and the weight of a message by its side and length."""
 
     user: float
     assistant: float
@@ -129,7 +129,7 @@ class Lengths:
 
     @classmethod
     def of(cls, question: Question, sizes: Iterable[Size]) -> Lengths:
-        """The usual lengths among `sizes`, messages of one chat."""
+        """The average lengths in `sizes`, which are messages of one chat."""
         said: dict[bool, list[int]] = {True: [], False: []}
         for is_user, tokens in sizes:
             said[is_user].append(tokens)
@@ -137,13 +137,13 @@ class Lengths:
         return cls(user or assistant or 1.0, assistant or user or 1.0, question.form.asks_for_reply)
 
     def weight(self, size: Size) -> float:
-        """What a passage of that length, said by that side, counts beside others."""
+        """The weight of a passage of that length and side."""
         usual = (self.user + self.assistant) / 2
         length = 1 / (1 - LENGTH + LENGTH * min(size.tokens, WHOLE_TOKENS) / min(usual, WHOLE_TOKENS))
         return max(LOWEST, min(HIGHEST, length) * self.side(size.is_user))
 
     def side(self, is_user: bool) -> float:
-        """What a message of that side counts beside one of the other, whatever its own length."""
+        """The weight of that side's messages relative to the other's, regardless of their own length."""
         if self.asks_for_reply:
             return NOT_ASKED_FOR if is_user else 1.0
         own, other = (self.user, self.assistant) if is_user else (self.assistant, self.user)
@@ -151,9 +151,9 @@ class Lengths:
 
 
 def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: int) -> list[int]:
-    """Seqs of those of `sizes` whose stored terms are worth reading, best first, at most so many."""
+    """Return the seqs in `sizes` whose stored terms are worth reading, best first: at most `most`."""
     lengths = Lengths.of(question, sizes.values())
-    weights = {size: lengths.weight(size) for size in set(sizes.values())}  # many are as long as others
+    weights = {size: lengths.weight(size) for size in set(sizes.values())}  # many have the same size
     scores = {seq: finds.near(seq) * weights[size] for seq, size in sizes.items()}
     return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
 
@@ -161,7 +161,7 @@ def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: i
 def rank(
     question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
 ) -> list[Ranked]:
-    """The passages of `messages` that answer at all, best first; of two alike, the newer."""
+    """Return the passages of `messages` with a score above zero, best first; if two are equal, the newer first."""
     words = _Words.of(question)
     found = [
         one
@@ -172,7 +172,7 @@ def rank(
 
 
 def _beside_good_ones(found: Sequence[Ranked], finds: Finds) -> Iterator[Ranked]:
-    """`found`, where short messages gain by short ones beside them that have words of the question."""
+    """Yield `found`, with the scores of short messages raised by short neighbours that have words of the question."""
     score = {
         one.message.seq: one.score for one in found if one.passage is None and finds.at.get(one.message.seq)
     }
@@ -188,7 +188,7 @@ def _beside_good_ones(found: Sequence[Ranked], finds: Finds) -> Iterator[Ranked]
 
 
 def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
-    """Those of one message that answer at all; the best as it is, each further one for less."""
+    """Yield passages of one message that score above zero: the best in full, each further one for less."""
     good = [one for one in passages if one.score > 0]
     share = 1.0
     for one in best_first(good) if len(good) > 1 else good:
@@ -197,22 +197,22 @@ def _further(passages: Iterable[Ranked]) -> Iterator[Ranked]:
 
 
 def best_first(ranked: Iterable[Ranked]) -> list[Ranked]:
-    """Those of `ranked`, best first; of two alike, the newer."""
+    """Sort `ranked`, best first; if two are equal, the newer first."""
     return sorted(ranked, key=lambda one: (-one.score, -one.message.seq))
 
 
 def unranked(message: Indexed) -> Ranked:
-    """The beginning of a message that was found in another way than by words."""
+    """The first passage of a message that was found in another way than by words."""
     return Ranked(0.0, message, None if _is_whole(message) else 0)
 
 
 def words_in(question: Question, message: Indexed) -> int:
-    """The question's words that a message itself has, as bits."""
+    """The question's words in the message itself, as bits."""
     return _in(_Words.of(question), "\n".join(message.passages))
 
 
 def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
-    """How well a message answers by itself, and its passage that does so best (by number)."""
+    """Score a message without its neighbours; return the best passage's score and index."""
     words, finds = _Words.of(question), Finds({}, tuple(worth))
     scores = [_score(words, finds, piece) for piece in _pieces(words, message.passages)]
     best = max(scores)
@@ -236,7 +236,7 @@ def _passages(
 
 
 def _score(words: _Words, finds: Finds, piece: _Piece) -> float:
-    """What the terms of a passage are worth, with those that the rest of its message has."""
+    """The score of a passage by its terms, and by those in the rest of its message."""
     text, own, others = piece
     score = finds.total(own) + ELSEWHERE * (finds.total(others & ~own) + AGAIN * finds.total(others & own))
     for pair, beside in words.pairs:
@@ -261,7 +261,7 @@ def _in(words: _Words, passage: str) -> int:
 
 
 def _in_time(question: Question, message: Indexed, last_seq: int) -> float:
-    """What a message counts by when it was said, where the question tells something about that."""
+    """The weight of a message by when it was sent, if the question says anything about that."""
     weight = 1.0
     if question.lean:
         place = message.seq / max(1, last_seq)
@@ -275,14 +275,14 @@ WEIGHT = 0.8
 
 
 class Near(NamedTuple):
-    """A message that is near to a question in meaning: 1 is the nearest of its chat, 0 one like any other there."""
+    """A message near to a question in meaning: 1 is the nearest of its chat, 0 one that is like any other there."""
 
     seq: int
     nearness: float
 
 
 def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> list[Ranked]:
-    """`ranked` (at least one passage of each message that is near) by words and meaning together, best first."""
+    """Fuse words and meaning; best first. `ranked` has at least one passage of each message that is near."""
     best = max([one.score for one in ranked], default=0.0) or 1.0
     meant = _meant(ranked, dict(near), lengths)
     further = Counter[int]()
@@ -295,7 +295,7 @@ def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> li
 
 
 def _meant(ranked: Iterable[Ranked], near: Mapping[int, float], lengths: Lengths) -> dict[int, float]:
-    """By seq: how near each message is, weighed by its side; 1 for the greatest, 0 for those that are not near."""
+    """Nearness of each message by seq, weighted by its side; 1 for the highest, 0 for those that are not near."""
     meant = {
         one.message.seq: near.get(one.message.seq, 0.0) * lengths.side(one.message.is_user) for one in ranked
     }
@@ -306,24 +306,25 @@ def _meant(ranked: Iterable[Ranked], near: Mapping[int, float], lengths: Lengths
 WORTH = 0.05
 """Passages that score less than this share of the best are not shown."""
 LOOKED_AT = 20
-"""Of how many tokens of room one message is looked at closely."""
+"""Tokens of room per message that is read closely."""
 
 
 WIDER = 4
-"""How many times as many are held against each other by who said them and how long they are."""
+"""How many times as many messages are first compared by side and length."""
 SPARE = 2
-"""How many times its tokens are found for a room, because some of it is there anyhow."""
+"""Passages are chosen for this many times the room, because some of them are shown anyway."""
 
 
 def looked_at(room: int) -> int:
-    """How many messages are looked at closely for so many tokens."""
+    """How many messages are read closely for `room` tokens."""
     return max(12, min(200, room // LOOKED_AT))
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
-    """Those of `ranked` (best first) that may be shown: good enough, and about as many as `room` tokens hold.
+    """Return those of `ranked` (best first) that may be shown: good enough, and about as many as fit into `room`
+    tokens.
 
-    What says the same to the question as a better one is left out.
+    A passage that says the same to the question as a better one is left out.
     """
     shown: dict[object, Ranked] = {}
     for one in ranked:
@@ -335,7 +336,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
 
 
 def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
-    """What would be shown of each passage, in the same order; those of which nothing is there are left out."""
+    """Make an excerpt of each passage, in the same order; leave out those whose text no longer exists."""
     spans: dict[int, list[tuple[int, int]]] = {}
     made: list[Excerpt] = []
     for one in ranked:
@@ -353,11 +354,14 @@ def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> l
 
 
 MOST_CHANGES, MOST_VALUES = 20, 100
-"""Values of the user's that are held against each other, those of the best excerpts. More is a table."""
+"""Most of the user's values that are compared, from the best excerpts. More are a table."""
 
 
 def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:
-    """`found`, best first: what a later one updates is marked, and comes after that, so that none is shown without."""
+    """Mark excerpts that a later one updates, and move each behind that one, so that it is not shown without it.
+
+    `found` is ordered best first.
+    """
     updated = _updated(found, said)
     if not updated:
         return list(found)
@@ -366,7 +370,7 @@ def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) 
 
 
 def _updated(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> dict[int, int]:
-    """By place in `found`: the place of the newest that updates it."""
+    """Map the index of each updated excerpt in `found` to the index of the newest one that updates it."""
     texts = {at: _text(one, said) for at, one in enumerate(found) if said[one.seq].is_user}
     hinting = {at: updates.read(text) for at, text in texts.items() if updates.may_update(text)}
     changes = [(at, new) for at, text in hinting.items() for new in updates.new_values(text)][:MOST_CHANGES]

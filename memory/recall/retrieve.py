@@ -1,10 +1,10 @@
-"""Recall: from the question that is asked now to excerpts of earlier turns that it is about, however long ago.
+"""Recall: find excerpts of earlier turns that a question is about, however far back.
 
-A few selects by key or index, whatever the chat's length: finds of the question's terms; who said the most promising
-messages, and how long they are; the terms of the best of them; the texts of what is shown where they are long. Those
-near in meaning are handed in (`memory.recall.embeddings`). What is asked is read in `memory.recall.query`, whether it
-calls for earlier turns is decided in `memory.recall.decision`, which passages are good, and what of them
-is shown, in `memory.recall.ranking`, how an excerpt reads in `memory.recall.excerpts`.
+It takes a few selects by key or index, independent of the chat's length: matches of the question's terms; speakers
+and lengths of the most promising messages; the terms of the best of them; the texts of those that are shown and long.
+Messages that are near in meaning are passed in (`memory.recall.embeddings`). `memory.recall.query` parses the
+question, `memory.recall.decision` decides whether it calls for earlier turns, `memory.recall.ranking` which passages
+are good and what of them is shown, and `memory.recall.excerpts` renders them.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from memory.recall.ranking import (
 )
 
 BY_MEANING = 60
-"""Messages that are looked at because they are near in meaning."""
+"""Messages that are read because they are near in meaning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Excerpts that fit the question, best first, and the messages that they quote, by seq."""
+    """Excerpts that match the question, best first, and the messages that they quote, by seq."""
 
     excerpts: tuple[Excerpt, ...] = ()
     said: dict[int, RecalledMessage] = field(default_factory=dict)
 
 
 class Search:
-    """One question's search of its chat: what its words find, whether that is worth a look, and what it comes to."""
+    """The search of a chat for one question: its matches, the decision whether to recall, and the excerpts."""
 
     def __init__(self, chat: Chat, question: str, *, before_seq: int, near: Sequence[Near] = ()) -> None:
-        """Looks the question's words up, in messages before `before_seq`. `near`: those that mean something like it."""
+        """Look up the question's words in messages before `before_seq`. `near` are those with a similar meaning."""
         self._chat_id = chat.pk
         self._before_seq = before_seq
         self._near = [one for one in near if one.seq < before_seq]
@@ -61,14 +61,14 @@ class Search:
         self._finds = _look_up(chat.pk, self._question, before_seq)
 
     def decision(self, mode: RecallMode, shown: Iterable[int], remembered: Collection[str]) -> Recall:
-        """Whether earlier turns are worth their tokens, beside the messages `shown` and the terms `remembered`."""
+        """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
         if not self._finds.at and not self._near:
             return Recall("none", "nothing_new" if self._question.words else "no_words")
         known = known_words(self._question, self._finds, shown, remembered)
         return decide(mode, self._question, self._finds, known)
 
     def recalled(self, room: int, shown: Iterable[int] = ()) -> Recalled:
-        """What there is on the question, in about `room` tokens or some more; nothing of the messages `shown`."""
+        """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`."""
         if room <= 0:
             return Recalled()
         hidden = frozenset(shown)
@@ -82,16 +82,16 @@ class Search:
         return Recalled(tuple(with_updates(excerpts(ranked, said), said)), said)
 
     def ranked(self, room: int, shown: Iterable[int] = ()) -> list[Ranked]:
-        """The passages that `recalled` chooses from by words alone, best first, with their scores."""
+        """The passages that `recalled` chooses from, by words only, best first, with their scores."""
         return self._ranked(looked_at(room), frozenset(shown))[0]
 
     @property
     def question(self) -> Question:
-        """What is looked for."""
+        """The parsed question."""
         return self._question
 
     def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], Looked]:
-        """The passages that have the question's words, best first, and the messages that were looked at for it."""
+        """The passages that have the question's words, best first, and the messages that were read for it."""
         asked, finds, last_seq = self._question, self._finds, self._before_seq - 1
         promising = [seq for seq in places(finds, hidden, WIDER * most) if seq <= last_seq]
         there = sizes(self._chat_id, promising)
@@ -101,7 +101,7 @@ class Search:
 
 
 def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Finds:
-    """Where the words of a question stand in a chat before message `before_seq`."""
+    """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in asked.words]
     reach = most_of(len(tokens))
     found = postings(chat_id, tokens, before_seq=before_seq, most=reach)
@@ -116,7 +116,7 @@ def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Finds:
 def _fused(
     asked: Question, ranked: Sequence[Ranked], looked: Looked, near: Sequence[Near]
 ) -> tuple[list[Ranked], Looked]:
-    """What words found and what is near in meaning, as one list, and all messages that were looked at for it."""
+    """Merge matches by words with those near in meaning; return the passages, and all messages that were read."""
     seqs = {one.seq for one in near[:BY_MEANING]}
     looked |= look(looked.chat_id, seqs - looked.rows.keys())
     by_meaning = seqs - {one.message.seq for one in ranked}

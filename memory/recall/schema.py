@@ -1,13 +1,13 @@
 """The full-text index over messages: how each database keeps it in step with the table, whoever writes to it.
 
 PostgreSQL: an index on an expression of the message's own row. SQLite: an FTS5 table that triggers write to; its row
-ids are a number for the chat and the message's seq. Rebuilding a table, as many a migration does on SQLite, drops its
-triggers without a word: so `ensure` looks after every migration, and fills the index anew where one was missing.
-Messages that were stored before there was an index are analysed batch by batch.
+ids combine a number for the chat with the message's seq. Rebuilding a table, as many migrations do on SQLite,
+silently drops its triggers. So `ensure` checks after every migration, and refills the index if one was missing.
+Messages that were stored before there was an index are analysed in batches.
 
-Every stored term has the key of its chat behind it here, so that what a look-up costs depends on its own chat alone;
-on PostgreSQL also the number of its block, because that database reads a list of finds whole. What is asked of the
-index is in `memory.recall.index`.
+Every stored term has the key of its chat appended here, so that the cost of a look-up depends only on its own chat;
+on PostgreSQL also the number of its block, because that database reads a list of matches completely.
+`memory.recall.index` queries the index.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ FTS, CHATS = "memory_recall", "memory_recallchat"
 INDEX = "message_recall"
 
 KEY_CHARS = 6
-"""Of the end of a chat's id, which is random: enough to tell most chats of one owner apart. Rows tell them all."""
+"""Characters from the end of a chat's id, which is random: enough to separate most chats of one owner. Matches are
+then checked by row."""
 SEQ_BITS = 31
 BLOCK_BITS = 13
-"""Messages of one block on PostgreSQL: 8192."""
+"""Bits of a seq within its block on PostgreSQL: a block has 8192 messages."""
 MERGED_PAGES = 200
-"""That are written at once, of 4 kB: other writers wait for about 50 ms."""
+"""Pages of 4 kB that are written at once: other writers wait for about 50 ms."""
 
 LIVE = "{row}terms <> '' AND {row}superseded_by_id IS NULL AND {row}status IN ('complete', 'incomplete', 'cancelled')"
-"""Which messages the index holds: those that are part of a turn."""
+"""Which messages are indexed: those that are part of a turn."""
 
 _PG_KEY = f"right(chat_id::text, {KEY_CHARS}) || (seq >> {BLOCK_BITS})::text"
 PG_TERMS = (
@@ -88,16 +89,16 @@ TRIGGERS = {
         f" BEGIN {_remove('OLD.', where=_OLD)} {_add('NEW.', where=_NEW)} END"
     ),
 }
-"""None names a table that a migration might rebuild, but the one it is of: SQLite would then refuse to rename that."""
+"""No trigger names a table that a migration might rebuild, except its own: SQLite would refuse to rename that table."""
 
 
 def ensure() -> bool:
-    """Make what is missing of the index; True if anything was. Quick where nothing is."""
+    """Create the missing parts of the index; True if there were any. Fast if there are none."""
     return _ensure_index() if connection.vendor == "postgresql" else _ensure_triggers()
 
 
 def has_terms() -> bool:
-    """Whether messages can have terms: not where the database was migrated back to before there was an index."""
+    """Whether messages can have terms: not if the database was migrated back to before there was an index."""
     with connection.cursor() as cursor:
         columns = connection.introspection.get_table_description(cursor, MESSAGES)
     return any(column.name == "terms" for column in columns)
@@ -141,9 +142,9 @@ def _ensure_triggers() -> bool:
 
 
 def merge() -> None:
-    """Merge a little of what the index is made of, on SQLite: a look-up asks every part, and writing makes new ones.
+    """Merge a few segments of the index on SQLite: a look-up reads every segment, and writing creates new ones.
 
-    Measured with 100,000 messages: 3 parts instead of 16, and a look-up of twelve terms in two fifths of the time.
+    Measured with 100,000 messages: 3 segments instead of 16, and a look-up of twelve terms in two fifths of the time.
     """
     if connection.vendor != "sqlite":
         return
@@ -153,11 +154,11 @@ def merge() -> None:
 
 
 BATCH = 500
-"""Messages of one transaction: other writers come in between."""
+"""Messages per transaction, between which other writers get their turn."""
 
 
 def fill(most: int | None = None) -> int:
-    """Give messages that have none their terms, at most about so many; how many there were."""
+    """Store the terms of messages that have none, of about `most` at most; return how many there were."""
     filled = 0
     while (most is None or filled < most) and (batch := _fill_batch()):
         filled += batch
@@ -174,7 +175,7 @@ def _fill_batch() -> int:
     if values:
         table = connection.ops.quote_name(Message._meta.db_table)
         with transaction.atomic(), connection.cursor() as cursor:
-            # Who changed the message in between has given it new terms, too.
+            # If the message was changed in the meantime, it already has new terms.
             cursor.executemany(
                 f"UPDATE {table} SET terms = %s WHERE id = %s AND terms IS NULL", values
             )  # our own table's name

@@ -1,7 +1,7 @@
-"""Search in all that a user said and was told, or in one chat of theirs, best first: the recall index, asked for words.
+"""Search all messages of a user, or those of one chat, with the recall index; best first.
 
-What comes of common words alone is the newest of them (on PostgreSQL: some); a message that has all words is always
-among the finds.
+For common words only the newest messages are found (on PostgreSQL: some); a message that has all words is always
+among them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from memory.recall.query import Question, read_question
 from memory.recall.ranking import Indexed, alone
 
 LOOKED_AT = 80
-"""Messages that are looked at closely."""
+"""Messages that are read closely."""
 AS_IF = 20_000
-"""Messages that rarity is reckoned against, as nobody counts an owner's."""
+"""Number of messages that rarity is computed against, as an owner's messages are not counted."""
 
 Place = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A message that was found: the piece of it that has most of what was looked for, and where in that it stands."""
+    """A message that was found: the passage that matches best, and the ranges of the matches in it."""
 
     message: Message
     snippet: str
@@ -43,12 +43,12 @@ class Hit:
 
 
 def search(owner: User, text: str, limit: int) -> list[Hit]:
-    """The messages of `owner` that `text` finds, best first, at most `limit`."""
+    """Return the messages of `owner` that match `text`, best first, at most `limit`."""
     return _search(owner.pk, text, limit, lambda tokens: everywhere(owner.pk, tokens))
 
 
 def search_chat(chat: Chat, text: str, limit: int) -> list[Hit]:
-    """The messages of one chat that `text` finds, best first, at most `limit`."""
+    """Return the messages of one chat that match `text`, best first, at most `limit`."""
 
     def look_up(tokens: list[str]) -> list[list[Place]]:
         found = postings(chat.pk, tokens, before_seq=chat.last_seq + 1)
@@ -75,16 +75,16 @@ def _search(
 
 @dataclass(frozen=True, slots=True)
 class Sayings:
-    """Messages of a chat that say something, the newest first. `is_cut`: older ones may say it, too."""
+    """Messages of a chat that say something, newest first. `is_cut`: older ones may say it, too."""
 
     seqs: tuple[int, ...] = ()
     hits: tuple[Hit, ...] = ()
-    """Of the newest of them, as many as were wanted and fit an answer."""
+    """The newest of them, as many as were requested and fit into a response."""
     is_cut: bool = False
 
 
 def said_in(chat: Chat, asked: Question, limit: int) -> Sayings:
-    """The messages of `chat` that have all words of `asked` in one passage; hits of at most `limit`."""
+    """Find the messages of `chat` that have all words of `asked` in one passage, with hits for at most `limit`."""
     wanted = {word.token for word in asked.words}
     if not wanted:
         return Sayings()
@@ -100,7 +100,7 @@ def said_in(chat: Chat, asked: Question, limit: int) -> Sayings:
 
 
 def _passage_with(tokens: set[str], stored: str) -> int | None:
-    """The first passage of a message's stored terms that has all of `tokens`."""
+    """The index of the first passage in a message's stored terms that has all of `tokens`."""
     lines = stored.split("\n")
     return next((at for at, line in enumerate(lines) if tokens.issubset(line.split())), None)
 
@@ -120,7 +120,7 @@ def _promising(
 def _ranked(
     asked: Question, worth: Sequence[float], places: Sequence[Place]
 ) -> list[tuple[tuple[float, int, int], UUID, int]]:
-    """How well each message fits (the newer first, where two fit alike), and its passage that fits best."""
+    """How well each message matches (of equal ones, the newer is better), and its best passage."""
     rows = _at(places).values_list("id", "chat_id", "seq", "role", "token_count", "terms")
     ranked = []
     for pk, chat_id, seq, role, tokens, stored in rows:
@@ -134,19 +134,19 @@ def _at(places: Sequence[Place]) -> QuerySet[Message]:
     by_chat: dict[UUID, list[int]] = defaultdict(list)
     for chat_id, seq in places:
         by_chat[chat_id].append(seq)
-    # Each by its index: with one more alternative that has none, SQLite would read the whole table.
+    # Each alternative uses an index: with one more that has none, SQLite would read the whole table.
     each = [Q(chat_id=chat_id, seq__in=seqs) for chat_id, seqs in by_chat.items()]
     return Message.objects.filter(reduce(or_, each)) if each else Message.objects.none()
 
 
 def _hits(ranked: Sequence[tuple[UUID, int]], wanted: set[str]) -> list[Hit]:
-    """Messages with the passage of each that is to be shown, as hits, in this order."""
+    """Make hits of the messages and their passages, in this order."""
     messages = _fitting([pk for pk, _ in ranked])
     return [_hit(messages[pk], passage, wanted) for pk, passage in ranked if pk in messages]
 
 
 def _fitting(ranked: Sequence[UUID]) -> dict[UUID, Message]:
-    """The first of these messages, as many as fit into an answer."""
+    """The first of these messages, as many as fit into a response."""
     rows = Message.objects.defer(*UNSHOWN)
     sizes = dict(rows.filter(pk__in=ranked).values_list("pk", weight(rows)))
     there = [pk for pk in ranked if pk in sizes]

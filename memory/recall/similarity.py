@@ -1,7 +1,7 @@
-"""How alike vectors are to one, exactly, and how near that makes them. Pure.
+"""Compute how similar vectors are to one vector, exactly, and how near that makes them. Pure.
 
-Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.vectors`), so that their
-product tells how alike they are.
+Vectors are bytes: little-endian 32-bit floats of length one (`chatmemory.llm.vectors`), so their dot product is their
+similarity.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SAME = 1e-6
-"""Products that differ by less do so by the rounding of their numbers."""
+"""Products that differ by less are equal except for rounding."""
 
 
 def products(one: bytes, vectors: Sequence[bytes]) -> list[float]:
-    """How alike each of `vectors` is to `one`, in their order: -1 to 1. All are of one length."""
+    """The similarity of each of `vectors` to `one`, in order: -1 to 1. All have the same number of dimensions."""
     if not vectors:
         return []
     import numpy  # here, because it takes 0.1 s and 15 MB of a process, and most never compare vectors
@@ -25,9 +25,9 @@ def products(one: bytes, vectors: Sequence[bytes]) -> list[float]:
 
 
 def nearness(best: Sequence[float], usual: float) -> list[float]:
-    """The greatest products as shares, greatest first: 1 for the first, 0 for a `usual` one. Lesser ones are left out.
+    """Scale the greatest products, sorted greatest first: 1 for the first, 0 for a `usual` one. Omit lesser ones.
 
-    Models differ in how alike they find what has nothing in common, so a product says little by itself.
+    Models differ in how similar they rate unrelated texts, so a product says little by itself.
     """
     if not best or best[0] <= 0:
         return []

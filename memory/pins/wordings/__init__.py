@@ -1,4 +1,4 @@
-"""How people state instructions and preferences, by language. Data alone."""
+"""How people state instructions and preferences, by language. Only data."""
 
 from memory.pins.wordings.english import ENGLISH
 from memory.pins.wordings.germanic_slavic import GERMANIC_SLAVIC

@@ -1,6 +1,6 @@
-"""Whether a text may have a cue of a language, by its words alone: a look that is cheap for nine languages. Pure.
+"""Test whether a text may contain a cue of a language by comparing words, which is cheap for nine languages. Pure.
 
-A cue is a pattern of alternatives; to search a text for all of them takes a tenth of a millisecond a language.
+A cue is a pattern of alternatives. Searching a text for all of them takes a tenth of a millisecond per language.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ import re
 from dataclasses import dataclass
 
 HEAD = 3
-"""Letters of a word that a cue begins with in several forms."""
+"""Number of first letters that identify a cue's first word if that word has several forms."""
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text and how they begin, without case."""
+    """The words of a text and their first letters, case-folded."""
 
     whole: frozenset[str]
     heads: frozenset[str]
 
     @classmethod
     def of(cls, text: str) -> Words:
-        """The words of `text`."""
+        """Collect the words of `text`."""
         whole = frozenset(_WORD.findall(text.casefold()))
         return cls(whole, frozenset(word[:HEAD] for word in whole))
 
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """How cues begin: with a word, with several, or with a word of several forms."""
+    """The beginnings of cues: one whole word, several, or the first letters of a word that has several forms."""
 
     single: frozenset[str]
     several: tuple[frozenset[str], ...]
     heads: frozenset[str]
 
     def may_be_among(self, words: Words) -> bool:
-        """Whether a cue may be in a text of these words: never wrongly false."""
+        """Whether a text of these words may contain a cue. May be wrongly true, never wrongly false."""
         return (
             not self.single.isdisjoint(words.whole)
             or not self.heads.isdisjoint(words.heads)
@@ -49,7 +49,7 @@ _LEADING_LETTERS = re.compile(r"[^\W\d_]+(?![?*{])")
 
 
 def openings(cue: str) -> Openings:
-    """How the alternatives of a cue begin: each with words, or at least with the first letters of one."""
+    """Return how the alternatives of a cue begin: with whole words, or else with the first letters of one."""
     phrases, heads = [], set()
     for way in _alternatives(cue):
         if words := _LEADING_WORDS.match(way):
@@ -66,7 +66,7 @@ def openings(cue: str) -> Openings:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The alternatives of a pattern; those within its groups are parts of one."""
+    """Split a pattern at its top level; alternatives within its groups are not split."""
     depth, ways = 0, [""]
     for char in pattern:
         depth += {"(": 1, ")": -1}.get(char, 0)

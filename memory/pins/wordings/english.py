@@ -1,4 +1,4 @@
-"""How people say in English what holds until it is taken back."""
+"""English wordings of statements that hold until they are taken back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How people say in German, Dutch, Polish and Russian what holds until it is taken back."""
+"""German, Dutch, Polish and Russian wordings of statements that hold until they are taken back."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How people say, in one language, what holds until it is taken back: patterns, and nothing that decides.
+"""The patterns that describe how one language words statements that hold until they are taken back. Decides nothing.
 
-A pattern with a group says by it where its cue begins. Sentences come without quotations, with straight apostrophes.
+In a pattern with a group, the group begins at the cue. Sentences are searched without quotations and with straight
+apostrophes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ _LABELS = (
     r"tone|style|format|one (?:more )?thing|hinweis|wichtig|merke|regeln?|stil|sprache|remarque|règle|consigne|nota|"
     r"importante?|regla|regola|regra|let op|belangrijk|uwaga|ważne|zasada|важно|правило|примечание|запомни"
 )
-"""What stands before a colon that is no speaker."""
+"""Words before a colon that do not name a speaker."""
 NAME = r"(?-i:[^\W\d_a-zà-ÿąćęłńśźżа-яё][\w'.-]+)"
-"""A word with a capital."""
+"""A word that begins with a capital letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,40 +28,40 @@ class Language:
 
     code: str
     cue: re.Pattern[str]
-    """What a text has in which any other pattern could find something: a quick look."""
+    """Matches every text in which any other pattern could match: a quick test."""
     openings: Openings
-    """How such a cue begins: a look that is quicker still."""
+    """How such a cue begins: an even quicker test."""
     always: re.Pattern[str]
     """An instruction that says itself that it always holds."""
     lasting: re.Pattern[str]
-    """From now on, whenever I ask, in all answers: what makes an instruction hold."""
+    """Phrases that make an instruction last, such as "from now on", "whenever I ask", "in all answers"."""
     directs: re.Pattern[str]
     """A clause that tells the reader to do something."""
     polite: re.Pattern[str]
-    """The same as `always`, put as a question."""
+    """The same as `always`, phrased as a question."""
     prefer: re.Pattern[str]
     identity: re.Pattern[str]
     remember: re.Pattern[str]
     take_back: re.Pattern[str]
-    """From a sentence's beginning; its groups say what is taken back. The group `stop` may be an instruction, too."""
+    """Matches at the start of a sentence; its groups are what is taken back. `stop` may be an instruction itself."""
     asks: re.Pattern[str]
-    """How a question begins."""
+    """The beginning of a question."""
     says: re.Pattern[str]
-    """Before a clause: that somebody else says it, or only supposes it."""
+    """Precedes a clause that somebody else says, or that is only supposed."""
     label: re.Pattern[str] = re.compile(_LABELS, re.IGNORECASE)
 
     def has_cue(self, text: str, words: Words) -> bool:
-        """Whether anything could be found in `text`, whose words are given."""
+        """Whether any pattern could match `text`, whose words are given."""
         return self.openings.may_be_among(words) and self.cue.search(text) is not None
 
 
 def any_of(*ways: str) -> str:
-    """A pattern that is one of several."""
+    """Join patterns as alternatives."""
     return "|".join(ways)
 
 
 def language(code: str, *, fillers: str, links: str, leads: str, **parts: str) -> Language:
-    """`fillers` may precede any clause, and so may `leads`, which say that it lasts; `links` join clauses."""
+    """Compile a language. Any clause may follow `fillers`, and `leads`, which make it last; `links` join clauses."""
     before = rf"(?:(?:{fillers}|{leads})\b[,:!.]?\s+)*"
     first = rf"^\W*{before}"
     clause = rf"(?:^\W*|[,;:–—(]\s*|\b(?:{links})\s+){before}"
@@ -84,4 +85,4 @@ def language(code: str, *, fillers: str, links: str, leads: str, **parts: str) -
 
 
 _FIRST = ("take_back", "asks")
-"""What stands at the beginning of a sentence, without a group of its own."""
+"""Patterns that match at the beginning of a sentence and are not wrapped in a group."""

@@ -1,4 +1,4 @@
-"""How people say in French, Spanish, Italian and Portuguese what holds until it is taken back."""
+"""French, Spanish, Italian and Portuguese wordings of statements that hold until they are taken back."""
 
 from __future__ import annotations
 

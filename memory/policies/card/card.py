@@ -1,4 +1,4 @@
-"""A memory card (seed 002): what a chat is about, in six short fields; how one card updates another and stays small.
+"""The memory card (seed 002): what a chat is about, in six short fields; how cards are updated and kept small.
 
 Pure values.
 """
@@ -24,22 +24,22 @@ WIRE: Final = {
     "techniques": "t",
     "lesson_context": "lc",
 }
-"""The fields, and the short keys in which prompts carry them (seed 002, toWire)."""
+"""The fields, with the short keys used in prompts (seed 002, toWire)."""
 
 TEXTS: Final = ("goal", "lesson_context")
 LISTS: Final = ("constraints", "decisions", "open_q", "techniques")
 
 MOST_STEPS = 100
-"""Things dropped from one card before it is given up (seed 002: guard)."""
+"""Most items dropped from one card before giving up (seed 002: guard)."""
 
 TEXT_CHARS = 4000
-"""Of one text of an answer, what is looked at: far more than any card has room for."""
+"""Characters of one text of an answer that are read: far more than any card has room for."""
 
 Told: TypeAlias = "dict[str, str | tuple[str, ...]]"
-"""The fields that an answer names. One that it does not name stays as it was."""
+"""The fields that an answer names. A field that it does not name keeps its value."""
 
 Unsaid: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
-"""Finds those of some texts that are not to be remembered, because nobody said them."""
+"""A function that returns which of some texts must not be remembered, because nobody said them."""
 
 
 @dataclass(frozen=True)
@@ -93,28 +93,28 @@ class Card:
     lesson_context: str = ""
 
     def wire(self) -> str:
-        """The card as prompts carry it: one line of compact JSON under short keys."""
+        """The card as prompts contain it: one line of compact JSON with short keys."""
         return _compact({short: getattr(self, name) for name, short in WIRE.items()})
 
     def to_json(self) -> dict[str, JSON]:
-        """The card under its long keys, for storage and for a summarizer."""
+        """The card with its long keys, for storage and for a summarizer."""
         return {name: list(told) if isinstance(told, tuple) else told for name, told in asdict(self).items()}
 
 
 def nothing_unsaid(texts: Collection[str]) -> Collection[str]:
-    """None of them."""
+    """Return none of them: the default of `unsaid`."""
     return ()
 
 
 LAST_RESORT: Final = Card(goal="Conversation")
-"""What is left of a card that nothing makes small enough (seed 002: the nuclear option)."""
+"""The card that replaces one that dropping cannot make small enough (seed 002: the nuclear option)."""
 
 
 def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothing_unsaid) -> Told:
-    """The card in an answer, cut to `most` tokens, without what `unsaid` finds among its texts.
+    """Parse the card in an answer, without the texts that `unsaid` returns, and cut it to `most` tokens.
 
-    Raises `Refusal` if there is no JSON object, none of its fields is of the right type, nothing is left, or it cannot
-    be cut.
+    Raise `Refusal` if there is no JSON object, if none of its fields has the right type, if nothing is left, or if it
+    cannot be cut that far.
     """
     told = told_in(object_in(text))
     if not told:
@@ -127,12 +127,12 @@ def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothi
 
 
 def items_of(told: Told) -> list[str]:
-    """Every text of the fields that an answer names."""
+    """All texts of the fields that an answer names."""
     return [item for value in told.values() for item in ((value,) if isinstance(value, str) else value)]
 
 
 def _without(told: Told, gone: Collection[str]) -> Told:
-    """`told` without these texts. A field of which nothing is left stays as it was before."""
+    """Return `told` without the texts in `gone`. A field that becomes empty is removed, so its old value stays."""
     left: Told = {}
     for name, value in told.items():
         if isinstance(value, str):
@@ -146,7 +146,7 @@ def _without(told: Told, gone: Collection[str]) -> Told:
 
 
 def is_card(text: str) -> bool:
-    """Whether `text` holds a card at all."""
+    """Whether `text` contains a card."""
     try:
         return bool(told_in(object_in(text)))
     except Refusal:
@@ -154,12 +154,12 @@ def is_card(text: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """The beginning of `text` on one line, without what no reader sees."""
+    """The beginning of `text` on one line, without invisible characters."""
     return " ".join(filter(None, map(without_invisible, text[:TEXT_CHARS].split())))
 
 
 def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) -> Told:
-    """The fields of `found` that are of the right type, under long keys or short ones, cleaned; others are ignored."""
+    """Return the fields of `found` that have the right type, under long or short keys, cleaned; others are ignored."""
     named = {name: found.get(name, found.get(short)) for name, short in WIRE.items()}
     told: Told = {name: clean(named[name]) for name in TEXTS if isinstance(named[name], str)}
     for name in LISTS:
@@ -171,19 +171,19 @@ def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) ->
 
 
 def stored_card(stored: Mapping[str, Any]) -> Card:
-    """The card of any stored state at all; what is not of the right type counts as empty."""
+    """Return the card of any stored state. A field of the wrong type counts as empty."""
     told: dict[str, Any] = told_in(stored)
     return Card(**told)
 
 
 def updated(old: Card, told: Told, numbers: CardNumbers) -> Card:
-    """`{...old, ...told}`: fields replaced, never appended to; within the caps of the fields and of the whole."""
+    """Return `{...old, ...told}`: fields are replaced, never appended to. The result is cut to all caps."""
     changed: dict[str, Any] = told
     return fitted(capped(replace(old, **changed), numbers), numbers) or LAST_RESORT
 
 
 def capped(card: Card, numbers: CardNumbers) -> Card:
-    """`card` within the caps of its fields: the last items of each list, the beginning of each text."""
+    """Return `card` within the caps of its fields: the last items of each list, the beginning of each text."""
     return Card(
         goal=clip_end(card.goal, numbers.goal_tokens),
         constraints=_last(card.constraints, numbers.max_constraints),
@@ -195,12 +195,12 @@ def capped(card: Card, numbers: CardNumbers) -> Card:
 
 
 def fitted(card: Card, numbers: CardNumbers) -> Card | None:
-    """`card` within the token budget in wire form; None if the drop order comes to its end before."""
+    """Return `card` within the token budget in wire form; None if dropping items does not suffice."""
     return _dropped(card, numbers, numbers.token_budget, Card.wire)
 
 
 def _cut(told: Told, numbers: CardNumbers, most: int) -> Told:
-    """What an answer tells, within `most` tokens of JSON. Raises `Refusal` where dropping does not help."""
+    """Cut the fields of an answer to `most` tokens of JSON. Raise `Refusal` if dropping items does not suffice."""
     fields: dict[str, Any] = told
 
     def text_of(card: Card) -> str:
@@ -213,7 +213,7 @@ def _cut(told: Told, numbers: CardNumbers, most: int) -> Told:
 
 
 def _dropped(card: Card, numbers: CardNumbers, most: int, text_of: Callable[[Card], str]) -> Card | None:
-    """`card` with as much dropped, in the seed's order, as it takes to be at most `most` tokens; None if that fails."""
+    """Drop items in the seed's order until `card` has at most `most` tokens; None if that does not suffice."""
     for _ in range(MOST_STEPS):
         if count_tokens(text_of(card)) <= most:
             return card
@@ -225,7 +225,7 @@ def _dropped(card: Card, numbers: CardNumbers, most: int, text_of: Callable[[Car
 
 
 def _drop_one(card: Card, numbers: CardNumbers) -> Card:
-    """The next thing to go: the oldest question, constraint, decision, technique above the floor, the goal's end."""
+    """Drop the oldest open question, else constraint, decision, technique above the floor, else cut the goal."""
     for name, floor in (
         ("open_q", 0),
         ("constraints", 0),

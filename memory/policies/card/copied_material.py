@@ -1,7 +1,7 @@
-"""What of a model's answer it copied from material that nobody said: a turn's sources and instructions.
+"""Find what a model's answer copied from material that nobody said: a turn's sources and instructions.
 
-Found is what is copied: a number, a name, an id or an address, or a run of words, that the material has and nothing
-that was said; and any link or order that nothing that was said has. What is told in other words is not found.
+Detected are copies: a number, a name, an id, an address or a run of words that is in the material but in nothing that
+was said; and any link or order that is in nothing that was said. Paraphrases are not detected.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from chatmemory.text.links import KnownLinks
 from chatmemory.text.salience import Holding, spans
 
 RUN_WORDS = 6
-"""In a row, which two texts do not share by chance."""
+"""Words in a row that two texts do not share by chance."""
 RUN_SIGNS = 12
-"""The same in a script without spaces."""
+"""The same for scripts without spaces, in characters."""
 
 _WORD = re.compile(rf"{CJK.pattern}|\w+?(?={CJK.pattern}|\b)")
 
 
 def unsaid_in(texts: Collection[str], material: Iterable[str], said: Sequence[str]) -> set[str]:
-    """Those of `texts` that have something of `material` that no text of `said` has. Nothing without any material."""
+    """Return those of `texts` that contain something that is in `material` but in no text of `said`.
+
+    Empty without any material.
+    """
     material = [text for text in material if text.strip()]
     if not material or not texts:
         return set()

@@ -1,4 +1,4 @@
-"""A memory card as fields to edit by hand, and back."""
+"""Convert a memory card to form fields for editing by hand, and back."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LABELS: Final[dict[str, str]] = {
 
 
 def edit_fields(card: Card, numbers: CardNumbers) -> list[EditField]:
-    """A field for each of the card's six."""
+    """Return a form field for each of the card's six fields."""
     return [_field(name, getattr(card, name), numbers) for name in WIRE]
 
 
 def card_from(texts: Mapping[str, str], numbers: CardNumbers) -> Card:
-    """The card that the fields say. Raises `BadEdit`."""
+    """Return the card with the values of the fields. Raise `BadEdit`."""
     given: dict[str, Any] = {name: " ".join(clean(texts[name]).split()) for name in TEXTS}
     given |= {name: [line for _, line in lines_of(texts[name])] for name in LISTS}
     for name in TEXTS:

@@ -1,8 +1,8 @@
-"""The policy `card` (seed 002): each reply brings a small card of what the chat is about, at no extra call.
+"""The policy `card` (seed 002): each reply includes a small card of what the chat is about, without an extra call.
 
-The summarizer is asked only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
-How the card gets out of a reply is `memory.policies.card.stream`'s, what it does to a chat's memory
-`memory.folding.card`'s.
+The summarizer is called only where replies cannot help: for turns that no reply was shown in full, and for a rebuild.
+`memory.policies.card.stream` takes the card out of a reply, and `memory.folding.card` updates the chat's memory with
+it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from memory.policies.protocol import Answers, Ask, Counts, Policy, State, StateS
 from memory.policies.summarizer_input import summarizer_input
 
 CONTEXT: Final = "Conversation context: "
-"""Before the card in a prompt, to the letter of seed 002."""
+"""Prefix of the card in a prompt, exactly as in seed 002."""
 
 OUTPUT_ROOM = 4
-"""Output limit, in budgets: models that reason spend output tokens before the first word."""
+"""Output limit as a multiple of the token budget: reasoning models spend output tokens before the first word."""
 
 IN_REPLY = f"""\
 End every reply with a memory card: one line that brings your memory of this conversation up to date, in this format:
@@ -96,17 +96,17 @@ _DESCRIPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class CardRequest:
-    """How a model is asked for a card beside its reply: by instructions, for a block in it, or by a tool."""
+    """How a model is asked for a card with its reply: by instructions to write a block, or by a tool."""
 
     form: Literal["", "block", "tool"] = ""
-    """"": not at all."""
+    """"" requests no card."""
     instructions: str = ""
     tool_tokens: int = 0
-    """Of `tool_of`."""
+    """The size limit passed to `tool_of`."""
 
 
 class CardPolicy(Policy):
-    """Has no threshold of its own: replies fold. What they cannot fold becomes due when lines run out of room."""
+    """Has no threshold, because replies fold. Turns that they cannot fold are due when lines run out of room."""
 
     name = "card"
     label = "Reply notes"
@@ -118,33 +118,33 @@ class CardPolicy(Policy):
     asks_for_card = True
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> None:
-        """Replies fold; no number starts one."""
+        """Return None: replies fold, and no number starts a fold."""
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The last turn."""
+        """The policy's own number of window turns."""
         return card_numbers(limits).window_turns
 
     def recall_mode(self, limits: MemoryLimits) -> RecallMode:
-        """A number of its own; off where recall is off altogether."""
+        """The policy's own mode; off if recall is off altogether."""
         return "off" if limits.recall == "off" else cast(RecallMode, card_numbers(limits).recall)
 
     def size(self, state: State) -> int:
-        """Tokens of the card in wire form; 0 where it says nothing."""
+        """Tokens of the card in wire form; 0 if it is empty."""
         card = _card_of(state)
         return 0 if card == Card() else count_tokens(card.wire())
 
     def carried(self, state: State) -> str:
-        """The goal: what else a card has makes room for what is newer."""
+        """The goal. The other fields give way to newer content."""
         return _card_of(state).goal
 
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """The card after `turns`, from the card before them."""
+        """Ask for the card after `turns`, given the card before them."""
         if answers:
             return None
         card, numbers = _card_of(state), card_numbers(limits)
-        # A summary that is no card comes from clients that keep their own history, by another policy before.
+        # A summary that is not a card comes from clients that keep their own history, or from the previous policy.
         existing = state.summary if card == Card() else json.dumps(card.to_json(), ensure_ascii=False)
         return Ask(
             _instructions(numbers, is_ahead=_is_ahead(state)),
@@ -155,13 +155,13 @@ class CardPolicy(Policy):
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """The card so far with the fields of the new one. Raises `Refusal`."""
+        """Update the card with the fields of the new one. Raise `Refusal`."""
         text = said(answers[0] if answers else None)
         most = card_numbers(limits).token_budget
         return _with_card(state, text, limits, most, is_ahead=_is_ahead(state))
 
     def render(self, state: State) -> list[StateSection]:
-        """The card in wire form, behind the seed's words."""
+        """Render the card in wire form, with the seed's prefix."""
         card = _card_of(state)
         return [] if card == Card() else [StateSection("card", CONTEXT + quote_markers(card.wire()))]
 
@@ -170,14 +170,14 @@ class CardPolicy(Policy):
         return edit_fields(_card_of(state), card_numbers(limits))
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """The card that they say. It knows as much of later turns as the one before."""
+        """The card with the values of the fields. It covers as many later turns as the previous one."""
         card = card_from(texts, card_numbers(limits))
         wire = "" if card == Card() else card.wire()
         return State(wire, {**card.to_json(), "is_ahead": _is_ahead(before)})
 
 
 def request_of(policy: Policy, limits: MemoryLimits) -> CardRequest:
-    """How replies are to be asked for a card under `policy`."""
+    """How replies are asked for a card under `policy`."""
     if not (policy.asks_for_card and limits.enabled and card_numbers(limits).in_reply):
         return CardRequest()
     numbers = card_numbers(limits)
@@ -192,9 +192,9 @@ def tool_of(card_tokens: int) -> Tool:
 
 
 def told_by_reply(state: State, text: str, limits: MemoryLimits, unsaid: Unsaid = nothing_unsaid) -> State:
-    """The state after the card `text` of a reply, whose model knew the card before. Raises `Refusal`.
+    """Return the state updated with the card `text` of a reply, whose model knew the previous card. Raise `Refusal`.
 
-    What `unsaid` finds among the texts of the card is left out.
+    Texts of the card that `unsaid` returns are left out.
     """
     return _with_card(state, text, limits, card_numbers(limits).reply_tokens, is_ahead=True, unsaid=unsaid)
 
@@ -213,15 +213,15 @@ def _with_card(
     is_ahead: bool,
     unsaid: Unsaid = nothing_unsaid,
 ) -> State:
-    """`state` with the card in `text`, which may have `most` tokens."""
+    """Return `state` updated with the card in `text`, of which at most `most` tokens are used."""
     card, numbers = _card_of(state), card_numbers(limits)
     newer = updated(card, read_card(text, numbers, most, unsaid), numbers)
-    # A card of a reply knows of turns that are not folded yet; so does what is made of it.
+    # A card from a reply covers turns that are not folded yet, and so does any card made from it.
     return State(newer.wire(), {**newer.to_json(), "is_ahead": is_ahead})
 
 
 def _card_of(state: State) -> Card:
-    """The card of any state at all: of its data, or, where these hold none, of its summary."""
+    """The card of any state: from its data, or, if these contain none, from its summary."""
     card = stored_card(state.data)
     return stored_card(object_in(state.summary)) if card == Card() and is_card(state.summary) else card
 
@@ -242,7 +242,7 @@ def _instructions(numbers: CardNumbers, *, is_ahead: bool) -> str:
 
 
 def _schema(*, required: bool) -> dict[str, Any]:
-    """The JSON Schema of a card. A tool's arguments may leave out fields."""
+    """The JSON Schema of a card. A tool call may leave out fields."""
     kinds: dict[str, dict[str, Any]] = {name: {"type": "string"} for name in TEXTS}
     kinds |= {name: {"type": "array", "items": {"type": "string"}} for name in LISTS}
     properties = {name: {**kinds[name], "description": text} for name, text in _DESCRIPTIONS.items()}

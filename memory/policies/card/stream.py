@@ -1,7 +1,7 @@
-"""The text of a reply as its reader sees it: without the memory card, wherever the stream is cut (seed 002).
+"""Filter the memory card out of a reply's text, no matter where the stream is split into chunks (seed 002).
 
-A push filter. It holds back only what may be the beginning of a block, and of a block no more than one may have; so
-it needs little room, and what is seen does not depend on the cuts.
+A push filter. It holds back only what may be the beginning of a block, and of a block at most as much as one may
+have, so it needs little memory, and its output does not depend on the chunks.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from memory.policies.card.card import is_card
 
 CARD_OPEN: Final = "<MEMORY_CARD>"
 CARD_CLOSE: Final = "</MEMORY_CARD>"
-"""Around a card; in a reply, in any case of letters."""
+"""The tags around a card. In a reply they match in upper or lower case."""
 
 BLOCK_CHARS: Final = 16_384
-"""A longer block is no card; it is taken out to its end all the same."""
+"""Longest block that counts as a card, in characters; a longer one is removed, too, up to its end."""
 
 SPACE_CHARS: Final = 64
-"""Of the whitespace before a block, what goes with it."""
+"""Most characters of the whitespace before a block that are removed with it."""
 
 _OPEN = re.compile(re.escape(CARD_OPEN), re.IGNORECASE | re.ASCII)
 _CLOSE = re.compile(re.escape(CARD_CLOSE), re.IGNORECASE | re.ASCII)
 
 
 class CardStream:
-    """`feed` it text and show what it returns; `finish` returns the rest and the card."""
+    """A filter: show what `feed` returns for each chunk; `finish` returns the rest and the card."""
 
     def __init__(self) -> None:
         self._held = ""
-        """Outside of a block, what may be the beginning of one; inside, the block so far."""
+        """Outside a block, text that may be the beginning of one; inside, the block so far."""
         self._is_inside = False
         self._is_overlong = False
         self._searched = 0
-        """Characters of the block in which its end does not begin."""
+        """Characters of the block in which the closing tag cannot begin."""
         self._card: str | None = None
         self._is_good = False
 
     def feed(self, text: str) -> str:
-        """What is to be seen of the reply now; may be empty."""
+        """Take a chunk and return the text that can be shown now; may be empty."""
         if not (self._held or self._is_inside or "<" in text or text[-1:].isspace()):
             return text
         self._held += text
@@ -49,10 +49,10 @@ class CardStream:
         return "".join(seen)
 
     def finish(self, *, cut_off: bool) -> tuple[str, str | None]:
-        """The rest of what is to be seen, and the card: the last block that holds one, else the tag of a bad block.
+        """Return the rest of the text, and the card: the last block that contains one, else the tag of a bad block.
 
-        None: there was no block. One without its end holds no card. Of a reply that was `cut_off`, what looks like the
-        beginning of a block is one.
+        The card is None if there was no block. A block without its end contains no card. If the reply was `cut_off`,
+        something that looks like the beginning of a block is treated as one.
         """
         if self._is_inside:
             self._note("")
@@ -62,7 +62,7 @@ class CardStream:
         return self._held[:start] if is_begun else self._held, self._card
 
     def _enter(self, seen: list[str]) -> bool:
-        """Show what stands before the next block. True if one begins."""
+        """Release the text before the next block. True if a block begins."""
         found = _OPEN.search(self._held)
         if found is None:
             start, _ = _edge(self._held)
@@ -75,7 +75,7 @@ class CardStream:
         return True
 
     def _leave(self) -> bool:
-        """Take the block if it has come to its end. True if it has."""
+        """Take the block if its end was received. True if so."""
         found = _CLOSE.search(self._held, self._searched)
         if found is None:
             self._searched = max(0, len(self._held) - len(CARD_CLOSE) + 1)
@@ -89,7 +89,7 @@ class CardStream:
         return True
 
     def _note(self, block: str) -> None:
-        """Keep the block's text if it holds a card; if none did so far, that there was a block."""
+        """Keep the block's text if it contains a card; if none has so far, record that there was a block."""
         if is_card(block):
             self._card, self._is_good = block, True
         elif not self._is_good:
@@ -97,7 +97,7 @@ class CardStream:
 
 
 def _edge(text: str) -> tuple[int, int]:
-    """Where the end of `text` begins that may belong to a block: with its whitespace, and the tag alone."""
+    """Start of the suffix of `text` that may belong to a block: with its whitespace, and of the tag by itself."""
     tag = len(text)
     for length in range(min(len(text), len(CARD_OPEN) - 1), 0, -1):
         if text[-length:].upper() == CARD_OPEN[:length]:
@@ -107,7 +107,7 @@ def _edge(text: str) -> tuple[int, int]:
 
 
 def _without_space(text: str, end: int) -> int:
-    """Where the whitespace before `end` begins, no further back than it may belong to a block."""
+    """Start of the whitespace before `end`, but at most `SPACE_CHARS` back."""
     start = end
     while start > max(0, end - SPACE_CHARS) and text[start - 1].isspace():
         start -= 1

@@ -1,6 +1,6 @@
-"""The two layers of `hierarchical` as fields to edit by hand: facts by category, and the narrative, a piece to a line.
+"""The two layers of `hierarchical` as form fields: facts by category, and the narrative, one piece per line.
 
-Facts keep the order in which they were last said, whatever field they stand in; new ones come last.
+Facts keep the order in which they were last said, in any field; new ones come last.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LABELS: Final[dict[str, str]] = {
 
 
 def edit_fields(state: State) -> list[EditField]:
-    """The narrative, and a field for each category."""
+    """Return the narrative, and a field for each category."""
     facts = stored_facts(state.data.get("facts"))
     narrative = joined(stored_pieces(state))
     fields = [EditField("narrative", "Story", narrative, "One part of the chat per line.", MANY_ROWS)]
@@ -46,7 +46,7 @@ def edit_fields(state: State) -> list[EditField]:
 
 
 def from_fields(before: State, texts: Mapping[str, str], facts_cap: int, narrative_cap: int) -> State:
-    """The state that the fields say, with caps in tokens. Raises `BadEdit`."""
+    """Return the state with the values of the fields, with caps in tokens. Raise `BadEdit`."""
     facts = _facts(stored_facts(before.data.get("facts")), texts)
     pieces = _pieces(stored_pieces(before), texts["narrative"])
     require_within(facts_text(facts), facts_cap, "All facts together, as sent to the model,")
@@ -85,7 +85,7 @@ def _fact(category: str, line: str, number: int) -> Fact:
 
 
 def _pieces(known: list[NarrativePiece], text: str) -> list[NarrativePiece]:
-    """The lines as pieces. What was not touched keeps its span, and so does a line that stands in its old place."""
+    """Convert the lines to pieces. Unchanged ones keep their spans, and if the number of lines is the same, all do."""
     lines = [quote_markers(line) for _, line in lines_of(text)]
     spans = {piece.text: (piece.from_seq, piece.through_seq) for piece in known}
     in_place = len(lines) == len(known)

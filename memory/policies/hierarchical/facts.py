@@ -1,7 +1,7 @@
-"""Facts: keys with values and categories, as a summarizer tells them, a state keeps them and a prompt shows them.
+"""Facts, which are keys with values and categories: parsed from answers, merged, cut, stored and rendered.
 
-A fact is known by its key, however that is spelled. What is said anew moves to the end, so a list of facts is in
-order of when each was last said. Leaving a fact out of an answer says nothing about it: only what is named goes.
+A fact is identified by its key, in any spelling. A fact that is said again moves to the end, so a list of facts is in
+the order in which each was last said. Leaving a fact out of an answer does not remove it: only naming it does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CATEGORIES = ("ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", GENERAL)
 KEY_CHARS = 60
 VALUE_TOKENS = 60
 MOST_TOLD = 200
-"""Facts that are taken of one answer."""
+"""Most facts that are taken from one answer."""
 
 _SEPARATORS = re.compile(r"[\s_.-]+")
 
@@ -38,26 +38,27 @@ class Fact:
 
     @property
     def name(self) -> str:
-        """The key as it is compared: "Order ID" and "order_id" are one."""
+        """The key in the form in which keys are compared: "Order ID" and "order_id" are the same."""
         return _SEPARATORS.sub("_", unicodedata.normalize("NFKC", self.key).casefold()).strip("_")
 
     @property
     def line(self) -> str:
-        """As prompts have it, to the letter of seed 003."""
+        """The fact as prompts contain it, exactly as in seed 003."""
         return f"- {self.key}: {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class FactUpdate:
-    """What an answer says of facts: those that hold, and the names of those that hold no more."""
+    """What an answer says about facts: those that hold, and the names of those that no longer do."""
 
     facts: tuple[Fact, ...]
     removed: frozenset[str]
 
 
 def told_in(facts: object, removed: object) -> FactUpdate:
-    """What an answer's `facts` (objects with key, value and category, or one object of values by key) and `removed`
-    (keys) say. A null value removes, too; what has another form is ignored.
+    """Parse the `facts` (objects with key, value and category, or one object of values by key) and `removed` (keys).
+
+    A null value removes the fact, too. Anything of another form is ignored.
     """
     pairs = list(_pairs(facts))[:MOST_TOLD]
     taken_back = [key for key, value, _ in pairs if value is None]
@@ -70,7 +71,7 @@ def told_in(facts: object, removed: object) -> FactUpdate:
 
 
 def merged(old: Sequence[Fact], told: FactUpdate) -> list[Fact]:
-    """`old` without what was removed, and with what was told: last and with its newest value, each name once."""
+    """Return `old` without the removed facts and with the new ones last: each name once, with its newest value."""
     by_name = {fact.name: fact for fact in old if fact.name not in told.removed}
     for fact in told.facts:
         by_name.pop(fact.name, None)
@@ -79,7 +80,10 @@ def merged(old: Sequence[Fact], told: FactUpdate) -> list[Fact]:
 
 
 def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
-    """Those of `facts` that fit `max_tokens` as rendered. GENERAL ones go first, then any, the longest unsaid first."""
+    """Return those of `facts` that fit into `max_tokens` as rendered.
+
+    GENERAL facts are dropped first, then any, starting with those that were not said for the longest time.
+    """
     kept = list(facts)
     while (over := count_tokens(facts_text(kept)) - max_tokens) > 0:
         kept = _fewer(kept, over)
@@ -87,15 +91,15 @@ def fitting(facts: Sequence[Fact], max_tokens: int) -> list[Fact]:
 
 
 def facts_text(facts: Sequence[Fact]) -> str:
-    """The facts under their heading, a line each; "" if there are none.
+    """Render the facts under their heading, one per line; "" if there are none.
 
-    No line of them can be read as a marker, because each begins with its dash.
+    None of these lines can be mistaken for a marker, because each begins with a dash.
     """
     return "\n".join([FACTS_HEADING, *(fact.line for fact in facts)]) if facts else ""
 
 
 def stored_facts(stored: object) -> list[Fact]:
-    """The facts of any stored state at all. What is no fact is left out. Runs several times a turn."""
+    """Return the facts of any stored state, skipping anything that is not a fact. Called several times per turn."""
     rows = stored if isinstance(stored, list) else []
     facts = (
         Fact(_line(text_in(row.get("key"))), _line(text_in(row.get("value"))), _category(row.get("category")))
@@ -106,12 +110,12 @@ def stored_facts(stored: object) -> list[Fact]:
 
 
 def facts_json(facts: Sequence[Fact]) -> list[JSON]:
-    """The facts as a state stores them."""
+    """The facts in the format in which a state stores them."""
     return [{"key": fact.key, "value": fact.value, "category": fact.category} for fact in facts]
 
 
 def _fewer(facts: Sequence[Fact], over: int) -> list[Fact]:
-    """`facts` without the first to go of them, about `over` tokens together and at least one."""
+    """Drop facts of about `over` tokens together, at least one, in the order that `fitting` describes."""
     going: set[str] = set()
     for fact in sorted(facts, key=lambda fact: fact.category != GENERAL):  # stable: the oldest first
         going.add(fact.name)
@@ -122,7 +126,7 @@ def _fewer(facts: Sequence[Fact], over: int) -> list[Fact]:
 
 
 def _pairs(facts: object) -> Iterator[tuple[str, object, object]]:
-    """(key, value, category) of whatever looks like a fact."""
+    """Yield (key, value, category) of anything that looks like a fact."""
     if isinstance(facts, dict):
         yield from ((key, value, GENERAL) for key, value in facts.items())
     for row in facts if isinstance(facts, list) else ():
@@ -131,13 +135,13 @@ def _pairs(facts: object) -> Iterator[tuple[str, object, object]]:
 
 
 def _fact(key: str, value: str, category: object) -> Fact:
-    # A colon ends a key where facts are read back from their lines.
+    # When facts are parsed back from their lines, a key ends at the colon.
     bare = _line(without_invisible(key).replace(":", " "))
     return Fact(bare[:KEY_CHARS].strip(), value, _category(category))
 
 
 def _value(value: object) -> str:
-    """A value as one clean line within its tokens; "" for what has none."""
+    """Return a value as one clean line within its token limit; "" if it is empty."""
     parts: Collection[Any] = value if isinstance(value, list) else [value]
     texts = [str(part).lower() if isinstance(part, bool) else text_in(part) for part in parts]
     line = _line(without_invisible(", ".join(text for text in texts if text)))

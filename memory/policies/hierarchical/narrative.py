@@ -1,4 +1,4 @@
-"""The narrative of `hierarchical`: pieces, each of one span of messages, stored beside the facts."""
+"""The narrative of `hierarchical`: pieces, each about one span of messages, stored with the facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory.policies.protocol import JSON, State, text_in
 
 @dataclass(frozen=True, slots=True)
 class NarrativePiece:
-    """What the narrative says of one span of messages: a paragraph in one line."""
+    """What the narrative says about one span of messages: a paragraph on one line."""
 
     from_seq: int
     through_seq: int
@@ -20,7 +20,7 @@ class NarrativePiece:
 
 
 def stored_pieces(state: State) -> list[NarrativePiece]:
-    """The pieces of any stored state at all. Where none can be read, the summary is one."""
+    """Return the pieces of any stored state. If it has none that can be read, the summary is the only piece."""
     rows = state.data.get("pieces")
     pieces = [
         NarrativePiece(_seq(row.get("from_seq")), _seq(row.get("through_seq")), text)
@@ -32,7 +32,7 @@ def stored_pieces(state: State) -> list[NarrativePiece]:
 
 
 def newest(pieces: Sequence[NarrativePiece], max_tokens: int) -> list[NarrativePiece]:
-    """The newest pieces that fit together; of the newest as much as fits."""
+    """Return the newest pieces that fit together; the newest is cut if it does not fit by itself."""
     kept = list(pieces)
     while len(kept) > 1 and count_tokens(joined(kept)) > max_tokens:
         kept.pop(0)

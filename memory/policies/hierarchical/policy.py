@@ -1,8 +1,8 @@
 """The policy `hierarchical` (seed 003): facts by key, a narrative in pieces, and the newest messages verbatim.
 
-One request a fold asks for both. Facts are merged by key. Each piece of the narrative is written once, from the
-original messages of its own span, and never shown to a summarizer again: there is no summary of a summary. How facts
-are compared and cut is `memory.policies.hierarchical.facts`' business.
+One request per fold asks for both. Facts are merged by key. Each piece of the narrative is written once, from the
+original messages of its own span, and never shown to a summarizer again: there is no summary of a summary. See
+`memory.policies.hierarchical.facts` for how facts are compared and cut.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from memory.policies.protocol import (
 
 MESSAGES_A_TURN = 2
 ANSWER_TOKENS = 800
-"""About how long an answer is: some twenty facts as JSON, and a piece of narrative.
+"""Approximate length of an answer: some twenty facts as JSON, and a piece of narrative.
 
-Measured with the built-in model on 14 recorded service chats of 40 to 240 turns, as what is still in memory of the ids,
-dates and amounts said 20 turns before: 57 % with 300 tokens, 72 % with 500, 78 % with 800, for an eighth more output.
-(At 800, with room for 500 tokens of facts 66 %, for 700 78 %, for 1000 81 %.)
+Measured with the built-in model on 14 recorded service chats of 40 to 240 turns, as the share of the ids, dates and
+amounts said 20 turns before that are still in memory: 57 % with 300 tokens, 72 % with 500, 78 % with 800, for an
+eighth more output. (At 800, with room for 500 tokens of facts 66 %, for 700 78 %, for 1000 81 %.)
 """
 OUTPUT_ROOM = 4
-"""Output limit, in answers: models that reason spend output tokens before the first word."""
+"""Output limit as a multiple of the answer: reasoning models spend output tokens before the first word."""
 
 EXISTING_HEADING = "## Existing facts (merge, update, or remove as needed):"
 CONVERSATION_HEADING = "## Conversation:"
@@ -136,7 +136,7 @@ class HierarchicalNumbers(Numbers):
 
 
 class Hierarchical(Policy):
-    """Folds all but the newest messages when there are too many; what it keeps has two layers."""
+    """Folds all but the newest messages when there are too many, into a memory of two layers."""
 
     name = "hierarchical"
     label = "Facts + story"
@@ -147,31 +147,31 @@ class Hierarchical(Policy):
     goes_by = ()
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
-        """Turns: of more messages than the trigger, some of them beyond the window (seed 003, "When It Activates")."""
+        """Turns: due with more messages than the trigger, some beyond the window (seed 003, "When It Activates")."""
         trigger = _numbers(limits).trigger_messages // MESSAGES_A_TURN
         return FoldProgress("turns", counts.turns, max(trigger, self.window_reach(limits)) + 1)
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """The turns that hold the newest messages."""
+        """The number of turns that contain the newest messages."""
         return -(-_numbers(limits).recent_messages // MESSAGES_A_TURN)
 
     def carried(self, state: State) -> str:
-        """Nothing: facts are merged, and pieces of the narrative are never told anew."""
+        """Return "": facts are merged, and pieces of the narrative are never rewritten."""
         return ""
 
     def rereads(self, limits: MemoryLimits) -> bool:
-        """As its number says."""
+        """The policy's own number."""
         return _numbers(limits).reread
 
     def lazy_seconds(self, limits: MemoryLimits) -> float:
-        """As its numbers say."""
+        """The policy's own number; 0 unless `lazy` is on."""
         numbers = _numbers(limits)
         return float(numbers.lazy_seconds) if numbers.lazy else 0.0
 
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """One request for both layers. The narrative so far is not shown."""
+        """Make one request for both layers. The narrative so far is not shown."""
         if answers:
             return None
         return Ask(
@@ -183,7 +183,7 @@ class Hierarchical(Policy):
         )
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """Facts merged and one more piece, each layer within its tokens. Raises `Refusal`."""
+        """Merge the facts and add one piece, each layer within its token limit. Raise `Refusal`."""
         answer = object_in(said(answers[0]))
         if not isinstance(answer.get("facts"), list | dict) and not isinstance(answer.get("narrative"), str):
             raise Refusal("wrong_shape")
@@ -202,7 +202,7 @@ class Hierarchical(Policy):
         return state_of(facts, pieces)
 
     def render(self, state: State) -> list[StateSection]:
-        """Facts, then the narrative, each as material that the user hands over."""
+        """Render facts, then the narrative, each in the user role."""
         facts = facts_text(stored_facts(state.data.get("facts")))
         sections = [StateSection("facts", facts)] if facts else []
         if state.summary:
@@ -210,17 +210,17 @@ class Hierarchical(Policy):
         return sections
 
     def edit_fields(self, state: State, limits: MemoryLimits) -> list[EditField]:
-        """The narrative, a piece to a line, and the facts of each category."""
+        """The narrative, one piece per line, and the facts of each category."""
         return edit_fields(state)
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """Facts and narrative that they say."""
+        """The facts and the narrative with the values of the fields."""
         numbers = _numbers(limits)
         return from_fields(before, texts, numbers.facts_tokens, numbers.narrative_tokens)
 
 
 def facts_input(facts: Sequence[Fact], turns: Sequence[Turn]) -> str:
-    """What the summarizer is asked, to the letter of seed 003, leaving out silent turns."""
+    """The input of the summarizer, exactly in the format of seed 003; messages without text are left out."""
     known = "\n".join(fact.line for fact in facts) or NO_FACTS
     sides = (
         (role, text)

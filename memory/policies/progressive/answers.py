@@ -1,7 +1,7 @@
-"""What a summarizer's answers to the policy `progressive` hold, and what is still to be asked of it.
+"""Collect important data and summary from a summarizer's answers to `progressive`, and say what to ask for next.
 
-Important data and summary come in one answer or in two calls. What cannot be used is asked for once more; then the
-fold goes on without new data, but not without a summary.
+Data and summary come in one answer or from two calls. If an answer cannot be used, it is requested once more; then
+the fold continues without new data, but not without a summary.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from memory.policies.protocol import Answers, Refusal
 Wanted = Literal["both", "data", "summary"]
 
 TRIES = 2
-"""An answer that is not usable is asked for once more."""
+"""Attempts per answer: one that cannot be used is requested once more."""
 
 
 @dataclass(slots=True)
 class ParsedAnswers:
-    """What the answers so far hold."""
+    """The content of the answers so far."""
 
     data: ImportantData | None = None
     summary: str = ""
     wanted: Wanted | None = None
-    """What is to be asked for next; None: they are enough, or there will be no more."""
+    """What to ask for next; None: the answers are enough, or no further attempt is left."""
     refusal: Refusal | None = None
     """Why the last answer cannot be used."""
 
 
 def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> ParsedAnswers:
-    """Data and summary in one answer; after two unusable ones a plain summary.
+    """Collect data and summary from one answer; after two unusable answers, ask for a plain summary.
 
-    Prose instead of JSON is a summary if it comes twice and has `prose_words`. A word that is told as a link is one, or
-    stands in `sources`.
+    Prose instead of JSON counts as a summary only in the second answer, and only from `prose_words` words. An item of
+    `source_urls` is kept only if it is a link or occurs in `sources`.
     """
     found = ParsedAnswers()
     for at, answer in enumerate(answers[:TRIES]):
@@ -57,7 +57,7 @@ def found_in_one(answers: Answers, sources: Sequence[str], prose_words: int) -> 
 
 
 def found_in_two(answers: Answers, sources: Sequence[str]) -> ParsedAnswers:
-    """Data from a first call, which may fail, then a plain summary, each asked for at most twice."""
+    """Collect data from a first call, which may fail, then a plain summary; each is requested at most twice."""
     found = ParsedAnswers()
     for at in range(TRIES):
         if at == len(answers):
@@ -104,7 +104,7 @@ def _take_data(found: ParsedAnswers, answer: Completion, sources: Sequence[str])
 
 
 def _take_prose(found: ParsedAnswers, answer: Completion | None, words: int) -> None:
-    """The answer as a summary, if it is no broken JSON and long enough not to be a mere remark."""
+    """Take the answer as a summary if it is not broken JSON and long enough not to be a mere remark."""
     if answer is not None and "{" not in answer.text and len(answer.text.split()) >= words:
         _take_summary(found, answer)
 
@@ -122,7 +122,7 @@ def _take_summary(found: ParsedAnswers, answer: Completion | None) -> None:
 
 
 def _data(value: dict[str, Any], sources: Sequence[str]) -> ImportantData | None:
-    """The data in an answer, with or without the object around them. None if that is no such object."""
+    """Parse the data in an answer, with or without the object around them. None if it is not such an object."""
     inner = value.get("important_data", value)
     if not isinstance(inner, dict) or (inner and not any(kind in inner for kind in KINDS)):
         return None

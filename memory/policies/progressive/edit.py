@@ -1,6 +1,7 @@
-"""The state of `progressive` as fields to edit by hand: the narrative, and a field for each kind of data.
+"""Convert the state of `progressive` to form fields, the narrative and one for each kind of data, and back.
 
-A line that nobody touched keeps what it stands for, also where a line alone could not tell it (a value in parts).
+A line that was not edited keeps its stored value, even if the line does not fully express it (a value that is a
+list).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LABELS: Final[dict[str, str]] = {
 
 
 def edit_fields(state: State) -> list[EditField]:
-    """The narrative, and a field for each kind."""
+    """Return a field for the narrative, and one for each kind of data."""
     cap = summary_cap(max(1, folds_of(state)))
     data = data_of(state)
     return [
@@ -65,7 +66,7 @@ def edit_fields(state: State) -> list[EditField]:
 
 
 def from_fields(before: State, texts: Mapping[str, str], data_cap: int) -> State:
-    """The state that the fields say; all data take at most `data_cap` tokens. Raises `BadEdit`."""
+    """Return the state with the values of the fields; all data take at most `data_cap` tokens. Raise `BadEdit`."""
     folds = max(1, folds_of(before))
     summary = quote_markers(clean(texts["summary"]))
     require_within(summary, summary_cap(folds), "The story", "summary")
@@ -78,7 +79,7 @@ def from_fields(before: State, texts: Mapping[str, str], data_cap: int) -> State
 
 
 def _shown(data: ImportantData, kind: str) -> Mapping[str, tuple[str, Value]]:
-    """The lines of a kind, and the name and value, or the item, that each stands for."""
+    """The lines of a kind, each with the name and value, or the item, that it shows."""
     if kind not in PAIRS:
         return {item: (item, "") for item in data.lists.get(kind, ())}
     found = data.pairs.get(kind, {})

@@ -1,6 +1,6 @@
-"""Important data in the seven kinds of seed 001: merged without duplicates, kept within their tokens, as JSON.
+"""The important data of seed 001, in seven kinds: merged without duplicates, cut to their tokens, rendered as JSON.
 
-Three kinds are pairs of a key and a value, four are lists. A value is a text or a list of texts, each of one line.
+Three kinds are pairs of a key and a value, four are lists. A value is a text or a list of texts, each on one line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = (
     "entities",
     "custom_fields",
 )
-"""In the seed's order, which is that of the prompt."""
+"""The kinds in the seed's order, which is also the order in prompts."""
 
 GIVES_WAY = (
     "custom_fields",
@@ -39,22 +39,22 @@ GIVES_WAY = (
     "source_urls",
     "user_preferences",
 )
-"""What is dropped first. Fields that nobody defined and bare names say the least alone. Facts are in the summary, too.
-What was settled can seldom be told from anything else, a link cannot be guessed at all, and a preference that was lost
-would have to be asked for again."""
+"""The kinds in the order in which items are dropped. Custom fields and bare names say the least by themselves. Facts
+are in the summary, too. Decisions can seldom be inferred from anything else, links cannot be guessed, and the user
+would have to be asked again for a lost preference."""
 
 MOST_ITEMS, MOST_PARTS = 100, 20
-"""Items of one kind, and parts of a value that is a list."""
+"""Most items of one kind, and most parts of a value that is a list."""
 
 ITEM_OVERHEAD = 4
-"""Tokens for the comma, the line break and the indent of an item, at most."""
+"""An upper bound of the tokens of an item's comma, line break and indent."""
 STOPS = ".,;:!?"
-"""Left out of account at the end of an item."""
+"""Ignored at the end of an item when items are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportantData:
-    """The seven kinds, each with what it holds in order of first appearance. Kinds that hold nothing may be missing."""
+    """The seven kinds, each in order of first appearance. Empty kinds may be missing."""
 
     pairs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     lists: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class ImportantData:
         return {kind: self._of(kind) for kind in KINDS}
 
     def key_order(self) -> dict[str, JSON]:
-        """The keys of each kind of pairs in their order, which not every store of JSON keeps."""
+        """The order of the keys in each kind of pairs, which not every JSON store preserves."""
         return {kind: list(found) for kind, found in self.pairs.items() if found}
 
     def _of(self, kind: str) -> JSON:
@@ -74,10 +74,10 @@ class ImportantData:
 
 
 def merged(old: ImportantData, new: ImportantData) -> ImportantData:
-    """`old` with `new` taken in: lists are appended without duplicates; of two values of one key the new one holds.
+    """Merge `new` into `old`: lists are appended without duplicates; if a key has two values, the new one is kept.
 
-    A key or an item that is known keeps its place and its spelling. A list that is a value is appended, too: what was
-    extracted later knows nothing of the earlier parts.
+    A known key or item keeps its place and its spelling. A value that is a list is appended to as well, because what
+    is extracted later does not include the earlier parts.
     """
     pairs = {kind: _with_pairs(old.pairs.get(kind, {}), new.pairs.get(kind, {})) for kind in PAIRS}
     lists = {
@@ -87,7 +87,7 @@ def merged(old: ImportantData, new: ImportantData) -> ImportantData:
 
 
 def ordered(data: ImportantData, key_order: object) -> ImportantData:
-    """`data` with its keys in the order that `key_order` tells, as far as it is one; other keys come last."""
+    """Return `data` with its keys in the order of `key_order`, other keys last. Invalid parts of it are ignored."""
     told = key_order if isinstance(key_order, dict) else {}
     return ImportantData(
         {kind: _ordered(found, told.get(kind)) for kind, found in data.pairs.items()}, data.lists
@@ -95,23 +95,25 @@ def ordered(data: ImportantData, key_order: object) -> ImportantData:
 
 
 def without_empty_links(data: ImportantData, sources: Sequence[str]) -> ImportantData:
-    """`data` without items of `source_urls` that are no links ("none") and stand in none of `sources` either."""
+    """Return `data` without items of `source_urls` that are not links ("none") and do not occur in `sources` either."""
     named = data.lists.get("source_urls", ())
     real = [text for text in named if links_in(text) or any(text in source for source in sources)]
     return ImportantData(data.pairs, {**data.lists, "source_urls": real})
 
 
 def rendered(data: ImportantData) -> str:
-    """`data` as indented JSON without the kinds that are empty; "" if all are. No line of it but opens or closes a
-    bracket or begins with a quotation mark."""
+    """Render `data` as indented JSON without empty kinds; "" if all are empty.
+
+    Each line opens or closes a bracket or begins with a quotation mark, so none can be mistaken for a marker.
+    """
     kinds = {kind: found for kind, found in data.to_json().items() if found}
     return json.dumps(kinds, ensure_ascii=False, indent=2) if kinds else ""
 
 
 def within(data: ImportantData, max_tokens: int) -> ImportantData:
-    """`data` in at most `max_tokens` as rendered: the oldest of a kind is dropped first.
+    """Drop items until `data` has at most `max_tokens` as rendered, the oldest of a kind first.
 
-    The kind is the first of `GIVES_WAY` that takes more than its seventh, so that no one kind crowds out the others.
+    The kind is the first of `GIVES_WAY` that takes more than its seventh, so that no kind crowds out the others.
     """
     while (excess := count_tokens(rendered(data)) - max_tokens) > 0:
         data = _lighter(data, excess, max_tokens // len(KINDS))
@@ -119,7 +121,7 @@ def within(data: ImportantData, max_tokens: int) -> ImportantData:
 
 
 def _lighter(data: ImportantData, excess: int, share: int) -> ImportantData:
-    """`data` with at least one item less, and about `excess` tokens at most."""
+    """Drop at least one item, and about `excess` tokens at most."""
     costs = {kind: _costs(data, kind) for kind in GIVES_WAY}
     held = [kind for kind in GIVES_WAY if costs[kind]]
     kind = next((kind for kind in held if sum(costs[kind]) > share), held[0])
@@ -134,7 +136,7 @@ def _lighter(data: ImportantData, excess: int, share: int) -> ImportantData:
 
 
 def _costs(data: ImportantData, kind: str) -> list[int]:
-    """Tokens of each item of the kind as rendered; rather too many, so that not too much is dropped at once."""
+    """Tokens of each item of the kind as rendered; overestimated, so that not too much is dropped at once."""
     items: Iterable[object] = (
         ({key: value} for key, value in data.pairs.get(kind, {}).items())
         if kind in PAIRS
@@ -161,7 +163,7 @@ def _ordered(pairs: Mapping[str, Value], keys: object) -> dict[str, Value]:
 
 
 def unique(texts: Iterable[str], same: Callable[[str], str]) -> list[str]:
-    """The texts in order, each as it was first written; of too many the newest."""
+    """Return the texts in order without duplicates, each as first written; if there are too many, the newest."""
     first: dict[str, str] = {}
     for text in texts:
         first.setdefault(same(text), text)
@@ -169,7 +171,7 @@ def unique(texts: Iterable[str], same: Callable[[str], str]) -> list[str]:
 
 
 def same_in(kind: str) -> Callable[[str], str]:
-    """What two items of the kind have in common if they are the same."""
+    """The key function by which two items of the kind are compared."""
     return _link_key if kind == "source_urls" else _text_key
 
 
@@ -178,7 +180,7 @@ def _text_key(text: str) -> str:
 
 
 def _link_key(link: str) -> str:
-    """Host names are the same in any case; paths are not."""
+    """The comparison key of a link: host names are case-insensitive, paths are not."""
     scheme, found, rest = link.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{found}{host}".casefold() + f"{slash}{path}".rstrip("/") if found else link

@@ -1,7 +1,7 @@
-"""Important data as they come: from an answer in JSON or a stored state, whatever shape either is in.
+"""Parse important data from an answer's JSON or a stored state, in any shape.
 
-What has another type than the kind wants is taken for what it can mean; what can mean nothing is left out. Every text
-becomes one short line without characters that nobody sees. Reading is bounded, whatever is given.
+A value of another type than the kind requires is converted if it has a sensible meaning, and otherwise skipped. Every
+text becomes one short line without invisible characters. The work is bounded for any input.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from memory.policies.progressive.important_data import (
 )
 
 KEY_TOKENS, TEXT_TOKENS, PART_TOKENS = 20, 60, 20
-"""The longest key, text, and part of a list."""
+"""Most tokens of a key, a text, and a part of a list."""
 LINK_TOKENS = 100
-"""A longer link is left out: cut, it would lead nowhere."""
+"""Most tokens of a link. A longer one is left out, because a cut link leads nowhere."""
 LONGEST_READ = 2000
-"""Characters of a text that are looked at."""
+"""Characters of a text that are read."""
 DEEPEST = 4
 """Levels of a nested value that are read."""
 
 
 def read(value: object) -> ImportantData:
-    """The data in `value`, whatever it is: what has another type than the seed's is taken for what it can mean."""
+    """Parse the data in any `value`, converting values that do not have the seed's types."""
     kinds = value if isinstance(value, dict) else {}
     pairs = {kind: dict(_pairs(kinds.get(kind))) for kind in PAIRS}
     lists = {kind: unique(_items(kind, kinds.get(kind)), same_in(kind)) for kind in LISTS}
@@ -42,7 +42,7 @@ def read(value: object) -> ImportantData:
 
 
 def _pairs(value: object) -> Iterator[tuple[str, Value]]:
-    """Keys with their values; of keys that differ in case alone the first spelling, and the last value."""
+    """Yield keys with their values. Keys that differ only in case get the first spelling; the last value wins."""
     spelling: dict[str, str] = {}
     for raw_key, raw in islice(_raw_pairs(value), MOST_ITEMS):
         key, read_value = _line(raw_key, KEY_TOKENS), _value(raw)
@@ -51,7 +51,10 @@ def _pairs(value: object) -> Iterator[tuple[str, Value]]:
 
 
 def _raw_pairs(value: object) -> Iterator[tuple[str, object]]:
-    """A mapping, a list of `{"key", "value"}`, or texts such as "theme: dark"; a text alone is a key that holds."""
+    """Yield pairs of a mapping, of a list of `{"key", "value"}`, or of texts such as "theme: dark".
+
+    A text without a value is a key whose value is "true".
+    """
     if isinstance(value, dict):
         yield from value.items()
         return
@@ -79,7 +82,7 @@ def _items(kind: str, value: object) -> Iterator[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The items of a list as texts. What is no list is taken for its only item, a mapping for one item a key."""
+    """Yield the items of a list as texts. Any other value is the only item, but a mapping gives one item per key."""
     if isinstance(value, dict):
         value = [{key: item} for key, item in islice(value.items(), MOST_ITEMS)]
     for item in islice(value if isinstance(value, list) else [value], MOST_ITEMS):
@@ -88,7 +91,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _links(value: object) -> Iterator[str]:
-    """The links in the items of a list; an item that is a single word is taken for one."""
+    """Yield the links in the items of a list; an item that is a single word counts as a link."""
     for item in islice(value if isinstance(value, list) else [value], MOST_ITEMS):
         words = without_invisible(_flat(item)[:LONGEST_READ]).split()
         links = [word for word in words if "://" in word] or words[: len(words) == 1]
@@ -98,7 +101,7 @@ def _links(value: object) -> Iterator[str]:
 
 
 def _flat(value: object, depth: int = 0) -> str:
-    """`value` as text: nested keys with a colon, parts after each other. `None` and what is too deep say nothing."""
+    """Convert `value` to text: nested keys with a colon, parts joined by commas. `None` and deeper levels become ""."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -116,6 +119,6 @@ def _flat(value: object, depth: int = 0) -> str:
 
 
 def _line(text: str, max_tokens: int) -> str:
-    """`text` as one line without what no reader sees."""
+    """Return `text` as one line without invisible characters, cut to `max_tokens`."""
     line = " ".join(without_invisible(text[:LONGEST_READ]).split())
     return line if len(line.encode()) <= max_tokens else clip_end(line, max_tokens).strip()

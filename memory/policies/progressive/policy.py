@@ -1,7 +1,7 @@
 """The policy `progressive` (seed 001): important data in seven kinds, and a narrative that grows with each fold.
 
-The data are merged and never told anew, so that what was extracted once does not fade; the narrative is written anew
-at each fold, longer every time up to its last target.
+The data are merged and never rewritten, so that nothing fades once it was extracted. The narrative is rewritten at
+each fold, longer each time up to its last target.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from memory.policies.summarizer_input import summarizer_input
 DATA_HEADING = "[IMPORTANT DATA FROM PREVIOUS CONVERSATIONS]"
 SUMMARY_HEADING = "[CONVERSATION SUMMARY]"
 HEADS = 25
-"""Tokens of both headings and their messages, about."""
+"""Approximate tokens of both headings and their messages."""
 
 OUTPUT_ROOM = 4
-"""Output limit, in lengths of the answer: models that reason spend output tokens before the first word."""
+"""Output limit as a multiple of the answer's length: reasoning models spend output tokens before the first word."""
 
 MOST_WINDOW_TURNS = 50
 
@@ -81,7 +81,7 @@ class ProgressiveNumbers(Numbers):
 
 
 class Progressive(Policy):
-    """Folds when all that a prompt would hold, the chat's instructions included, is over the threshold."""
+    """Folds when everything that a prompt would contain, including the chat's instructions, exceeds the threshold."""
 
     name = "progressive"
     label = "Key data + story"
@@ -97,10 +97,10 @@ class Progressive(Policy):
         return FoldProgress("tokens", self._fixed(state, limits) + counts.tokens, _numbers(limits).threshold)
 
     def window(self, state: State, turns: Sequence[Turn], limits: MemoryLimits) -> int:
-        """The newest turns that, beside all the rest, leave a third of the threshold to what comes; at least one.
+        """The newest turns that, with everything else, leave a third of the threshold for new turns; at least one.
 
-        The state counts as it is, but no less than it will be after some folds: else the window would shrink, a turn
-        and a call at a time, while a rebuild makes the state grow.
+        The state counts with its size, but at least with the size that it will have after some folds. Otherwise the
+        window would shrink by one turn and one call at a time while a rebuild makes the state grow.
         """
         numbers = _numbers(limits)
         grown = HEADS + numbers.data_tokens // 2 + tokens_of(target_words(LAST_TARGET)[0])
@@ -114,20 +114,20 @@ class Progressive(Policy):
         return max(1, kept)
 
     def window_reach(self, limits: MemoryLimits) -> int:
-        """However short the turns."""
+        """A fixed number, however short the turns are."""
         return MOST_WINDOW_TURNS
 
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """Data and summary, in one call or two; once more where an answer cannot be used."""
+        """Ask for data and summary in one call or two, and once more if an answer cannot be used."""
         wanted = _found(state, turns, limits, answers).wanted
         return _request(wanted, state, turns, limits) if wanted else None
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
-        """The data merged and kept within their tokens, the summary cut where it is far over its target.
+        """Merge the data and cut them to their tokens; cut the summary if it is far over its target.
 
-        Without usable data those stay that there were; without a usable summary raises `Refusal`.
+        Without usable data, the old data stay. Raise `Refusal` without a usable summary.
         """
         known, folds = data_of(state), folds_of(state)
         if not _spoken(turns):
@@ -140,7 +140,7 @@ class Progressive(Policy):
         return state_of(clip_end(found.summary, summary_cap(folds + 1)), data, folds + 1)
 
     def render(self, state: State) -> list[StateSection]:
-        """The data as JSON, then the narrative, each under the seed's heading."""
+        """Render the data as JSON, then the narrative, each under the seed's heading."""
         data = rendered(data_of(state))
         parts = (("data", DATA_HEADING, data), ("summary", SUMMARY_HEADING, state.summary))
         return [
@@ -152,14 +152,14 @@ class Progressive(Policy):
         return edit_fields(state)
 
     def from_fields(self, before: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:
-        """Narrative and data that they say."""
+        """The narrative and the data with the values of the fields."""
         return from_fields(before, texts, _numbers(limits).data_tokens)
 
     def _fixed(self, state: State, limits: MemoryLimits, at_least: int = 0) -> int:
-        """Tokens of instructions and state, the state counting `at_least` so much.
+        """Tokens of instructions and state, counting at least `at_least` for the state.
 
-        Instructions count a third of the threshold at most, and both together two thirds: were there no room for
-        turns, each would be a fold.
+        Instructions count as at most a third of the threshold, and both together as at most two thirds: if there were
+        no room for turns, every turn would cause a fold.
         """
         numbers = _numbers(limits)
         instructions = limits.instructions_tokens + MESSAGE_OVERHEAD if limits.instructions_tokens else 0
@@ -190,7 +190,7 @@ def _request(wanted: Wanted, state: State, turns: Sequence[Turn], limits: Memory
 
 
 def _ask(instructions: str, told: str, tokens: int, schema: Schema | None) -> Ask:
-    """Data alone are optional: the fold goes on without."""
+    """Make a request. One for data only is optional: the fold continues without its answer."""
     optional = schema is DATA_SCHEMA
     return Ask(instructions, told, tokens * OUTPUT_ROOM, tokens, schema, is_optional=optional)
 
@@ -200,7 +200,7 @@ def _spoken(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _kept(numbers: ProgressiveNumbers) -> int:
-    """What a fold leaves at most, in tokens, unless a single turn is larger."""
+    """Most tokens that a fold leaves, unless a single turn is larger."""
     return numbers.threshold * 2 // 3
 
 

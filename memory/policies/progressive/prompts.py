@@ -1,4 +1,4 @@
-"""How a summarizer is asked for important data and summary, in one call or in two, and the shape of its answers."""
+"""The prompts that ask a summarizer for important data and summary, in one call or two, and the answers' schemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ whatever it says."""
 
 
 def for_data() -> str:
-    """Instructions for data alone."""
+    """Instructions for data only."""
     return f"""\
 You extract what must be kept of a conversation between a user and an assistant. You get new turns of it, {_TURNS}. \
 Answer with one JSON object that has these lists:
@@ -72,13 +72,13 @@ replaces what it corrects. Aim at {low} to {high} words; fewer if little was sai
 
 
 def _pairs(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON Schema of a kind of pairs, as a list: a strict schema has no keys that are not named in it."""
+    """The JSON Schema of a kind of pairs: a list, because a strict schema allows no keys that it does not name."""
     pair = {"key": {"type": "string"}, "value": values}
     return {"type": "array", "items": _object(pair)}
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON Schema of an object with all of `properties` and no other."""
+    """The JSON Schema of an object with exactly `properties`."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -88,7 +88,7 @@ def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data() -> dict[str, Any]:
-    """JSON Schema of the seven kinds as a summarizer is asked for them."""
+    """The JSON Schema of the seven kinds in an answer."""
     texts = {"type": "array", "items": {"type": "string"}}
     structure = _pairs(texts)
     plain = _pairs({"type": "string"})

@@ -1,1 +1,1 @@
-"""Text as search terms. Pure."""
+"""Analyse text into search terms. Pure."""

@@ -1,7 +1,7 @@
-"""Dates in a folded text, however they are spelled, as terms that meet: `2024-05-03`, `May 3rd, 2024` and `3.5.2024`.
+"""Parse dates in a folded text into terms that match across spellings: `2024-05-03`, `May 3rd, 2024` and `3.5.2024`.
 
-Months have English names or numbers. Where a date can be read in two ways (5/3/2024), both readings are terms. What is
-asked about a day or a month is found by when it was said, too.
+Months have English names or numbers. If a date can be read in two ways (5/3/2024), both readings are terms. A
+question about a day or a month also finds messages by when they were sent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _NAME = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGIT = re.compile(r"\d")
 _NUMERIC = re.compile(r"\d[-/.年月월]\s?\d")
 _BEGINNINGS = tuple({name[:3] for name in _MONTHS})
-# Each begins with a class of one sign, which the search finds in C (measured: a third of the time); what may not stand
-# before it is asked after it.
+# Each begins with a class of one character, which the search finds in C (measured: a third of the time); what may not
+# precede it is tested after it.
 _ISO = re.compile(r"(\d(?<!\w\d)\d{3})[-/.](\d{1,2})[-/.](\d{1,2})(?!\d)")
 _SHORT = re.compile(r"(\d(?<![\d./-]\d)\d?)[-/.](\d{1,2})[-/.](\d{4}|\d{2})(?![\d]|[./-]\d)")
 _CHINESE = re.compile(r"(?:(\d{4})\s?[年년]\s?)?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日号일]")
@@ -49,11 +49,11 @@ _MONTH = re.compile(
     rf"\b(?:in|of|during|since|until|by|last|this|early|mid|late) ({_NAME})\b(?:,? (?:of )?(\d{{4}})\b)?(?! \d)"
     rf"|\b({_NAME}),? (\d{{4}})\b"
 )
-"""Months without a day. May and march are months only where a word before them or a year after them says so."""
+"""Months without a day. May and march are months only if a word before them or a year after them says so."""
 
 
 class Time(NamedTuple):
-    """A day or a month that is named. `year` 0: of any year; `day` 0: all of the month."""
+    """A day or a month that is named. `year` 0: of any year; `day` 0: the whole month."""
 
     year: int
     month: int
@@ -69,7 +69,7 @@ class Time(NamedTuple):
 
 
 def times(folded: str) -> tuple[Time, ...]:
-    """The days named in `folded`; where there is none, the months."""
+    """The days named in `folded`; if there are none, the months."""
     if days := tuple(one for day in _days(folded) if (one := Time(*day)).span(one.year or _LEAP)):
         return days
     if not any(beginning in folded for beginning in _BEGINNINGS):
@@ -83,21 +83,23 @@ _LEAP = 2024
 
 
 def closeness(said: str, asked: Iterable[Time], within: float) -> float:
-    """How near the day `said` (2024-05-03) is to the nearest of `asked`: 1 on that day or in that month, about a third
-    so many days before or after."""
+    """How close the day `said` (2024-05-03) is to the nearest of `asked`, from 0 to 1.
+
+    It is 1 on that day or in that month, and about a third `within` days before or after.
+    """
     day = date.fromisoformat(said)
     return exp(-min([_days_between(day, one) for one in asked]) / within)
 
 
 def _days_between(day: date, asked: Time) -> float:
-    """Days from `day` to the day or month of `asked`, 0 in it; of any year, to the nearest."""
+    """Days from `day` to the day or month `asked`, 0 within it; if that has no year, to the nearest one."""
     years = (asked.year,) if asked.year else (day.year - 1, day.year, day.year + 1)
     spans = [span for year in years if (span := asked.span(year))]
     return min([max((first - day).days, (day - last).days, 0) for first, last in spans], default=inf)
 
 
 def date_terms(folded: str) -> list[str]:
-    """A term for each day named in `folded`, and one for the day with its year where that is named."""
+    """A term for each day named in `folded`, and another one with its year if the year is named."""
     if not _DIGIT.search(folded):
         return []
     found = [day for day in _days(folded) if 1 <= day[1] <= 12 and 1 <= day[2] <= 31]

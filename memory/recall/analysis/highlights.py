@@ -1,7 +1,6 @@
-"""Where in a text stand the words that were looked for, as ranges of characters. Pure.
+"""Find where a text contains the words that were searched, as ranges of characters. Pure.
 
-By the terms of each word as `memory.recall.analysis.terms` finds them, so that what was found by its stem is marked
-as well.
+Words are compared by their terms (`memory.recall.analysis.terms`), so that matches by stem are highlighted, too.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def highlights(text: str, wanted: Set[str]) -> list[tuple[int, int]]:
-    """Ranges of `text` whose terms are among `wanted`, in order, apart from each other."""
+    """Return the ranges of `text` whose terms are among `wanted`, in order, not touching each other."""
     return _joined(_found(text, wanted))
 
 

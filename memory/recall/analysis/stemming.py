@@ -1,7 +1,7 @@
-"""Words as an index holds them: which say nothing, and what forms of one word have in common.
+"""Normalize words for the index: stop words, and a common stem for the forms of one word.
 
-The same for texts and for questions, so that a rule that is wrong for a language costs precision, never a find. Knows
-no grammar: endings are taken off where that is safe, and from words of other scripts only where they are case endings.
+Texts and questions are treated alike, so a rule that is wrong for a language costs precision, but never a match.
+There is no grammar: endings are removed where that is safe, and in other scripts only if they are case endings.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _RUSSIAN = """
 STOP_WORDS = frozenset(
     " ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH, _RUSSIAN)).split()
 )
-"""Folded as `memory.recall.analysis.terms` folds: without case and accents."""
+"""Folded as in `memory.recall.analysis.terms`: without case and accents."""
 
 _LONG = 5
-"""Letters below which a word is left alone."""
+"""Letters from which a word is stemmed; shorter ones stay as they are."""
 _VOWEL = re.compile("[aeiouy]")
 _CYRILLIC_END = re.compile(
     "(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ов|ев|еи|ом|ем|ам|ям|ою|ею|ии|ои|ыи|ая|яя|ое|ее|ые|ие|ую|юю|ых"
@@ -67,7 +67,7 @@ _ARABIC_END = re.compile("(?:ات|ون|ين|ية|ه|ة|ي)$")
 
 
 def stem(word: str) -> str:
-    """What forms of `word` (folded, of letters) have in common; the word itself where nothing is safe."""
+    """The common stem of the forms of `word` (folded, letters only); `word` itself if no rule is safe."""
     if word.isascii():
         return _ascii_stem(word)
     first = word[0]
@@ -79,7 +79,7 @@ def stem(word: str) -> str:
 
 
 def _ascii_stem(word: str) -> str:
-    """Plural, -ing, -ed and a last e: what English adds most, and no other language loses its word by."""
+    """Remove plural, -ing, -ed and a final e: the most common English endings, which are safe in other languages."""
     if len(word) < _LONG - 1 or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) >= _LONG:
@@ -97,6 +97,6 @@ def _ascii_stem(word: str) -> str:
 
 
 def _shortened(pattern: re.Pattern[str], word: str, at_least: int = 4) -> str:
-    """`word` without what `pattern` finds, where enough of it is left."""
+    """Remove what `pattern` matches if at least `at_least` letters remain."""
     rest = pattern.sub("", word, count=1)
     return rest if len(rest) >= at_least else word

@@ -1,12 +1,12 @@
-"""Text → the terms by which it can be found again, in passages, and as they are stored. Pure.
+"""Analyse text into the terms by which it can be found, divide it into passages, and hash terms for storage. Pure.
 
 A term is a word without case, accents and ending; a number, id, date, path or address as a whole, and its parts; two
-neighbouring characters of a script that writes no spaces. The same for what is said and what is asked.
+neighbouring characters of a script without spaces. Texts and questions are analysed alike.
 
-Stored terms are hashed, so that an index holds no words, and the same term of two owners is two. A message's stored
-terms are one text, a line a passage, each term once in its passage. The keys by which the terms of one chat are told
-from those of its owner's others are added by the index itself (`memory.recall.index`). A hash hides nothing from who
-has the messages; it keeps what was said out of files that a deletion reaches late.
+Stored terms are hashed, so that an index contains no words, and the same term of two owners has two hashes. A
+message's stored terms are one text with one line per passage, and each term once per passage. The index itself adds
+the keys that separate the terms of one chat from those of its owner's other chats (`memory.recall.index`). A hash
+hides nothing from anyone who has the messages; it keeps their words out of files that a deletion reaches late.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from memory.recall.analysis.stemming import STOP_WORDS, stem
 PASSAGE_CHARS = 400
 """About 100 tokens of a language with spaces."""
 DENSE_PASSAGE_CHARS = 160
-"""The same of one without."""
+"""About 100 tokens of a language without spaces."""
 LONGEST_TERM = 64
-"""Longer words (encoded data) are known by their beginning."""
+"""Longer words (encoded data) are cut to this many characters."""
 
 _MARKS = "\u0900-\u0963\u0966-\u0dff"
-"""Vowel signs of Indian scripts: part of their words, though Python counts them as none."""
+"""Vowel signs of Indian scripts: parts of words, although Python does not class them as word characters."""
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-"""Scripts that are found by pairs of characters: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
+"""Scripts that are searched by pairs of characters: Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 
 _WORD = re.compile(rf"[\w{_MARKS}](?:[\w{_MARKS}.,:/\\@+'’&=~#%-]*[\w{_MARKS}])?[%°]?")
 _PART = re.compile(rf"[^\W_]+[{_MARKS}\w]*?(?=_|[^\w{_MARKS}]|$)|[{_MARKS}]+")
@@ -47,13 +47,13 @@ _STOP = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])|\n+")
 
 
 def terms(text: str) -> list[str]:
-    """The terms of `text` in order, each as often as it is said."""
+    """Return the terms of `text` in order, with repetitions."""
     folded = fold(text)
     return [*_in_order(folded), *date_terms(folded)]
 
 
 def passages(text: str) -> list[tuple[int, int]]:
-    """`text` in pieces of about a hundred tokens, as spans of characters without gaps; [] for an empty one."""
+    """Divide `text` into pieces of about 100 tokens, as spans of characters without gaps; [] if it is empty."""
     if not text:
         return []
     dense = _UNSPACED_RUN.search(text) is not None and _is_dense(text)
@@ -70,7 +70,7 @@ def passages(text: str) -> list[tuple[int, int]]:
 
 
 def fold(text: str) -> str:
-    """`text` without case, accents, possessives, thousands separators and differences of width."""
+    """Return `text` without case, accents, possessives, thousands separators and differences of width."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text.translate(_LOWER_EXCEPTIONS)).casefold()
         if not text.isascii():
@@ -82,7 +82,7 @@ def fold(text: str) -> str:
 
 
 _LOWER_EXCEPTIONS = str.maketrans({"İ": "i", "ı": "i", "ё": "е", "Ё": "Е"})
-"""What `casefold` and the loss of accents would leave in two forms."""
+"""Letters that `casefold` and the removal of accents would leave in two forms."""
 
 
 def _is_dense(text: str) -> bool:
@@ -91,7 +91,7 @@ def _is_dense(text: str) -> bool:
 
 
 def _cut(text: str, start: int, size: int) -> int:
-    """Where a passage that begins at `start` ends: after a sentence or a line, else after a word, else anywhere."""
+    """The end of a passage that begins at `start`: after a sentence or a line, else after a word, else anywhere."""
     low, high = start + size * 2 // 3, start + size * 4 // 3
     best = 0
     for stop in _STOP.finditer(text, low, high):
@@ -116,12 +116,12 @@ def _in_order(folded: str) -> Iterator[str]:
 
 @lru_cache(maxsize=20_000)
 def _plain(word: str) -> str:
-    """The term of a word of unaccented letters; "" for one that says nothing."""
+    """The term of a word of unaccented letters; "" for a stop word."""
     return "" if len(word) == 1 or word in STOP_WORDS else stem(word)[:LONGEST_TERM]
 
 
 def _compound(word: str) -> Iterator[str]:
-    """A word with something in it that is no letter: as a whole, and its parts."""
+    """Yield the terms of a word that contains other characters than letters: as a whole, and its parts."""
     parts = _PART.findall(word)
     if len(parts) > 1 or not parts:
         yield word[:LONGEST_TERM]
@@ -140,7 +140,7 @@ def _compound(word: str) -> Iterator[str]:
 
 
 def _unspaced(word: str) -> Iterator[str]:
-    """Pairs of characters of each run without spaces, or its only one; what else is in the word, as words."""
+    """Yield pairs of characters of each run without spaces, or its only character; the rest of the word as words."""
     at = 0
     for run in _UNSPACED_RUN.finditer(word):
         yield from _in_order(word[at : run.start()])
@@ -153,14 +153,14 @@ def _unspaced(word: str) -> Iterator[str]:
 
 
 HASH_BYTES = 4
-"""Of 100,000 different words of one owner, two share a hash with a chance of two; a find is one of many words."""
+"""Bytes of a hash. Of 100,000 words of one owner, about one pair collides; a match is one of many words."""
 HASH_CHARS = 2 * HASH_BYTES
 MOST_TERMS = 30_000
-"""Of one message: about 200,000 characters. A database can hold only so many in one entry of its index."""
+"""Most terms of one message: about 200,000 characters. A database limits the size of an index entry."""
 
 
 def stored_terms(text: str, owner_id: int) -> str:
-    """What the index is to hold of a message; "" for one in which there is nothing to find."""
+    """Return the text that the index stores for a message; "" if it has no terms."""
     key = _key(owner_id)
     lines: list[str] = []
     left = MOST_TERMS
@@ -174,7 +174,7 @@ def stored_terms(text: str, owner_id: int) -> str:
 
 
 def hashed(words: Iterable[str], owner_id: int) -> list[str]:
-    """`words`, which are terms, as they are stored for that owner."""
+    """Hash terms as they are stored for that owner."""
     key = _key(owner_id)
     return [_hash(word, key) for word in words]
 

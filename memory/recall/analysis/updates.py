@@ -1,8 +1,9 @@
-"""Statements that update each other: whether a text says anew, with another value, what an earlier one said. Pure.
+"""Detect updates: whether a text states again, with another value, what an earlier text stated. Pure.
 
-Precision comes before recall, because a model will not believe what is marked as updated. The later text says itself
-that something changed ("now 10 cards", "moved to April 22"); the earlier one has a value of the same kind, and the
-words around both are much the same. Shares (80 %) are left out: scores of several things are told alike. In English.
+Precision takes precedence over recall, because a model will not believe what is marked as updated. The later text
+must say itself that something changed ("now 10 cards", "moved to April 22"); the earlier one must have a value of the
+same kind, with much the same words around it. Shares (80 %) are left out: scores of different things are worded
+alike. Works in English.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from memory.recall.analysis.dates import date_terms
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 5
-"""Words that stand around both values, what says little left out; those on the same side of both count twice."""
+"""Least words in common around both values, without common ones; words on the same side of both count twice."""
 REACH, REACH_CHARS = 10, 120
-"""Words on either side of a value that say what it is the value of, and characters that are read for them."""
+"""Words on either side of a value that describe it, and characters that are read for them."""
 
 _MONTH = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -70,7 +71,7 @@ _HINTS = (
     ),
     *("rose", "cut"),
 )
-"""What a text has that says that something changed: a look that costs nothing."""
+"""At least one of these is in any text that says that something changed: a quick test."""
 _BETWEEN = r"(?: (?!and\b|or\b|to\b|from\b)[a-z]+){0,4}? "
 _ANY_VALUE = re.compile(_VALUE)
 _NEW_VALUE = re.compile(rf"\b(?:{_NEW}){_BETWEEN}(?:{_VALUE})")
@@ -79,7 +80,7 @@ _WISHED = re.compile(
     r"|maximum|minimum|limit|goals?(?: \w+){0,4}"
     r"|(?:try|trying|want|need|plan|planning|hope|hoping|have) to(?: \w+)?)(?: \w+)? ?$"
 )
-"""Before a value: that it is wished for, not so."""
+"""Precedes a value that somebody wishes for, as opposed to one that is the case."""
 _CODE = re.compile(r"(?:```|~~~).*?(?:```|~~~|\Z)", re.DOTALL)
 _DIGIT = re.compile(r"\d")
 _END = re.compile(r"[.!?](?=\s)|\n")
@@ -95,12 +96,12 @@ _SAYS_LITTLE = frozenset(
         "reduced update updated"
     )
 )
-"""Terms that stand around values of any kind; those that say that something changes, too."""
+"""Terms that occur around values of any kind, including those that say that something changes."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a folded text: of which kind, what it is, and where it stands."""
+    """A value in a folded text: its kind, normalized form and position."""
 
     kind: str
     worth: str
@@ -110,7 +111,7 @@ class Value:
 
     @cached_property
     def about(self) -> tuple[frozenset[str], frozenset[str]]:
-        """What its sentence says before it and after it."""
+        """The terms before and after it in its sentence."""
         before = _END.split(self._before)[-1]
         after = _END.split(self.text[self.end : self.end + REACH_CHARS], maxsplit=1)[0]
         return _said(_WORD.findall(before)[-REACH:]), _said(_WORD.findall(after)[:REACH])
@@ -123,7 +124,7 @@ class Value:
 
     @cached_property
     def is_wished(self) -> bool:
-        """Whether somebody wants it so."""
+        """Whether it is what somebody wishes for."""
         return _WISHED.search(self._before) is not None
 
     @property
@@ -131,7 +132,7 @@ class Value:
         return self.text[max(0, self.start - REACH_CHARS) : self.start]
 
     def updates(self, earlier: Value) -> bool:
-        """Whether what was `earlier` is now this."""
+        """Whether this is the new value of what was `earlier`."""
         if self.kind != earlier.kind or self.worth == earlier.worth:
             return False
         if self.kind == "number" and not self.unit == earlier.unit != "":
@@ -146,7 +147,7 @@ class Value:
 
 
 def may_update(text: str) -> bool:
-    """Whether it is worth looking for new values in `text`."""
+    """Whether `text` can contain new values at all: a quick test."""
     if _DIGIT.search(text) is None:
         return False
     text = text.lower()
@@ -154,17 +155,17 @@ def may_update(text: str) -> bool:
 
 
 def read(text: str) -> str:
-    """`text` as values are looked for in it: folded, without code."""
+    """Prepare `text` for `values` and `new_values`: folded, without code."""
     return fold(_CODE.sub("\n", text))
 
 
 def values(text: str) -> Iterator[Value]:
-    """The values in a text that was `read`."""
+    """Yield the values in a text prepared by `read`."""
     return _found(_ANY_VALUE, text)
 
 
 def new_values(text: str) -> Iterator[Value]:
-    """Those of which it says that they were others before."""
+    """Yield the values that, according to the text, replace others."""
     return _found(_NEW_VALUE, text)
 
 
