@@ -36,7 +36,7 @@ REASONS = {
 
 
 def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Recall:
-    """Decide how much of earlier turns `question` calls for. `known`: its words that the prompt shows anyway, as bits."""
+    """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
     form = question.form
     if form.asks:
         return Recall("all", "question")
