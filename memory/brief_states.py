@@ -1,4 +1,4 @@
-"""The conditions a chat's memory can be in, several at once: queries that find briefs by condition, and priority."""
+"""Conditions of a chat's memory, of which several can hold at once: the queries for them, and which one to show."""
 
 from __future__ import annotations
 

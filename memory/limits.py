@@ -31,7 +31,7 @@ class MemoryLimits:
     """A chat is due when its state and unfolded turns exceed this."""
     line_tokens: int = 40
     bite_tokens: int = 6000
-    """Most tokens of turns in one request to the summarizer."""
+    """Maximum tokens of turns in one request to the summarizer."""
     min_fold_tokens: int = 1000
     """Tokens that there must be beyond the window before a chat is due because its lines do not fit."""
     recall: RecallMode = "auto"
@@ -68,7 +68,7 @@ class MemoryLimits:
 
     @property
     def window_part(self) -> int:
-        """Most tokens of the window."""
+        """Maximum tokens of the window."""
         return int(self.prompt_budget * self.window_share)
 
     def stable_part(self, state_tokens: int) -> int:

@@ -131,16 +131,17 @@ def context_for(
     open_turn: Sequence[tuple[int, Step]] = (),
     attachments: Sequence[Attachment] = (),
 ) -> PreparedPrompt:
-    """Prepare the prompt for `question`, the user message `before_seq`. Call it in the transaction that begins a
-    turn.
+    """Prepare the prompt for `question`, the user message `before_seq`.
 
-    The cost does not depend on the chat's length. A turn's own instructions follow the chat's.
+    Call it in the transaction that begins a turn. The cost does not depend on the chat's length. A turn's own
+    instructions follow the chat's.
 
     - `again`: the question is answered again and may have been counted as a turn. What memory knows from an answer to
-    it   is left out. - `may_wait`: raise `StaleMemory` if the chat should be folded first. - `near`: the messages
-    that `memory.recall.embeddings` found for the question. - `tools`: the client's tools. `must_call`: the model has
-    to call one of them, so ours is not offered. - `open_turn`: what has followed the question so far, by seq.
-    `attachments`: what came with the question.
+      it is left out.
+    - `may_wait`: raise `StaleMemory` if the chat should be folded first.
+    - `near`: the messages that `memory.recall.embeddings` found for the question.
+    - `tools`: the client's tools. `must_call`: the model has to call one of them, so ours is not offered.
+    - `open_turn`: what has followed the question so far, by seq. `attachments`: what came with the question.
     """
     # If another process creates it at the same moment, the turn is begun once more (`begin._once`).
     brief = _BRIEF.first(chat.pk) or _NEW_BRIEF.save(ConversationBrief(chat=chat, **new_brief(chat)))
@@ -179,7 +180,7 @@ def preview(
     sources: Sequence[Source] = (),
     by_meaning: bool = True,
 ) -> Context:
-    """Return the context for `question` as it would be sent now. Write nothing. Another policy has an empty state."""
+    """Return the context for `question` as it would be sent now, without writing. Another policy has an empty state."""
     brief = ConversationBrief.objects.filter(chat=chat).first() or ConversationBrief(
         chat=chat, **new_brief(chat)
     )
@@ -240,10 +241,10 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
 
 
 def count_reply(reply: Message) -> None:
-    """Count the turn that `reply` finishes, and have the chat folded if it is now due. Called by the post-save
-    receiver.
+    """Count the turn that `reply` finishes, and have the chat folded if it is now due.
 
-    Another answer to a question that was counted does not add a turn: `turn_finished` recounts.
+    Called by the post-save receiver. Another answer to a question that was counted does not add a turn:
+    `turn_finished` recounts.
     """
     question = reply.reply_to
     if question is None or reply.leaves_open:
@@ -322,8 +323,9 @@ def messages_changed(
 def chat_branched(branch: Chat, origin: UUID) -> None:
     """Give a chat that begins like `origin` the memory of the messages that they share.
 
-    Its first revision is a copy of the newest one of `origin` that has seen no other message; without one, it has
-    none. The remaining turns are counted, and folded when due. Call it in the transaction that stores the branch.
+    Its first revision is a copy of the newest one of `origin` that has seen no other message, if that has the same
+    policy; otherwise it has none. The remaining turns are counted, and folded when due. Call it in the transaction
+    that stores the branch.
     """
     brief = ConversationBrief(chat=branch, **new_brief(branch))
     older = step_back.newest_before(origin, branch.last_seq + 1)

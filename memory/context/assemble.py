@@ -50,7 +50,7 @@ class PromptRequest:
     sources: tuple[Source, ...] = ()
     cache_key: str = ""
     card_tool_tokens: int = 0
-    """Most tokens of a card that the model is to submit by calling a tool; 0: no tool is sent."""
+    """Maximum tokens of a card that the model is to submit by calling a tool; 0: no tool is sent."""
     disarms: bool = False
     """Whether control tokens of models are broken up in the whole prompt."""
     tools: tuple[Mapping[str, Any], ...] = ()

@@ -41,7 +41,7 @@ class Material:
     excerpts: tuple[Excerpt, ...] = ()
     """Excerpts of earlier turns, best first."""
     recall_tokens: int | None = None
-    """Most tokens that excerpts may have; None: all that are left."""
+    """Maximum tokens that excerpts may have; None: all that are left."""
     lean: bool = False
     """Whether turns before the window become lines, and shorter ones, to make room for excerpts."""
     may_show: frozenset[int] | None = None
@@ -183,7 +183,7 @@ class _PlanChoice:
         return self._lowest() == 0 and head + sum(self.costs) <= self.budget
 
     def _window_part(self) -> int:
-        """Most tokens of the window: all that there are while the prompt has nothing else of memory."""
+        """Maximum tokens of the window: all that there are while the prompt has nothing else of memory."""
         is_alone = self.window_at == 0 and not self.m.older_turns and not any(self.m.state_tokens)
         return self.budget if is_alone or not self.m.limits.enabled else self.m.limits.window_part
 
@@ -221,7 +221,7 @@ class _PlanChoice:
         return shown
 
     def _newest_share(self) -> int:
-        """Most tokens of the newest turn: what the window's other turns leave of its part, but at least half of it."""
+        """Maximum tokens of the newest turn: what the window's other turns leave of its part, at least half."""
         others = sum(self.costs[index] for index in range(self.window_at, len(self.turns) - 1))
         return max(MIN_NEWEST, self._window_part() // 2, self._window_part() - others)
 
@@ -299,10 +299,10 @@ class _PlanChoice:
         return self.lines.all_of(self._unshown(), at_most=at_most) if self.m.limits.enabled else 0
 
     def _lent(self) -> int:
-        """Tokens of the excerpts' part that verbatim older turns may use: what excerpts do not need in a usual
-        prompt.
+        """Tokens of the excerpts' part that verbatim older turns may use: all but a tenth of the budget.
 
-        The number is the same for a lean prompt, where it only affects the start that the next prompt begins with.
+        None if every question is searched. Otherwise excerpts get more than that tenth only in a lean prompt, where
+        the number is the same, but only determines where the next prompt's verbatim part begins.
         """
         limits = self.m.limits
         if limits.recall == "always":

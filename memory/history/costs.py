@@ -41,7 +41,7 @@ def lines_head_cost() -> int:
 OUTLINE_TOKENS: Final = 104
 """The longest outline with its prefix: 400 characters are about 100 tokens (seed 002), but not always."""
 OUTLINE_COST: Final = OUTLINE_TOKENS + MESSAGE_OVERHEAD
-"""Most tokens that an outline costs in a prompt."""
+"""Maximum tokens that an outline costs in a prompt."""
 
 CUT_OFF_TOKENS = 6
 """An upper bound of the tokens of the mark of a reply that was cut off."""

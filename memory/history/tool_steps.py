@@ -1,5 +1,4 @@
-"""The steps of a turn between its question and its last reply: replies that call tools, the calls, their outputs.
-Pure.
+"""The steps of a turn between its question and its last reply: replies with tool calls, calls, and outputs. Pure.
 
 A finished turn is rendered as text when it is folded or clipped; otherwise the model is sent its steps, each output
 cut to `OUTPUT_TOKENS`. An open turn is always sent in full.

@@ -90,7 +90,7 @@ def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[State
 
 
 def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
-    """Pin what the messages of a chat that is being imported state, as if they had been sent one by one."""
+    """Pin what the messages of an imported chat state, as if they had been sent one by one."""
     board = _Board(chat_id)
     for message, found in stated:
         board.state(message, found)
@@ -144,7 +144,7 @@ def _exported(pin: Pin, last_seq: int) -> ImportedPin:
 
 
 def recount(chat_id: UUID) -> None:
-    """Store the token cost of the pins that hold in the brief, where the rest of memory reads it."""
+    """Store in the brief how many tokens the pins that hold cost, for the rest of memory."""
     costs = [pin_cost(pin.text) for pin in holding(chat_id)]
     tokens = head_cost() + sum(costs) if costs else 0
     ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)

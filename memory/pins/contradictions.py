@@ -14,9 +14,9 @@ from memory.pins.statements import StatementKind
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 0.5
-"""Share of common words, of all the words of two instructions, from which they are about the same thing."""
+"""Two instructions are about the same thing if they have this share of all their words in common."""
 NAMED = 0.6
-"""Share of the words that name what is taken back which a statement must contain."""
+"""Share of the words naming what is taken back that a statement must contain to be meant."""
 
 
 @dataclass(frozen=True, slots=True)

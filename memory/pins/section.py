@@ -19,7 +19,7 @@ from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 SHARE = 10
 """Pins may have one part in so many of the budget."""
 CARD_TOKENS = 60
-"""Most tokens of pins under the policy `card`, whose whole prompt is small."""
+"""Maximum tokens of pins under the policy `card`, whose whole prompt is small."""
 LEAST = 16
 """Tokens below which a pin that is cut would say nothing."""
 CUT = " […]"

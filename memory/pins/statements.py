@@ -23,7 +23,7 @@ WHOLE = 400
 SHORT = 320
 """Longest message, in characters, that is kept whole if it states only a preference: the rest says what it is for."""
 MOST = 8
-"""Most statements of one message. A message with more is a document, and none of them counts."""
+"""Maximum number of statements of one message. A message with more is a document, and none of them counts."""
 
 
 class StatementKind(StrEnum):

@@ -70,7 +70,7 @@ class Chunked(Policy):
     def ask(
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
-        """Ask with the seed's input format, exactly, and our own instructions."""
+        """Ask for a new summary: the input is exactly in the seed's format, the instructions are our own."""
         if answers:
             return None
         return Ask(

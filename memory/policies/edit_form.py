@@ -23,7 +23,7 @@ class EditField:
     rows: int = SOME_ROWS
     """Height of the field, in lines."""
     most_tokens: int = 0
-    """Most tokens of its text; 0 if its length is not limited by itself."""
+    """Maximum tokens of its text; 0 if its length is not limited by itself."""
     holds: Literal["text", "lines", "pairs"] = "text"
     """The format: one text, one item per line, or one `name: value` per line."""
 

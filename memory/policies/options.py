@@ -17,7 +17,7 @@ from memory.policies.protocol import Policy
 MOST_BUDGET = 1_000_000
 """Largest budget, in tokens. Its cost is counted like everything else that a user causes."""
 NAMED = 5
-"""Most unknown names that an error lists."""
+"""Maximum number of unknown names that an error lists."""
 NAME_CHARS = 40
 
 
@@ -81,11 +81,10 @@ def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any
 def wrong_in(
     policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
 ) -> list[str]:
-    """Return the errors in `options` for a chat of that policy, one sentence each. `limits` are those of the
-    settings.
+    """Return the errors in `options` for a chat of that policy, one sentence each.
 
     An unknown name is an error unless the chat already has it with the same value (`standing`): then it was left
-    behind by a previous policy, and has no effect.
+    behind by a previous policy, and has no effect. `limits` are those of the settings.
     """
     bounds = bounds_for(policy)
     known = {name: value for name, value in options.items() if name in bounds}

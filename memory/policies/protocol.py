@@ -102,7 +102,7 @@ class FoldProgress:
     unit: Literal["turns", "tokens"]
     has: int
     threshold: int
-    """A chat is due at this number of turns, but only above this number of tokens."""
+    """A chat is due from this number of turns on, or above this number of tokens, depending on `unit`."""
 
     @property
     def is_over(self) -> bool:
@@ -230,7 +230,7 @@ class Policy(ABC):
         return replace(before, summary=summary)
 
     def longest_summary(self, state: State, limits: MemoryLimits) -> int:
-        """Most tokens of a summary that replaces the one of `state` by hand."""
+        """Maximum tokens of a summary that replaces the one of `state` by hand."""
         return limits.summary_cap
 
     def edited(self, state: State, texts: Mapping[str, str], limits: MemoryLimits) -> State:

@@ -70,7 +70,8 @@ def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq
 def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
     """Return which words to look up together because each by itself is too common to be read completely.
 
-    These are the two rarest. Empty if a match of a word that is not cut suffices, or if there are fewer than two.
+    These are the two rarest. Empty if a word that was read completely occurs anywhere, or if fewer than two
+    are too common.
     """
     common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -finds.worth[at])
     if len(common) < 2:

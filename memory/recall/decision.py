@@ -15,10 +15,10 @@ from memory.recall.candidates import Finds
 from memory.recall.query import Question
 
 NEW_SHARE = 0.7
-"""Least share of the weight of a request's words that must be missing from the rest of the prompt."""
+"""Share of the weight of a request's words that must be missing from the rest of the prompt."""
 SPECIFIC = 12.0
-"""Least weight of a statement's words that are missing from the rest of the prompt: two or three rare ones. Half of
-it is enough for a request."""
+"""Weight that a statement's words must have which are missing from the rest of the prompt: two or three rare ones.
+Half of it is enough for a request."""
 SOME_SHARE = 0.1
 """Share of the budget that excerpts may have if they are context rather than an answer."""
 

@@ -21,7 +21,7 @@ LEFT_OUT = "[…]"
 DAY = 8
 """Tokens of the line with the date, which excerpts of one day share."""
 MARK = 2
-"""Tokens of the speaker's name."""
+"""Tokens of the speaker's label."""
 MORE = 2
 """Tokens of the marks around a piece of a message."""
 UPDATED_LATER = " (updated later)"

@@ -140,9 +140,9 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
 FINDS, FEWEST, MOST = 400, 40, 120
 """Matches that are read of all terms together, and the bounds for one term."""
 MOST_TOGETHER = 40
-"""Most matches of terms that are looked up together: each is expensive, because most matches of either are skipped."""
+"""Maximum number of matches of terms that are looked up together. Each is expensive: most of either term are skipped."""
 MOST_EVERYWHERE = 400
-"""Most matches of one term in all chats of an owner."""
+"""Maximum number of matches of one term in all chats of an owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,10 @@ def most_of(terms: int) -> int:
 
 
 def postings(chat_id: UUID, tokens: Sequence[str], *, before_seq: int, most: int = MOST) -> list[Postings]:
-    """Return the matches in the chat for each of `tokens`: a hashed term, or several separated by spaces, all of
-    which match.
+    """Return the matches in the chat for each of `tokens`.
 
-    At most `most` each, and none from message `before_seq` on.
+    A token is a hashed term, or several separated by spaces, which must all match. At most `most` each, and none from
+    message `before_seq` on.
     """
     if not tokens:
         return []

@@ -18,9 +18,9 @@ from memory.recall.ranking import Near
 from memory.recall.similarity import nearness, products
 
 NEAR = 400
-"""Most messages that are returned."""
+"""Maximum number of messages that are returned."""
 NEWEST = 10_000
-"""Most messages of a chat that are compared, the newest."""
+"""Maximum number of messages of a chat that are compared, the newest."""
 
 _BY_PGVECTOR = f"""
     SELECT seq, -distance, avg(-distance) OVER () FROM (

@@ -16,7 +16,7 @@ from memory.recall.analysis.terms import fold, hashed, terms
 from memory.recall.question_forms import NO_FORM, Form, form_of
 
 MOST_TERMS = 12
-"""Most terms that are looked up: of a longer question the most specific in what is read of it."""
+"""Maximum number of terms that are looked up: of a longer question the most specific in what is read of it."""
 HEAD_CHARS, TAIL_CHARS = 2000, 1000
 """Characters at the beginning and end of a very long question that are read."""
 
@@ -32,8 +32,8 @@ _LAST = re.compile(
 
 
 CODE_CHARS = 5
-"""Least length of a word that counts as an id, if it has letters and digits or is in capitals: "5 pm" does not, nor
-does "NASA"."""
+"""Length from which a word counts as an id, if it has letters and digits or is in capitals: "5 pm" does not, nor does
+"NASA"."""
 _CAPITALS = re.compile(rf"(?<!\w)[A-Z]{{{CODE_CHARS},}}(?!\w)")
 
 

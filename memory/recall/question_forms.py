@@ -1,4 +1,4 @@
-"""Classify a message by its form: a question, a request, a reference to the past. Pure, by wordings.
+"""Classify a message by its form: a question, a request, a reference to the past. Pure, based on wordings.
 
 Works in the languages listed here. In other scripts than Latin, a question mark makes a question, too.
 `memory.recall.decision` decides what follows from the form.

@@ -321,7 +321,7 @@ def looked_at(room: int) -> int:
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
-    """Return those of `ranked` (best first) that may be shown: good enough, and about as many as fit into `room`
+    """Return those of `ranked` (best first) that are good enough to be shown, about as many as fit into `room`
     tokens.
 
     A passage that says the same to the question as a better one is left out.
@@ -354,7 +354,7 @@ def excerpts(ranked: Iterable[Ranked], said: Mapping[int, RecalledMessage]) -> l
 
 
 MOST_CHANGES, MOST_VALUES = 20, 100
-"""Most of the user's values that are compared, from the best excerpts. More are a table."""
+"""Numbers of new values and of all values that are compared, from the user's best excerpts. More are a table."""
 
 
 def with_updates(found: Sequence[Excerpt], said: Mapping[int, RecalledMessage]) -> list[Excerpt]:

@@ -93,7 +93,7 @@ TRIGGERS = {
 
 
 def ensure() -> bool:
-    """Create the missing parts of the index; True if there were any. Fast if there are none."""
+    """Create what is missing of the index (on SQLite all of it again); True if anything was. Fast if nothing is."""
     return _ensure_index() if connection.vendor == "postgresql" else _ensure_triggers()
 
 

@@ -30,7 +30,7 @@ TEXTS: Final = ("goal", "lesson_context")
 LISTS: Final = ("constraints", "decisions", "open_q", "techniques")
 
 MOST_STEPS = 100
-"""Most items dropped from one card before giving up (seed 002: guard)."""
+"""Maximum number of items dropped from one card before giving up (seed 002: guard)."""
 
 TEXT_CHARS = 4000
 """Characters of one text of an answer that are read: far more than any card has room for."""

@@ -99,7 +99,7 @@ class CardRequest:
     """How a model is asked for a card with its reply: by instructions to write a block, or by a tool."""
 
     form: Literal["", "block", "tool"] = ""
-    """"" requests no card."""
+    """By a block in the reply or by a tool; empty: no card is requested."""
     instructions: str = ""
     tool_tokens: int = 0
     """The size limit passed to `tool_of`."""

@@ -19,7 +19,7 @@ BLOCK_CHARS: Final = 16_384
 """Longest block that counts as a card, in characters; a longer one is removed, too, up to its end."""
 
 SPACE_CHARS: Final = 64
-"""Most characters of the whitespace before a block that are removed with it."""
+"""Maximum number of characters of the whitespace before a block that are removed with it."""
 
 _OPEN = re.compile(re.escape(CARD_OPEN), re.IGNORECASE | re.ASCII)
 _CLOSE = re.compile(re.escape(CARD_CLOSE), re.IGNORECASE | re.ASCII)

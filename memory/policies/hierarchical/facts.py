@@ -23,7 +23,7 @@ CATEGORIES = ("ENTITY", "DECISION", "CONDITION", "STATE", "NUMERIC", GENERAL)
 KEY_CHARS = 60
 VALUE_TOKENS = 60
 MOST_TOLD = 200
-"""Most facts that are taken from one answer."""
+"""Maximum number of facts that are taken from one answer."""
 
 _SEPARATORS = re.compile(r"[\s_.-]+")
 

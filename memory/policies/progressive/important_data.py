@@ -44,7 +44,7 @@ are in the summary, too. Decisions can seldom be inferred from anything else, li
 would have to be asked again for a lost preference."""
 
 MOST_ITEMS, MOST_PARTS = 100, 20
-"""Most items of one kind, and most parts of a value that is a list."""
+"""Maximum number of items of one kind, and of a value that is a list."""
 
 ITEM_OVERHEAD = 4
 """An upper bound of the tokens of an item's comma, line break and indent."""

@@ -24,9 +24,9 @@ from memory.policies.progressive.important_data import (
 )
 
 KEY_TOKENS, TEXT_TOKENS, PART_TOKENS = 20, 60, 20
-"""Most tokens of a key, a text, and a part of a list."""
+"""Maximum tokens of a key, a text, and a part of a list."""
 LINK_TOKENS = 100
-"""Most tokens of a link. A longer one is left out, because a cut link leads nowhere."""
+"""Maximum tokens of a link. A longer one is left out, because a cut link leads nowhere."""
 LONGEST_READ = 2000
 """Characters of a text that are read."""
 DEEPEST = 4

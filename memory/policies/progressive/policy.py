@@ -200,7 +200,7 @@ def _spoken(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _kept(numbers: ProgressiveNumbers) -> int:
-    """Most tokens that a fold leaves, unless a single turn is larger."""
+    """Maximum tokens that a fold leaves, unless a single turn is larger."""
     return numbers.threshold * 2 // 3
 
 

@@ -56,7 +56,7 @@ STOP_WORDS = frozenset(
 """Folded as in `memory.recall.analysis.terms`: without case and accents."""
 
 _LONG = 5
-"""Letters from which a word is stemmed; shorter ones stay as they are."""
+"""Letters that a word must have to lose -ies or a final e. A plural -s is removed from one letter less."""
 _VOWEL = re.compile("[aeiouy]")
 _CYRILLIC_END = re.compile(
     "(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ов|ев|еи|ом|ем|ам|ям|ою|ею|ии|ои|ыи|ая|яя|ое|ее|ые|ие|ую|юю|ых"

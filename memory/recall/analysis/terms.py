@@ -156,7 +156,7 @@ HASH_BYTES = 4
 """Bytes of a hash. Of 100,000 words of one owner, about one pair collides; a match is one of many words."""
 HASH_CHARS = 2 * HASH_BYTES
 MOST_TERMS = 30_000
-"""Most terms of one message: about 200,000 characters. A database limits the size of an index entry."""
+"""Maximum number of terms of one message: about 200,000 characters. A database limits the size of an index entry."""
 
 
 def stored_terms(text: str, owner_id: int) -> str:

@@ -17,7 +17,7 @@ from memory.recall.analysis.dates import date_terms
 from memory.recall.analysis.terms import fold, terms
 
 ALIKE = 5
-"""Least words in common around both values, without common ones; words on the same side of both count twice."""
+"""Words that the surroundings of both values must share; those on the same side of both count twice."""
 REACH, REACH_CHARS = 10, 120
 """Words on either side of a value that describe it, and characters that are read for them."""
 
