@@ -140,7 +140,7 @@ def _select(statement: str, chat_id: UUID, seqs: Iterable[int]) -> list[Any]:
 FINDS, FEWEST, MOST = 400, 40, 120
 """Matches that are read of all terms together, and the bounds for one term."""
 MOST_TOGETHER = 40
-"""Maximum number of matches of terms that are looked up together. Each is expensive: most of either term are skipped."""
+"""Maximum number of matches of terms that are looked up together. Each is expensive, as most of either are skipped."""
 MOST_EVERYWHERE = 400
 """Maximum number of matches of one term in all chats of an owner."""
 

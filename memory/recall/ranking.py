@@ -321,8 +321,7 @@ def looked_at(room: int) -> int:
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
-    """Return those of `ranked` (best first) that are good enough to be shown, about as many as fit into `room`
-    tokens.
+    """Return those of `ranked` (best first) that are good enough to show, about as many as fit into `room` tokens.
 
     A passage that says the same to the question as a better one is left out.
     """
