@@ -92,7 +92,7 @@ def decide_due(brief: ConversationBrief) -> None:
 
 
 def said_tokens(brief: ConversationBrief | None) -> int | None:
-    """Tokens of all finished turns of the chat, unabridged; None if the folded ones were never counted."""
+    """Tokens of all finished turns of the chat, before folding; None if the folded ones were never counted."""
     if brief is None:
         return 0
     if not brief.folded_through_seq:

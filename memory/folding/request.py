@@ -73,7 +73,7 @@ def demand_resummarize(chat: Chat, mode: Mode) -> str:
         if brief.requested not in (Requested.REBUILD, mode):
             quotas.take_rebuild(locked.owner_id)
             brief.requested = Requested(mode)
-            if brief.queued_at is None:  # else the task that waits does this, too
+            if brief.queued_at is None:  # else the waiting task does this as well
                 brief.task_name = str(new_id())
             dispatch.demand(brief)
         brief.save(update_fields=["requested", "task_name", "on_demand_at", *PAUSE])

@@ -29,10 +29,10 @@ class ConversationBrief(models.Model):
 
     `version` only grows; `head` is the revision in use (0 if there is none). `epoch` is raised whenever something was
     removed that a fold may have read, so that a running fold cannot publish. The counters are of the finished turns
-    after `folded_through_seq`; `folded_tokens` is the unabridged size of those up to it (None if nothing is folded,
-    and until the next fold of a chat that an older version folded). `seen_seq` is the last message that went into the
-    state, which is later than that if a card describes a turn that is still shown. `policy` and `options` are those
-    in use: the chat's, once memory has been rebuilt with them.
+    after `folded_through_seq`; `folded_tokens` is the size in tokens of those up to it, before folding (None if
+    nothing is folded, and until the next fold of a chat that an older version folded). `seen_seq` is the last message
+    that went into the state, which is later than `folded_through_seq` if a card describes a turn that is still shown.
+    `policy` and `options` are those in use: the chat's, once memory has been rebuilt with them.
 
     `queued_at`: since when a task of this chat, `task_name`, has been waiting in the queue; None if none is.
     `on_demand_at`: since when there has been work that the chat's owner caused other than by turns; none of it is
@@ -124,11 +124,11 @@ class RevisionKind(models.TextChoices):
 class SummaryRevision(models.Model):
     """One version of a chat's memory, written once: its text, its sources, the model that made it, and the cost.
 
-    `folded_tokens` is the unabridged size of all turns up to `through_seq`; None if it was not counted. `parent` is
-    the version from whose state this one was made: for a restored one, the version restored. `soft_faults` are its
-    defects, `is_wanting` is set if there are any; `drift` is how far a rebuild found the previous memory to be from
-    the originals. `forgotten_at`: when its texts were removed, because a message that it had seen was edited or
-    forgotten; its cost is kept.
+    `folded_tokens` is the size in tokens of all turns up to `through_seq`, before folding; None if it was not
+    counted. `parent` is the version from whose state this one was made: for a restored one, the version restored.
+    `soft_faults` are its defects, `is_wanting` is set if there are any; `drift` is how far a rebuild found the
+    previous memory to be from the originals. `forgotten_at`: when its texts were removed, because a message that it
+    had seen was edited or forgotten; its cost is kept.
     """
 
     chat = models.ForeignKey(Chat, on_delete=models.CASCADE, related_name="revisions", db_index=False)

@@ -34,7 +34,7 @@ class ContextText(models.Model):
 class ContextRecord(models.Model):
     """The prompt sent for one reply, as a plan over stored texts; `prompt_hash` verifies the rebuilt prompt.
 
-    `history_tokens` is the unabridged size of the chat before the question, which would have been sent without memory
+    `history_tokens` is the size in tokens of all turns before the question, which would have been sent without memory
     (None if that is unknown). `is_counted`: whether the reply is in the daily figures.
     """
 

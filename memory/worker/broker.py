@@ -30,7 +30,7 @@ class CanariesFirst(Broker):
     def dequeue(self) -> Any:
         if heartbeat.name() and self.canaries.queue_size():
             return self.canaries.dequeue()
-        return super().dequeue()  # type: ignore[no-untyped-call]  # django-q2's
+        return super().dequeue()  # type: ignore[no-untyped-call]  # django-q2 is untyped
 
 
 class FirstInFirstOut(ORM):

@@ -12,7 +12,7 @@ import enum
 from dataclasses import dataclass
 
 RESENDS = 3
-"""How often a canary is sent within the patience."""
+"""The number of canaries sent within the time that one has to come back."""
 LONGEST_PAUSE = 30.0
 """The longest pause, in seconds, between two starts of a cluster that dies at once."""
 
@@ -51,7 +51,7 @@ class Facts:
 class LivenessCheck:
     """Decides whether one cluster is alive. All times are of one monotonic clock.
 
-    `look` must be called several times within the patience.
+    `look` must be called several times within `ProbeTimes.answer` seconds.
     """
 
     def __init__(self, patience: ProbeTimes, now: float, facts: Facts) -> None:
@@ -60,7 +60,7 @@ class LivenessCheck:
         self._is_waiting = False
         self._sent_at = now - patience.every
         self._life = now
-        """When the cluster last showed life, or could not have answered: the patience counts from here."""
+        """When the cluster last showed life, or could not have answered: the time limit counts from here."""
         self._looked = now
         self._vouched = now
         self.is_proven = False

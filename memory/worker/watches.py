@@ -69,7 +69,7 @@ def remove_abandoned() -> int:
 
 
 def problem() -> str | None:
-    """A sentence if no worker of any cluster has given a sign of life within the patience, else None."""
+    """A sentence if no worker of any cluster has answered within `WORKER_PATIENCE_SECONDS`, else None."""
     recent = timedelta(seconds=settings.WORKER_PATIENCE_SECONDS)
     answered = Watch.objects.filter(alive_at__isnull=False)
     if answered.filter(alive_at__gte=Now() - recent).exists():
