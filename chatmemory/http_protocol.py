@@ -73,7 +73,7 @@ class HttpProtocol(HttpToolsProtocol):
     _unused = 0
     """Bytes since the headers were complete, or since the last piece of the body."""
     _expects_head = True
-    """Whether the next bytes belong to a request's head, or there is no request."""
+    """Whether the next bytes belong to a head, or arrive between two requests."""
     _has_moved = False
     """Whether a piece of the body has arrived since the timer was set."""
     _timer: asyncio.TimerHandle | None = None

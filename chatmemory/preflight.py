@@ -44,10 +44,10 @@ def require_database(database: Mapping[str, Any]) -> None:
 
 
 def require_embeddings() -> None:
-    """Load the folder's embeddings model, so that no turn waits for it. If that fails, end the process, as above."""
+    """Load the folder's embeddings model, so that no turn waits for it. If that fails, `refuse` to start."""
     from chatmemory.llm import (
         registry,
-    )  # here, because commands that ask for the database alone have no use for it
+    )  # here, because commands that check only the database do not need it
 
     if sentence := registry.embeddings_problem():
         refuse(sentence)

@@ -19,10 +19,10 @@ from memory.policies import POLICIES
 
 
 class MemorySettings:
-    """What a prompt may hold, and when turns are folded.
+    """What a prompt may contain, and when turns are folded.
 
     To *fold* turns is to summarize them into memory, in the background. The *window* is the newest turns of a chat,
-    which the prompt holds verbatim. A *line* stands for a turn that does not fit verbatim.
+    which the prompt contains verbatim. A *line* is the short form of a turn that does not fit verbatim.
     """
 
     MEMORY_ENABLED = Setting(
@@ -109,7 +109,7 @@ class ChunkedSettings:
 
 
 class RecallSettings:
-    """How earlier turns that match a question are found. They appear in the prompt verbatim, whatever the policy."""
+    """How earlier turns that match a question are found. They appear in the prompt verbatim, with any policy."""
 
     MEMORY_RECALL: Setting[RecallMode] = Setting(
         "auto",

@@ -1,6 +1,6 @@
 """Execute statements without Django's cursors, which take three times as long as SQLite itself.
 
-That was measured with short statements. If queries are logged or wrapped, as in tests or by `trips`, Django's cursors
+This was measured with short statements. If queries are logged or wrapped, as in tests or by `trips`, Django's cursors
 are used.
 """
 
@@ -43,5 +43,5 @@ def executed(connection: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -
 
 @lru_cache(maxsize=1000)
 def _qmarks(sql: str) -> str:
-    """As SQLite has its parameters; Django looks for them each time."""
+    """The statement with SQLite's placeholders, cached because Django converts them each time."""
     return FORMAT_QMARK_REGEX.sub("?", sql).replace("%%", "%")

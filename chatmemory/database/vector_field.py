@@ -21,7 +21,7 @@ TABLE, COLUMN = "memory_messageembedding", "vector"
 PROGRESS = "memory_chatembeddings"
 
 
-class VectorField(models.BinaryField):  # type: ignore[type-arg]  # generic in its stubs alone
+class VectorField(models.BinaryField):  # type: ignore[type-arg]  # generic only in its stubs
     """A field for vectors as bytes, stored as described above. Vectors may differ in length."""
 
     def get_placeholder(self, value: Any, compiler: Any, connection: BaseDatabaseWrapper) -> str:

@@ -52,7 +52,7 @@ class LocalEmbedder:
             self.model = files.name
             self._model = _Model(files)
             self.dimensions = len(self._model.vector("What was that?")) // 4
-        except Exception as error:  # noqa: BLE001  # whatever two foreign libraries make of broken files
+        except Exception as error:  # noqa: BLE001  # two libraries may raise anything for broken files
             said = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
             raise LocalModelError(f"names {folder}, where no model can be loaded: {said}") from None
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="embed")
@@ -84,7 +84,7 @@ class LocalEmbedder:
                 raise _error(failures.TIMED_OUT)
             try:
                 made.append(self._model.vector(text))
-            except Exception:  # noqa: BLE001  # the callers know one exception; what it says may quote the text
+            except Exception:  # noqa: BLE001  # callers handle one exception; its message may quote the text
                 raise _error(failures.NONSENSE) from None
         return Embedded(tuple(made), 0)
 

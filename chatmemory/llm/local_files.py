@@ -38,7 +38,7 @@ class Files:
     tokenizer: Path
     most_tokens: int
     pooling: str
-    """`mean` or `cls`."""
+    """How token vectors are pooled: `mean` or `cls`."""
 
     @property
     def name(self) -> str:

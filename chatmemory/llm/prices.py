@@ -1,4 +1,4 @@
-"""Prices of models that are used if none is configured: OpenAI's list prices in USD per million tokens, 2025-11."""
+"""Default prices of models: OpenAI's list prices in USD per million tokens, as of 2025-11."""
 
 from __future__ import annotations
 

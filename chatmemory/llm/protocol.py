@@ -92,7 +92,7 @@ class Schema:
     """The JSON object that an answer must be. For upstreams without structured output, the instructions describe it."""
 
     name: str
-    """Letters and underscores."""
+    """The schema's name: letters and underscores."""
     schema: Mapping[str, Any]
     """A strict JSON Schema: every property is required, and no others are allowed."""
     extract: Callable[[str, int], str] | None = field(default=None, compare=False)
@@ -148,7 +148,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens."""
+    """The price of a model, in USD per million tokens."""
 
     input: Decimal
     cached: Decimal

@@ -27,19 +27,19 @@ logger = logging.getLogger(__name__)
 
 POINTS = (
     "begin.stored",  # in the transaction: the message and its ActiveReply are written, not committed
-    "begin.committed",  # the message is safe, nothing generates its reply yet
-    "generate.started",  # the task runs, the upstream was not asked
-    "generate.delta",  # a piece of the reply came and was not yet logged
-    "generate.ended",  # the upstream is through, nothing of the end is stored
+    "begin.committed",  # the message is stored; its reply is not being generated yet
+    "generate.started",  # the task runs; the upstream has not been asked yet
+    "generate.delta",  # a piece of the reply has arrived, but is not in the log yet
+    "generate.ended",  # the upstream has finished; the end is not stored yet
     "checkpoint.written",  # partial texts are written, not committed
-    "finish.stored",  # in the transaction: the final message is written, the ActiveReply gone
+    "finish.stored",  # in the transaction: the final message is written, the ActiveReply deleted
     "finish.committed",
-    "cancel.requested",  # the flag is set, nobody has looked at it
+    "cancel.requested",  # the flag is set, but not read yet
     "queue.enqueued",  # a task is on the queue; on the ORM broker, its transaction is open
     "fold.leased",
     "fold.loaded",  # the bite is chosen
-    "fold.counted",  # the attempt is written down, the summarizer was not asked
-    "fold.answered",  # the answer is there and nowhere else
+    "fold.counted",  # the attempt is stored; the summarizer has not been asked yet
+    "fold.answered",  # the answer has arrived, but is not stored anywhere
     "publish.stored",  # in the transaction: revision and brief are written
     "publish.committed",  # the lease is still held
     "rebuild.kept",  # the progress of a rebuild is stored

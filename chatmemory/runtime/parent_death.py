@@ -45,7 +45,7 @@ def tie(parent: int) -> None:
     if sys.platform != "linux":
         return
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the kernel was asked
+    if os.getppid() != parent:  # the parent died before the kernel was asked
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -57,7 +57,7 @@ class TextCleaner:
         return clean(text)
 
     def flush(self) -> str:
-        """Return the held-back half of a pair, replaced by U+FFFD; empty if there is none."""
+        """Return what is kept back: U+FFFD for half a pair; otherwise an empty string."""
         held, self._held = self._held, ""
         return clean(held)
 

@@ -31,7 +31,7 @@ _ANGLED: Final = (
     # Images and audio.
     *("image", "img", "start_of_image", "end_of_image", "image_soft_token", "start_of_audio", "end_of_audio"),
     "audio_soft_token",
-    # Code to be filled in.
+    # Fill-in-the-middle for code.
     *("fim_prefix", "fim_middle", "fim_suffix", "fim_pad", "file_sep", "repo_name"),
     # Spare tokens, some of which models are trained to use for roles.
     *(

@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
 MOST_WORDS = 10_000
-"""Longer texts are not compared."""
+"""Texts with more words are not compared: one replaces the other."""
 
 MOST_PAIRS = 250_000
 """The largest stretch that is compared in full: words times words. The time grows faster than that product."""

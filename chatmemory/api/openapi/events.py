@@ -1,4 +1,4 @@
-"""The events of a stream in the schema: their names, and the JSON that `data` holds.
+"""The events of a stream in the schema: their names, and the JSON in `data`.
 
 The schema of `text/event-stream` describes one event; `contentSchema` describes the JSON in its text.
 """

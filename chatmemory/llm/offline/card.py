@@ -112,7 +112,7 @@ def _goal(before: DraftCard, said: Sequence[Sentence]) -> str:
 
 
 def _context(before: DraftCard, said: Sequence[Sentence], aim: str) -> str:
-    """The last sentence of the user that is not the goal."""
+    """The user's last sentence that does not contain the goal, else the previous context."""
     spoken = [each.text for each in said if each.by_user and _is_whole(each.text) and aim not in each.text]
     return clip_end(spoken[-1] if spoken else before.lesson_context, CONTEXT_TOKENS)
 

@@ -17,7 +17,7 @@ QUOTED = "- "
 def own_words_apart(reply: str) -> tuple[str, str]:
     """Split a reply into text that is not this model's, and lines that this model quoted.
 
-    This model only ever speaks about itself and quotes its prompt, which includes the text of memory.
+    This model writes only about itself, and quotes its prompt, which includes memory.
     """
     said, _, own = reply.partition(INTRODUCTION)
     lines = (line.removeprefix("> ") for line in own.splitlines())

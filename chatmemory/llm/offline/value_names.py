@@ -202,7 +202,7 @@ def _name_before(text: str) -> _Name:
     """The name that the words at the end of `text` give to a value after them."""
     words = [word.casefold() for word in _WORD.findall(text[-REACH:])]
     if len(text) > REACH:
-        words = words[1:]  # the first may be half a word
+        words = words[1:]  # the first word may be cut in half
     place = limit = ""
     is_equated = False
     while words and (words[-1] in _LINKS or words[-1] in _PLACES or words[-1] in _LIMITS):

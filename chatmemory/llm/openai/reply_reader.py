@@ -1,6 +1,6 @@
 """Reads one streamed reply: takes chunks of bytes, returns clean text, and at the end one `Reply`. Pure.
 
-Two limits hold for any upstream. The text is cut at `max_bytes` of UTF-8. All bytes together, including pings and
+Two limits apply to any upstream. The text is cut at `max_bytes` of UTF-8. All bytes together, including pings and
 unknown events, are at most about `NOISE` times that: the events of both styles spend 100 to 350 bytes on a token.
 """
 
@@ -85,7 +85,7 @@ class ReplyReader:
             self._error = error
 
     def finish(self) -> str:
-        """Return the last text, which the cleaner held back."""
+        """Return the rest of the text, which the cleaner has kept back."""
         return self._within_room(self._cleaner.flush())
 
     def reply(self, *, model: str) -> Reply:
