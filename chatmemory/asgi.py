@@ -29,7 +29,7 @@ from chatmemory import preflight
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
 try:
-    if not apps.ready:  # otherwise not our process
+    if not apps.ready:  # else another program's process
         preflight.require_database(settings.DATABASES["default"])
         django.setup()
         preflight.require_embeddings()
@@ -165,7 +165,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int) -> No
     headers, body = refusal(status, scope["method"], scope["path"], given)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": True})
-    if not any(name == b"expect" for name, _ in scope["headers"]):  # it sends its body only after an answer
+    if not any(name == b"expect" for name, _ in scope["headers"]):  # the client waits with its body
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER_SECONDS):
                 await _throw_away(receive)
@@ -219,7 +219,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             registry.load()
             await asyncio.to_thread(_tell_of_missing_migrations)
             _warn_of_unbounded_heads()
-            if threading.current_thread() is threading.main_thread():  # otherwise not our process
+            if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
                 tell_of_crashes()
             lease.watch()

@@ -101,7 +101,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._take_turn()
 
     def _take_turn(self) -> None:
-        """Parse the received data, until the time is used up or uvicorn pauses reading."""
+        """Parse the received data until the time is used up, uvicorn pauses reading, or a request must wait."""
         self._turn = None
         left, self._left = self._left, b""
         until = time.perf_counter() + TURN_SECONDS

@@ -126,7 +126,7 @@ def is_decision(sentence: str) -> bool:
 
 
 def decided(sentence: str) -> str:
-    """The end of the sentence, from the decision's object on."""
+    """The sentence after the words that settle something; all of it without such words."""
     match = _DECIDED.search(sentence)
     return sentence[match.end() :] if match else sentence
 

@@ -1,6 +1,6 @@
 """Parses what the built-in model has to summarize: who said what, and the memory so far.
 
-There are two layouts: the summarizer's input of `chatmemory.text.markers`, and that of facts and narrative (seed
+There are two layouts: that of `chatmemory.llm.summary_prompt`, and that of facts and narrative (seed
 003). Parsing takes linear time for any text, and at most the newest `READ_CHARS` of it are analyzed.
 """
 

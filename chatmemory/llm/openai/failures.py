@@ -31,7 +31,7 @@ REFUSAL_CODES = {"content_filter", "content_policy_violation"}
 NOT_WORTH_RETRYING = {"insufficient_quota", "billing_hard_limit_reached"}
 RETRYABLE_STATUS = {408, 409, 429}
 MAX_RETRY_AFTER = 600.0
-"""Maximum seconds. Longer waits that an upstream asks for are cut, because clients would never come back."""
+"""Maximum seconds. Longer waits that an upstream asks for are cut, because clients would stay away."""
 _CODE = re.compile(r"[A-Za-z]{1,32}(?:_[A-Za-z0-9]{1,32}){0,7}")
 """Matches `model_not_found`, `BadRequestError`; too strict for a sentence, an address or a key."""
 
