@@ -1,7 +1,7 @@
-"""`python -m benchmarks [NAME…]`: runs benchmarks on SQLite and PostgreSQL, prints one table with its bars.
+"""`python -m benchmarks [NAME…]`: run benchmarks on SQLite and PostgreSQL and print one table of figures and bars.
 
-Each runs in a process of its own, because settings are read once a process. Exits with 1 if a bar that is a ratio or a
-count is missed; milliseconds and streams a second depend on the machine, so they only say `over`.
+Each benchmark runs in its own process, because settings are read once per process. Exits with 1 if a bar that is a
+ratio or a count is missed; milliseconds and streams per second depend on the machine, so they are only marked `over`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ NAMES = (
     "pages",
 )
 SQLITE_ALONE = {"footprint", "heads", "pages"}
-"""What has nothing to do with the database, or takes too long to fill another one for."""
+"""Benchmarks that do not depend on the database, or whose second database would take too long to fill."""
 DATABASES = {"sqlite": databases.sqlite, "postgres": databases.postgres}
 TITLES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 def main() -> int:
-    """Run what was asked for. 1 if a portable bar was missed."""
+    """Run the chosen benchmarks. Return 1 if a portable bar was missed."""
     arguments = _arguments()
     os.environ["BENCH_CHATS"] = str(arguments.chats)
     groups: list[Group] = []

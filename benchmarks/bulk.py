@@ -1,4 +1,4 @@
-"""Many rows at once, by the fastest way each database has: `bulk_create` takes twice as long. Fires no signals."""
+"""Bulk inserts by the fastest way each database has: `bulk_create` takes twice as long. Fires no signals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.models import Model
 
 
 def insert(rows: Sequence[Model]) -> None:
-    """Store new rows of one model. Times that are set automatically elsewhere must be there."""
+    """Store new rows of one model. Fields that a save would fill in, such as times, must be set already."""
     if not rows:
         return
     meta = rows[0]._meta

@@ -1,4 +1,4 @@
-"""Long chats made at once: bulk inserts of the rows that so many turns and folds would have left behind.
+"""Long chats made at once: bulk inserts of the rows that this many turns and folds would have left behind.
 
 Every turn has 240 tokens. All but a tail is folded, into revisions of twenty turns each; every reply has its record.
 """
@@ -26,19 +26,19 @@ from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 from memory.recall.analysis.terms import stored_terms
 
 TAIL = 10
-"""Turns that are not folded: what a chat of 240-token turns holds on average between two folds."""
+"""Turns that are not folded: the average of a chat of 240-token turns between two folds."""
 FOLD = 20
-"""Turns of one fold."""
+"""Turns per fold."""
 BATCH = 1000
-"""Turns that are inserted together."""
+"""Turns per bulk insert."""
 
 
 def make_chat(
     owner: User, turns: int, *, unfolded: int = TAIL, said: tuple[Exchange, ...] = (), records: bool = True
 ) -> Chat:
-    """A chat of so many finished turns, the last `unfolded` of them not folded. `said` is repeated as needed.
+    """Make a chat of `turns` finished turns, the last `unfolded` of them not folded. `said` is repeated as needed.
 
-    Without `records`, nothing tells what the model was sent for the replies.
+    Without `records`, there is no context record of what the model was sent for the replies.
     """
     said = said or exchanges()
     chat = Chat.objects.create(owner=owner, policy="chunked", title=f"{turns} turns", last_seq=2 * turns)
@@ -99,7 +99,7 @@ def _turn(chat: Chat, number: int, exchange: Exchange) -> tuple[Message, Message
 
 @lru_cache(maxsize=1024)
 def _terms(text: str, owner_id: int) -> str:
-    """Terms of texts that are said again and again."""
+    """Return the search terms of a text, cached because the texts repeat."""
     return stored_terms(text, owner_id)
 
 
@@ -163,7 +163,7 @@ def _brief(chat: Chat, unfolded: list[Exchange], folded: int, last: Message | No
         token_count=count_tokens(summary()) if folded else 0,
         kept_percent=90 if folded else None,
         state={"version": 1, "data": {}} if folded else {},
-        folded_tokens=124 * 2 * folded if folded else None,  # about, as the records have it
+        folded_tokens=124 * 2 * folded if folded else None,  # approximate, as in the records
         unfolded_turns=len(unfolded),
         unfolded_tokens=sum(
             said.user_tokens + said.assistant_tokens + 2 * MESSAGE_OVERHEAD for said in unfolded

@@ -1,6 +1,6 @@
-"""One benchmark on one database, in a process of its own: `python -m benchmarks.child NAME` prints its figures as JSON.
+"""One benchmark on one database, in its own process: `python -m benchmarks.child NAME` prints its figures as JSON.
 
-The database is the one that `DATABASE_URL` names. It is brought up to date here, and left behind.
+The database is the one named by `DATABASE_URL`. It is migrated here and not removed afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def main(name: str) -> None:
-    """Run one benchmark."""
+    """Run one benchmark and print its figures."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()
     from django.contrib.auth.models import User

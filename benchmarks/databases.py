@@ -1,4 +1,4 @@
-"""Where benchmarks run: a SQLite file in a folder that is removed, and a PostgreSQL database made and dropped here."""
+"""The databases of benchmarks: a SQLite file in a temporary folder, or a PostgreSQL database, dropped afterwards."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ CONNECT_SECONDS = 3
 
 @contextmanager
 def sqlite() -> Iterator[str]:
-    """The URL of a file that does not exist yet."""
+    """Yield the URL of a file that does not exist yet."""
     with TemporaryDirectory(prefix="chatmemory-bench-") as folder:
         yield f"sqlite:///{Path(folder) / 'bench.sqlite3'}"
 
 
 @contextmanager
 def postgres() -> Iterator[str]:
-    """The URL of an empty database. Raises `psycopg.OperationalError` where no server answers.
+    """Yield the URL of an empty database. Raise `psycopg.OperationalError` if no server answers.
 
-    The server is that of `POSTGRES_URL`; the database has its name with `_bench` after it, and is dropped.
+    The server is the one of `POSTGRES_URL`; the database's name is the one in that URL plus `_bench`. It is dropped
+    afterwards.
     """
     parts = urlsplit(os.environ.get("POSTGRES_URL") or POSTGRES_URL)
     name = f"{parts.path.strip('/') or 'chatmemory'}_bench"

@@ -1,4 +1,4 @@
-"""Figures and their bars, and how they read as a table. Pure: how a figure is measured is not known here."""
+"""Figures and their bars, and their layout as a table. Pure: knows nothing of how a figure is measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured number. Without a `bar` it is told for what it is worth."""
+    """One measured number. Without a `bar` it is only reported."""
 
     name: str
     value: float
@@ -24,7 +24,7 @@ class Figure:
 
     @property
     def is_ok(self) -> bool:
-        """True if the bar is met, or there is none. A figure is held against its bar as it is printed."""
+        """True if the bar is met, or there is none. The figure is compared as it is printed, that is rounded."""
         if self.bar is None:
             return True
         shown = float(number(self.value).replace(",", ""))
@@ -43,7 +43,7 @@ class Group:
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Group:
-        """What `json.dumps` of `to_json` was read back as."""
+        """Make a group from the parsed JSON of `to_json`."""
         return cls(data["title"], tuple(Figure(**figure) for figure in data["figures"]))
 
     def to_json(self) -> dict[str, Any]:
@@ -51,21 +51,21 @@ class Group:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as its size is worth."""
+    """Format a number with as many digits as its size justifies."""
     if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def verdict(figure: Figure) -> str:
-    """`ok` or `over` (`under`, where the bar is a floor); nothing without a bar."""
+    """Return `ok` or `over` (`under` if the bar is a floor); "" without a bar."""
     if figure.bar is None:
         return ""
     return "ok" if figure.is_ok else "under" if figure.at_least else "over"
 
 
 def as_table(groups: Sequence[Group], *, titled: bool = True) -> str:
-    """All groups as one table in Markdown, which reads as well in a terminal."""
+    """Return all groups as one Markdown table, which is readable in a terminal, too."""
     rows = [("what", "figure", "bar", "", "note")]
     for group in groups:
         if titled:
@@ -85,18 +85,18 @@ def as_table(groups: Sequence[Group], *, titled: bool = True) -> str:
 
 
 def missed(groups: Sequence[Group]) -> list[Figure]:
-    """The figures over their bars."""
+    """Return the figures that miss their bars."""
     return [figure for group in groups for figure in group.figures if not figure.is_ok]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the values lie."""
+    """Return the value below which `share` (0 to 1) of the values lie."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
-    """Ratio of the medians of two series that were measured in turn."""
+    """Return the ratio of the medians of two series that were measured in turn."""
     return median(above) / median(below)
 
 

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.lab`: plays the sample conversations under every policy and writes `docs/lab.md` and its plots.
+"""`python -m benchmarks.lab`: play the sample conversations under every policy; write `docs/lab.md` and its plots.
 
-The recorded conversations lie in the folder that `SAMPLES` names; without it, only the repository's own are played. The
-same conversations give the same page: it holds no date and nothing of the machine.
+The recorded conversations are in the folder named by `SAMPLES`; without it, only the repository's own are played. The
+same conversations give the same page: it contains no date and nothing about the machine.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 RECALLED = ("long",)
-"""Collections that are played with recall off and always, too."""
+"""Collections that are also played with recall off and with recall always on."""
 COLUMNS = "columns"
-"""The part of the page that says what columns mean. Each collection has one by its name; a skipped one's stays."""
+"""The part of the page that explains the columns.
+
+Each collection has a part under its own name; the part of a skipped collection is left unchanged.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Conversations that are shown together. `name` is in the names of their files."""
+    """Conversations that are shown together. `name` is part of their plots' file names."""
 
     name: str
     title: str
@@ -40,8 +43,8 @@ class Collection:
 
 
 def main() -> int:
-    """Play everything that is there, and write the page."""
-    # The built-in model summarizes, so that the page can be made again by anybody.
+    """Play all available collections and write the page."""
+    # The built-in model summarizes, so that anybody can reproduce the page.
     os.environ.update(OPENAI_API_KEY="", OPENAI_BASE_URL="", LOG_LEVEL="WARNING")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()
@@ -62,7 +65,7 @@ def main() -> int:
 
 
 def _recall(collection: Collection, auto: Outcome) -> str:
-    """What recall does to the prompts of `collection`, of which `auto`, the default, was played already."""
+    """Compare recall's modes on `collection`; `auto` is its outcome under the default mode, already played."""
     from memory.lab import runner
     from memory.lab.outcome import Outcome
     from memory.lab.tables import as_markdown, recall_sheet
@@ -79,7 +82,7 @@ def _recall(collection: Collection, auto: Outcome) -> str:
 
 
 def _collections(samples: str) -> tuple[list[Collection], list[Collection]]:
-    """The collections that are there, and those that are not."""
+    """Return the collections whose files exist, and those whose files do not."""
     folder = Path(samples) if samples else None
     own = tuple(sorted((ROOT / "conversations" / "samples").glob("*.json")))
     recorded = (
@@ -116,7 +119,7 @@ def _collections(samples: str) -> tuple[list[Collection], list[Collection]]:
 
 
 def _played(collections: Sequence[Collection]) -> Iterator[Outcome]:
-    """All collections in one run, so that each policy needs one process; then taken apart again."""
+    """Play all collections in one run, so that each policy needs one process; yield an outcome for each."""
     from django.conf import settings
 
     from memory.lab import runner
@@ -174,7 +177,7 @@ def _columns(outcome: Outcome) -> str:
 
 
 def _with(text: str, part: str, written: str) -> str:
-    """The page with one of its parts written anew. Raises `ValueError` if its comments are not there."""
+    """Return the page with one of its parts replaced. Raise `ValueError` if the part's comments are missing."""
     begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
     before, after = text.index(begin) + len(begin), text.index(end)
     return f"{text[:before]}\n\n{written}\n\n{text[after:]}"

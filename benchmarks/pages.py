@@ -1,8 +1,8 @@
-"""Pages of the admin on a database in long use: how long each takes, and how many queries.
+"""Pages of the admin on a large database: time and number of queries of each.
 
-1,000 chats of 1,000 turns and one of 50,000, with their records and revisions, made in bulk; `BENCH_CHATS` says
-how many where that is too long to wait. Each page is asked for through Django's test client, in this process: the
-server's own time, without a network. A page of ours that is not in `PAGES` is missing here.
+1,000 chats of 1,000 turns and one of 50,000, with their records and revisions, made in bulk; `BENCH_CHATS` sets a
+smaller number of chats. Each page is requested through Django's test client, in this process, which measures the
+server's own time without a network. A page of ours that is not in `PAGES` is not measured.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from memory.models import ConversationBrief, FoldDay, SummaryRevision, UsageDay
 from memory.usage import daily
 
 MANY = 1000
-"""Chats beside the long one, and the turns of each."""
+"""The number of chats beside the long one, and the number of turns in each."""
 LONG = 50_000
 TIMES = 5
-"""That each page is timed, after one that is not."""
+"""The number of timed requests per page, after one that is not timed."""
 BAR_MS = 300
 WORD = "harbour"
-"""What is searched for; said in one turn of a hundred."""
+"""The word that is searched for; it is said in one turn of a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What the pages show."""
+    """The chats that the pages show."""
 
     chats: int
     short: Chat
@@ -54,7 +54,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What a form sends to an address; nothing that is asked here changes anything."""
+    """A form that is posted to an address; none of the forms used here changes anything."""
 
     url: str
     data: dict[str, str]
@@ -64,7 +64,7 @@ Where = Callable[[World], str | Post]
 
 
 def run(owner: User) -> Group:
-    """Every page, its median and slowest, and its queries."""
+    """Measure every page: median and slowest time, and number of queries."""
     chats = int(os.environ.get("BENCH_CHATS", MANY))
     world = _fill(owner, chats)
     client = Client(SERVER_NAME="127.0.0.1")
@@ -117,7 +117,7 @@ def _fill(owner: User, chats: int) -> World:
 
 
 def _exchange(number: int) -> Exchange:
-    """A short one, so that two million messages fit a disk."""
+    """Return a short exchange, so that two million messages fit on a disk."""
     word = WORD if number == 50 else "garden"
     user, assistant = (
         f"What of the {word}, number {number}?",
@@ -127,7 +127,7 @@ def _exchange(number: int) -> Exchange:
 
 
 def _say(chat: Chat) -> None:
-    """A turn as the message door makes it, so that the newest record is one of the product's own."""
+    """Add a turn as the message endpoint does, so that the newest record is one made by the product."""
     request = begin.TurnRequest(message=f"Is the {WORD} open?", variant=begin.default_variant())
     begun = begin.begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, begin.BegunTurn)
@@ -137,7 +137,7 @@ def _say(chat: Chat) -> None:
 
 
 def _fail(chats: list[Chat]) -> None:
-    """One chat in ten waits, fails or is degraded."""
+    """Mark one chat in ten as due, failing and degraded."""
     some = [chat.pk for chat in chats[::10]]
     error = {"code": "upstream_timeout", "message": "", "attempt": 2}
     ConversationBrief.objects.filter(pk__in=some).update(
@@ -146,7 +146,7 @@ def _fail(chats: list[Chat]) -> None:
 
 
 def _keep_figures() -> None:
-    """Ninety days of three variants."""
+    """Store ninety days of usage of three variants, and of folds."""
     for back in range(90):
         day = daily.today() - timedelta(days=back)
         UsageDay.objects.bulk_create(
@@ -177,14 +177,14 @@ def _of(which: str, name: str, **query: Any) -> Where:
 
 
 def _in_chat(which: str, model: str, path: str = "chat", **query: Any) -> Where:
-    """A list, narrowed to one chat."""
+    """A list filtered by one chat."""
     return lambda world: _url(
         f"admin:{model}_changelist", **{f"{path}__id__exact": getattr(world, which).pk}, **query
     )
 
 
 def _at(which: str, share: float) -> Where:
-    """The chat's page at a message that far into it."""
+    """The chat's page at a message, given as a share of the chat's length."""
 
     def where(world: World) -> str:
         chat: Chat = getattr(world, which)
@@ -194,7 +194,7 @@ def _at(which: str, share: float) -> Where:
 
 
 def _newest(model: type[SummaryRevision] | type[Message], name: str) -> Where:
-    """The page of the long chat's newest row of a kind; of a message's record, by the message's id."""
+    """The page of the long chat's newest row of a model; a message's record has the message's id."""
     order = "-version" if model is SummaryRevision else "-seq"
     return lambda world: _url(
         f"admin:{name}", model._default_manager.filter(chat=world.long).order_by(order)[0].pk
@@ -207,7 +207,7 @@ def _diff(world: World) -> str:
 
 
 def _confirm(action: str) -> Where:
-    """The page that asks whether the long chat's memory should be made anew, with what that takes."""
+    """The page that asks to confirm an action on the long chat's memory, with an estimate of its cost."""
     return lambda world: Post(
         _url("admin:conversations_chat_changelist"),
         {"action": action, "_selected_action": str(world.long.pk)},
@@ -267,4 +267,4 @@ PAGES: dict[str, Where] = {
     "who has read what": _list("conversations_contentview"),
     "who has read what, in a year": _list("conversations_contentview", at__year=2026),
 }
-"""By name, where a page is. One that needs no more than a name and a chat is a line here."""
+"""By name, the address of each page. A page that needs only a name and a chat is one line here."""

@@ -21,14 +21,14 @@ PACKAGES = ("django", "djangorestframework", "uvicorn", "openai", "aiohttp", "ti
 
 
 def report(groups: Sequence[Group], extra: Sequence[str] = ()) -> str:
-    """The figures with what they were measured on."""
+    """Return the figures, preceded by a description of the machine and the software."""
     return "\n".join([_measured_on(), *extra, "", as_table(groups)])
 
 
 def write(groups: Sequence[Group]) -> None:
-    """Put each group between the markers of the document, in the place of what it said before, with its own date.
+    """Put each group between the document's markers, dated, in place of its earlier figures.
 
-    What was not measured stays as it is. Raises `ValueError` if the markers are not there.
+    Groups that were not measured stay as they are. Raise `ValueError` if the markers are missing.
     """
     document = DOCUMENT.read_text(encoding="utf-8")
     before, after = document.index(BEGIN) + len(BEGIN), document.index(END)

@@ -1,4 +1,4 @@
-"""What people say in benchmarks: exchanges of a known number of tokens, with facts in them. Pure and repeatable."""
+"""The text of benchmarks: exchanges of a known number of tokens, with facts in them. Pure and repeatable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ make world still own see men work long get here between both life being under ne
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer, counted, with what the finishing transaction would store beside them."""
+    """A question and its answer, with their token counts and what the finishing transaction would store beside them."""
 
     user: str
     assistant: str
@@ -38,19 +38,19 @@ class Exchange:
 
 @cache
 def exchanges() -> tuple[Exchange, ...]:
-    """Exchanges of 240 tokens each, the same in every run."""
+    """Return exchanges of 240 tokens each, the same in every run."""
     chance = random.Random(7)
     return tuple(_exchange(chance) for _ in range(EXCHANGES))
 
 
 @cache
 def summary() -> str:
-    """A summary of 400 tokens."""
+    """Return a summary of 400 tokens."""
     return text_of(SUMMARY_TOKENS, random.Random(11))
 
 
 def text_of(tokens: int, chance: random.Random) -> str:
-    """Sentences with a fact here and there, `tokens` tokens in all."""
+    """Return sentences with some facts, `tokens` tokens in all."""
     words: list[str] = []
     while (missing := tokens - count_tokens(" ".join(words))) > 0:
         words += [chance.choice(WORDS) for _ in range(max(1, missing // 2))]

@@ -1,6 +1,6 @@
-"""The policy `progressive` in one call of the summarizer or in two: annotated facts kept for each token it is shown.
+"""The policy `progressive` with one summarizer call per fold or two: annotated facts kept per token shown to it.
 
-Recorded chats go through the policy alone, with the built-in summarizer and without a database. A fact is looked for
+Recorded chats go through the policy only, with the built-in summarizer and without a database. A fact is looked for
 after each fold of turns in which it was said, and once more at the end. Without a folder of chats in `SAMPLES` there
 are no figures.
 """
@@ -33,13 +33,13 @@ CALLS = (1, 2)
 
 @dataclass(slots=True)
 class Tally:
-    """What one way of asking came to."""
+    """The totals for one number of calls."""
 
     folds: int = 0
     shown: int = 0
-    """Tokens that the summarizer was shown, instructions included."""
+    """Tokens shown to the summarizer, instructions included."""
     said: int = 0
-    """Tokens of its answers."""
+    """Tokens of the summarizer's answers."""
     facts: int = 0
     kept: int = 0
     facts_at_end: int = 0
@@ -47,7 +47,7 @@ class Tally:
 
 
 def run(owner: User) -> Group:
-    """Facts kept, in one call and in two."""
+    """Measure the facts kept, with one call and with two."""
     del owner  # Nothing is stored.
     folder = os.environ.get("SAMPLES", "")
     talks = [talk for name in SAMPLES for talk in _talks(Path(folder) / name)] if folder else []
@@ -56,7 +56,7 @@ def run(owner: User) -> Group:
 
 
 def tally(talks: Sequence[Conversation], calls: int) -> Tally:
-    """All of `talks`, turn by turn, by so many calls a fold."""
+    """Fold all of `talks`, turn by turn, with `calls` summarizer calls per fold, and return the totals."""
     found = Tally()
     for talk in talks:
         _play(talk, replace(MemoryLimits(), numbers={"progressive": ProgressiveNumbers(calls=calls)}), found)
@@ -102,7 +102,7 @@ def _fold(state: State, bite: Sequence[Turn], limits: MemoryLimits, found: Tally
 
 
 def _looked(talk: Conversation, state: State, folded: range) -> tuple[int, int]:
-    """How many facts were said in those turns, and how many of them stand in the state."""
+    """Return how many facts were said in the turns `folded`, and how many of those the state contains."""
     memory = Haystack("\n".join(section.text for section in get_policy("progressive").render(state)))
     said = [fact for fact in talk.facts if any(at in folded for at in fact.exchanges)]
     return len(said), sum(memory.has((fact.canonical, *fact.surface)) for fact in said)

@@ -1,8 +1,8 @@
-"""What the built-in model's summaries are like: can a person read them, and do they keep what was said?
+"""Measure summaries by the built-in model: are they readable, and do they keep the facts?
 
 `python -m benchmarks.engine.digests FILE… [--read N]` folds recorded conversations as `chunked` does, bite by bite,
-without a database. It tells how many points of the last summaries have fewer than three plain words, how long they
-are, and which share of the annotated facts they still hold. `--read` prints that many summaries.
+without a database. It prints how many points of the last summaries have fewer than three plain words, how long the
+summaries are, and which share of the annotated facts they still contain. `--read` prints that many summaries.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from memory.policies.summarizer_input import summarizer_input
 
 BITE, CAP = 6000, 500
-"""Tokens, as the settings' defaults have them."""
+"""Tokens, equal to the defaults of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A chat's last summary, and the annotated facts that it holds, of how many."""
+    """A chat's last summary, and how many of its annotated facts the summary contains."""
 
     chat: str
     text: str
@@ -49,7 +49,7 @@ class Digest:
 
 
 def folded(messages: Sequence[tuple[str, str]]) -> str:
-    """The summary of a whole conversation of (role, text), as bites are folded one after the other."""
+    """Return the summary of a whole conversation of (role, text), folded bite by bite."""
     turns, summary = turns_of(messages), ""
     model = OfflineModel(pause=0, summary_tokens=CAP)
     while turns:
@@ -61,7 +61,7 @@ def folded(messages: Sequence[tuple[str, str]]) -> str:
 
 
 def turns_of(messages: Sequence[tuple[str, str]]) -> list[Turn]:
-    """The turns of messages that stand nowhere; what tools said is left out."""
+    """Return the turns of messages that are not stored; messages of tools are left out."""
     said = [(role, text) for role, text in messages if role in ("user", "assistant") and text]
     return to_turns(
         [
@@ -72,7 +72,7 @@ def turns_of(messages: Sequence[tuple[str, str]]) -> list[Turn]:
 
 
 def digests_of(path: Path) -> Iterator[Digest]:
-    """The summary of each conversation of a file of the format `chats`, `openai` or a single chat's export."""
+    """Yield a digest of each conversation in a file of the format `chats`, `openai` or a single chat's export."""
     data = json.loads(path.read_text(encoding="utf-8"))
     for number, chat in enumerate(data.get("chats", [data]), start=1):
         messages = [(one["role"], one.get("text", one.get("content")) or "") for one in chat["messages"]]

@@ -19,15 +19,15 @@ from memory.lab.replay import Player
 from memory.policies import POLICIES
 
 SHORT, LONG = 500, 5_000
-"""Turns around which turns are timed."""
+"""The turns around which timing is centered."""
 AROUND = 500
-"""Turns that are timed in each chat: as many before as after."""
+"""The number of turns timed in each chat, half of them before that turn and half after it."""
 BLOCK = 25
 RATIO_BAR = 0.9
 
 
 def run(owner: User, *, short: int = SHORT, long: int = LONG, around: int = AROUND) -> Group:
-    """Turns a second at both places, and their ratio, for each policy."""
+    """Measure turns per second around both turns, and their ratio, for each policy."""
     del owner  # chats of the lab have an owner of their own
     talk = Conversation("generated", "", tuple(_exchange(number) for number in range(long + around)))
     rates = ((policy, *_rates(talk, policy, short, long, around)) for policy in POLICIES)
@@ -43,7 +43,7 @@ def _figures(rates: Iterator[tuple[str, float, float]], short: int, long: int) -
 
 
 def _rates(talk: Conversation, policy: str, short: int, long: int, around: int) -> tuple[float, float]:
-    """Turns a second of a chat around turn `short`, and of one around turn `long`."""
+    """Return the turns per second of one chat around turn `short`, and of another around turn `long`."""
     near, far = Player(talk, policy), Player(talk, policy)
     _play(near, short - around // 2)
     _play(far, long - around // 2)
@@ -63,7 +63,7 @@ def _play(player: Player, turns: int) -> float:
 
 
 def _exchange(number: int) -> Exchange:
-    """About 25 and 50 tokens, with facts of their own; the same in every run."""
+    """Return an exchange of about 25 and 50 tokens, with its own facts; the same in every run."""
     chance = random.Random(number)
     words = " ".join(chance.choice(WORDS) for _ in range(60))
     code, day = (

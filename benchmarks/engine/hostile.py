@@ -1,4 +1,4 @@
-"""Prompts of chats that nobody would think of: texts that count badly, in spans and budgets of every size."""
+"""Prompts of improbable chats: texts that are hard to count, in unfolded spans and budgets of every size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUDGETS = (200, 600, 3000, 20_000)
 
 
 def run(owner: User) -> Group:
-    """Every kind of text, alone and after ordinary turns, in every span and budget."""
+    """Preview prompts for every kind of text, by itself and among ordinary turns, in every span and budget."""
     prompts = Prompts()
     for text in TEXTS.values():
         said = (_exchange(text, text), _exchange("ok", text), exchanges()[1])

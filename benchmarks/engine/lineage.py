@@ -1,6 +1,7 @@
-"""Taking back: whether restoring costs the same in a long chat, and how long others wait while somebody forgets.
+"""Undoing: whether a restore costs the same in a long chat, and how long other writers wait during a deletion.
 
-Both reach back over the turns of three folds; and in a chat that was never folded, all of it is counted anew.
+The restore goes back over the turns of three folds. The message is forgotten in a chat that was never folded, so all of
+it is counted anew.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RATIO_BAR = 1.5
 
 
 def run(owner: User, *, long: int = LONG) -> Group:
-    """Restoring in two chats in turn, and forgetting in a third one while somebody else writes."""
+    """Measure restores in two chats in turn, and forgetting a message in a third while another thread writes."""
     figures = (_restoring(owner, long), *_forgetting(owner, long))
     return Group(f"Taking back, in chats of {long:,} turns", figures)
 
@@ -69,7 +70,7 @@ def _forgetting(owner: User, long: int) -> tuple[Figure, Figure]:
 
 
 def _write(chat: Chat, over: threading.Event, waits: list[float]) -> None:
-    """Write over and over to another chat."""
+    """Write repeatedly to another chat and record how long each write takes."""
     while not over.is_set():
         waits.append(_seconds(lambda: Chat.objects.filter(pk=chat.pk).update(last_seq=F("last_seq") + 1)))
         time.sleep(0.002)
@@ -77,7 +78,7 @@ def _write(chat: Chat, over: threading.Event, waits: list[float]) -> None:
 
 
 def _settle() -> None:
-    """What the database does by itself after so many rows."""
+    """Update the planner's statistics, as the database does by itself after so many new rows."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 

@@ -1,7 +1,7 @@
-"""The yardsticks: the statements of one turn by plain ORM, in the same two transactions, and the same as SQL.
+"""The yardsticks for one turn: its statements by plain ORM, in the same two transactions, and the same as SQL.
 
-Every value is given. No decision, no counting, no rendering and no signal: what is left is what Django and the database
-cost, and of the SQL what driver and database do. The rows are those of the real turn, as wide and as many.
+Every value is given: no decision, counting, rendering or signal. What remains is the cost of Django and the database
+and, for the SQL, of driver and database. The rows are those of the real turn, as wide and as many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 400
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A turn that was done before: its rows, to be written again."""
+    """A turn that was run before: its rows, to be written again."""
 
     question: Message
     reply: Message
@@ -35,7 +35,7 @@ class Given:
     read_seqs: tuple[int, ...]
     """Messages whose text the turn reads."""
     window_rows: int
-    """Rows read again at the end, to see whether the chat is due; 0 where that is not asked."""
+    """Rows read again at the end, to see whether the chat is due; 0 if the turn did not check that."""
 
 
 def sketch_turn(user: User, chat: Chat, given: Given) -> None:
@@ -45,7 +45,7 @@ def sketch_turn(user: User, chat: Chat, given: Given) -> None:
 
 
 class RawSketch:
-    """The statements that the sketch of `given` executes, to be executed again as they are: ids and times included."""
+    """The statements that the sketch of `given` executes, to be repeated unchanged, with the same ids and times."""
 
     def __init__(self, user: User, chat: Chat, given: Given) -> None:
         question: list[Message] = []
@@ -55,7 +55,7 @@ class RawSketch:
         )
 
     def run(self) -> None:
-        """Write the turn, which must not be there."""
+        """Write the turn; its rows must not exist."""
         for statements in self._transactions:
             with transaction.atomic(), connection.cursor() as cursor:
                 for sql, params in statements:
@@ -65,7 +65,7 @@ class RawSketch:
 
 
 def _recorded(act: Callable[[], object]) -> list[tuple[str, Any]]:
-    """What `act`, which is one transaction, executes."""
+    """Return the statements that `act`, which is one transaction, executes."""
     statements: list[tuple[str, Any]] = []
 
     def record(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -88,7 +88,7 @@ def _begin(user: User, chat: Chat, given: Given) -> Message:
         question = _copy(given.question)
         question.save_base(
             raw=True, force_insert=True
-        )  # raw: without the receiver's work, which stands below
+        )  # raw: skips the receiver, whose statements follow below
         brief = ConversationBrief.objects.get(chat=locked)
         unfolded = Message.objects.filter(
             chat_id=chat.pk, seq__gt=brief.folded_through_seq, seq__lt=question.seq

@@ -1,7 +1,7 @@
-"""Whole chats, turn by turn through the services and the real fold, with a scripted summarizer in the model's place.
+"""Whole chats, turn by turn through the services and the real fold, with a scripted summarizer instead of a model.
 
-What is counted: the summarizer's input, and the memory of every prompt. No network, no worker: a chat that became due
-is folded before its next turn, as by a worker that keeps up.
+Two things are counted: the summarizer's input, and the memory in every prompt. No network and no worker: a chat that
+became due is folded before its next turn, as by a worker that keeps up.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SAMPLES = ("tau_airline_xl.json", "tau_airline_ship_sample10.json")
 
 @dataclass(slots=True)
 class Summarizer:
-    """Says the same summary of 400 tokens to everything, and counts what it was shown."""
+    """A model that answers everything with the same summary of 400 tokens and counts its input."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -50,17 +50,17 @@ class Summarizer:
 
 @dataclass(slots=True)
 class Talk:
-    """A chat in the making."""
+    """A chat under construction."""
 
     owner: User
     prompts: Prompts
     chat_id: UUID | None = None
     tokens: int = 0
-    """Of what was said."""
+    """Tokens of all messages."""
     summarizer: Summarizer = field(default_factory=Summarizer)
 
     def say(self, question: str, reply: str) -> None:
-        """One turn, and the folds that it makes due."""
+        """Run one turn, and the folds that it makes due."""
         request = TurnRequest(message=question, variant=begin.default_variant())
         begun = begin.begin_turn(self.owner, request, chat_id=self.chat_id)
         assert isinstance(begun, BegunTurn)
@@ -75,7 +75,7 @@ class Talk:
 
 
 def run(owner: User, *, turns: int = TURNS) -> Group:
-    """The summarizer's input for each token of the chat, and the recorded chats, if a folder of them is named."""
+    """Measure the summarizer's input per token of the chat; play recorded chats, too, if `SAMPLES` is set."""
     talk = Talk(owner, Prompts())
     for number in range(turns):
         said = exchanges()[number % len(exchanges())]
@@ -104,7 +104,7 @@ def _recorded(owner: User) -> Iterator[Figure]:
 
 
 def _pairs(said: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """What was said as questions and replies; what has no question before it is left out."""
+    """Yield messages as (question, reply); a reply without a question before it is left out."""
     question = ""
     for role, content in said:
         if role == "user":

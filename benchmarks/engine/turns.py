@@ -1,7 +1,7 @@
 """The turn's own work: begin, context and finish as services, in one thread, with no model to wait for.
 
 Timed in turn with the sketches of `benchmarks.engine.sketch`, so that ratios hold when the machine's speed drifts.
-Between two turns the chat is put back as it was, untimed: every turn is the same turn.
+Between two turns the chat is reset, untimed, so every turn is the same turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FLAT_BAR = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A chat's turns in milliseconds, those of the sketches, and the queries of one turn."""
+    """Times of a chat's turns and of its sketches, in milliseconds, and the number of queries of one turn."""
 
     name: str
     turns: list[float]
@@ -54,7 +54,7 @@ class Measured:
 
 
 class Bench:
-    """One chat, put back as it was after every turn."""
+    """One chat, reset after every turn."""
 
     def __init__(self, name: str, owner: User, chat: Chat, prompts: Prompts) -> None:
         self.owner = owner
@@ -72,25 +72,25 @@ class Bench:
         self.reset()
 
     def prepare(self) -> None:
-        """Take one turn apart for the sketch, before the rounds."""
+        """Record one turn for the sketches, before the rounds."""
         self._given, self._queries = self._take_apart()
         self._raw_sketch = RawSketch(self.owner, self.chat, self._given)
         self.reset()
 
     def round(self) -> None:
-        """One turn and one of each sketch."""
+        """Time one turn and one run of each sketch."""
         self._turns.append(self._timed(self._turn))
         self._prompts.add(self._begun.prompt)
         self._sketches.append(self._timed(lambda: sketch_turn(self.owner, self.chat, self._given)))
         self._raw.append(self._timed(self._raw_sketch.run))
 
     def measured(self) -> Measured:
-        """What the rounds gave, those to warm up left out."""
+        """Return the times of the rounds without the warm-up."""
         turns, sketches, raw = (one[WARM_UP:] for one in (self._turns, self._sketches, self._raw))
         return Measured(self._name, turns, sketches, raw, self._queries)
 
     def reset(self) -> None:
-        """Take the newest turn back."""
+        """Remove the newest turn."""
         later = Message.objects.filter(chat_id=self.chat.pk, seq__gt=self.chat.last_seq)
         ContextRecord.objects.filter(reply__in=list(later)).delete()
         later.delete()
@@ -122,7 +122,7 @@ class Bench:
         return message
 
     def _take_apart(self) -> tuple[Given, int]:
-        """One turn taken apart for the sketch, and how many queries it took."""
+        """Run one turn; return what the sketch needs of it, and its number of queries."""
         with CaptureQueriesContext(connection) as captured:
             begun = self._begin()
             stored = ActiveReply.objects.get(pk=self.chat.pk)
@@ -151,9 +151,9 @@ class Bench:
 
 
 def run(owner: User, *, rounds: int = ROUNDS, lengths: tuple[int, ...] = LENGTHS) -> Group:
-    """Chats of each length, and one whose unfolded span is long: a turn of each a round, so that all drift alike.
+    """Time chats of each length, and one with a long unfolded span, in rounds of one turn each, so all drift alike.
 
-    Without recall, which short chats do not need: it has a benchmark of its own.
+    Recall is off: short chats do not need it, and it has a benchmark of its own.
     """
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, recall_share=0.0)
     prompts = Prompts()
@@ -189,13 +189,13 @@ def _figures(measured: list[Measured], long: Measured) -> Iterator[Figure]:
 
 
 def _let_wait(chat: Chat) -> None:
-    """As a span gets long in life: the summarizer has failed, and its next attempt has not come."""
+    """Mark the chat as one whose summarizer failed and whose next attempt is later: this is how a span gets long."""
     later = timezone.now() + timedelta(hours=1)
     ConversationBrief.objects.filter(pk=chat.pk).update(due=True, attempts=3, next_attempt_at=later)
 
 
 def _window_rows(queries: list[dict[str, Any]]) -> int:
-    """The limit of the second read of unfolded rows, which asks whether the chat is due."""
+    """Return the limit of the second read of unfolded rows, which checks whether the chat is due."""
     limits = [
         query["sql"].rpartition("LIMIT ")[2]
         for query in queries
@@ -207,7 +207,7 @@ def _window_rows(queries: list[dict[str, Any]]) -> int:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No collection in the middle of a turn: it would fall on either side by chance."""
+    """Turn off garbage collection, which would otherwise hit one side or the other by chance."""
     gc.collect()
     gc.disable()
     try:

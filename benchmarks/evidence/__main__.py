@@ -1,8 +1,8 @@
 """`python -m benchmarks.evidence`: how much of what questions need is in the whole prompt, at default settings.
 
 Chats are imported and folded once, by a summarizer that keeps nothing, and kept in SQLite files of a folder
-(`--cache`), one for each policy, budget and set of `MEMORY_*` variables; `--fresh` makes them anew, as is needed after
-changes to what is stored or folded. Where the sets lie, `benchmarks.evidence.sets` says.
+(`--cache`), one for each policy, budget and set of `MEMORY_*` variables. `--fresh` makes them again, as is needed after
+changes to what is stored or folded. `benchmarks.evidence.sets` says where the sets are found.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAGE, FIGURES = ROOT / "docs" / "prompt.md", "<!-- figures -->"
 
 
 def main() -> int:
-    """Measure what was asked for, and print it."""
+    """Run the measurements chosen on the command line and print them."""
     arguments = _arguments()
     cache: Path = arguments.cache
     cache.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _write_page(rows: Sequence[Row]) -> None:
-    """Write the tables of `docs/prompt.md` anew."""
+    """Rewrite the tables of `docs/prompt.md`."""
     from benchmarks.evidence.report import page
 
     head, mark, _ = PAGE.read_text(encoding="utf-8").partition(FIGURES)
@@ -63,7 +63,7 @@ def _write_page(rows: Sequence[Row]) -> None:
 
 
 def _prepare(arguments: argparse.Namespace, cache: Path) -> None:
-    """Django on the database of these settings."""
+    """Set up Django with the database that belongs to these settings."""
     if arguments.policy:
         os.environ["MEMORY_POLICY"] = arguments.policy
     if arguments.budget:
@@ -124,7 +124,7 @@ def _print_turns(arguments: argparse.Namespace) -> None:
 
 
 def _show(which: str) -> None:
-    """Print the prompt for the question with this id, and what of its evidence is not there."""
+    """Print the prompt for the question with this id, and which pieces of its evidence are missing."""
     from benchmarks.evidence.matching import Haystack
     from benchmarks.evidence.measure import memory_text
     from benchmarks.evidence.sets import available

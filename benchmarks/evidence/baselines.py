@@ -1,7 +1,7 @@
-"""Plain BM25 over a chat, as what a prompt shows is held against: the user's messages, or pieces of all messages.
+"""Plain BM25 over a chat, the baseline for a prompt: over the user's messages, or over pieces of all messages.
 
-Words are those of memory's own analysis, so that languages and numbers are read alike on both sides. Each text costs
-its tokens and four more, as a message of its own would; marks and headings cost nothing.
+Words come from memory's own analysis, so that both sides read languages and numbers alike. Each text costs its tokens
+plus four, as a message of its own would; markers and headings cost nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Unit:
 
 
 class Ranking:
-    """Texts in the order of BM25."""
+    """Texts ranked by BM25."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self.units = units
@@ -39,7 +39,7 @@ class Ranking:
                 self._having.setdefault(term, []).append(at)
 
     def shown(self, terms: Iterable[str], room: int) -> list[str]:
-        """The best texts for these terms that fit into `room` tokens; of equals the newest."""
+        """Return the best texts for these terms that fit into `room` tokens; ties go to the newest."""
         scores: dict[int, float] = {}
         for term in set(terms):
             having = self._having.get(term, [])
@@ -58,12 +58,12 @@ class Ranking:
 
 
 def users_messages(messages: Sequence[Message]) -> Ranking:
-    """What the user said, each message whole."""
+    """Rank the user's messages, each as a whole."""
     return Ranking([_unit(one.text) for one in messages if one.role == "user"])
 
 
 def chunks(messages: Sequence[Message]) -> Ranking:
-    """All messages, in pieces of about 100 tokens."""
+    """Rank all messages, in pieces of about 100 tokens."""
     from memory.recall.analysis.terms import passages
 
     return Ranking([_unit(one.text[start:end]) for one in messages for start, end in passages(one.text)])

@@ -1,7 +1,7 @@
-"""BEAM's chats of about 130,000 tokens with an assistant, and what is asked of them. Pure; the files are not ours.
+"""BEAM's chats of about 130,000 tokens with an assistant, and their questions. Pure; the files are not ours.
 
-A folder a chat: `N/chat.json` and `N/probing_questions/probing_questions.json`. Evidence is the user's messages among
-those that a question names as its sources: a short one counts when it is there whole, of a long one a part is enough.
+One folder per chat: `N/chat.json` and `N/probing_questions/probing_questions.json`. Evidence is the user's messages
+among those that a question names as its sources: a short one must be there whole, a part is enough of a long one.
 Summaries and orders of events are left out, because they need the whole chat, and so are questions without a source.
 """
 
@@ -20,11 +20,11 @@ from benchmarks.recall.sets import Message
 
 LEFT_OUT = ("summarization", "event_ordering")
 _MARK = re.compile(r"\s*->->\s*[\d,.\s]*$")
-"""What the generator of the set left at the end of a message."""
+"""A marker that the set's generator left at the end of a message."""
 
 
 def beam(folder: Path, numbers: Sequence[int]) -> Iterator[Sample]:
-    """The chats of `folder` with these numbers; one that is not there is left out."""
+    """Yield the chats of `folder` with these numbers; a missing one is skipped."""
     for number in numbers:
         chat = folder / str(number) / "chat.json"
         questions = folder / str(number) / "probing_questions" / "probing_questions.json"

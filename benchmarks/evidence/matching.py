@@ -1,4 +1,4 @@
-"""Whether a text holds a piece of evidence. Pure.
+"""Whether a text contains a piece of evidence. Pure.
 
 Both are compared without case, runs of white space and the `> ` with which memory quotes lines that look like its own.
 """
@@ -10,32 +10,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LONG = 400
-"""Characters above which a part of a message is enough, where a set says so."""
+"""Characters above which a part of a message is enough, if a set says so."""
 PART = 120
-"""Characters in a row that are enough of a long message."""
+"""Consecutive characters that are enough of a long message."""
 
 _QUOTE = re.compile(r"^(?:\s*>)+[ \t]?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something that a question needs: a text that must be there, in any of its `forms`."""
+    """A piece of evidence that a question needs: a text that must be present, in any of its `forms`."""
 
     forms: tuple[str, ...]
     part: int = 0
-    """Of a form over `LONG` characters so many in a row are enough; 0: all of it must be there."""
+    """Consecutive characters that are enough of a form longer than `LONG`; 0 if all of it must be present."""
     is_value: bool = False
-    """A form counts only where no letter or digit continues it."""
+    """A form counts only if no letter or digit continues it."""
 
 
 class Haystack:
-    """A text to look for evidence in."""
+    """A text in which evidence is looked for."""
 
     def __init__(self, text: str) -> None:
         self.text = normalized(text)
 
     def has(self, piece: Piece) -> bool:
-        """True if any form of `piece` is there."""
+        """True if any form of `piece` is in the text."""
         return any(self._has(normalized(form), piece) for form in piece.forms)
 
     def _has(self, form: str, piece: Piece) -> bool:
@@ -51,14 +51,14 @@ class Haystack:
 
 
 def normalized(text: str) -> str:
-    """`text` as it is compared."""
+    """Return `text` in the form in which it is compared."""
     return " ".join(_QUOTE.sub("", text).split()).lower()
 
 
 def has_part(form: str, text: str, size: int) -> bool:
-    """True if any `size` characters in a row of `form` are in `text`."""
+    """True if any `size` consecutive characters of `form` are in `text`."""
     block = size // 2
-    # Any `size` characters in a row hold one whole block whose place is a multiple of half of them.
+    # Any `size` consecutive characters contain one whole block that starts at a multiple of half of `size`.
     for start in range(0, len(form) - block + 1, block):
         piece = form[start : start + block]
         for at in _places(piece, text):

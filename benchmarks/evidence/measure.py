@@ -1,4 +1,4 @@
-"""Each question's whole prompt, as the product would send it now, held against what the question needs."""
+"""Each question's whole prompt, as the product would send it now, compared with what the question needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AROUND = ("instructions", "sources", "question")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of one question. Shares are of its evidence."""
+    """The measurements for one question. Shares are of its evidence."""
 
     id: str
     set: str
@@ -38,12 +38,13 @@ class Row:
     by_chunks: float
     """The same over pieces of all messages."""
     beside_by_users_messages: float
-    """The share that BM25 over the user's messages finds in recall's room alone, the rest of memory being as it is."""
+    """The share found if BM25 over the user's messages replaces recall, in its room; the rest of memory is unchanged.
+    """
     beside_by_chunks: float
     memory_tokens: int
     prompt_tokens: int
     stable_tokens: int
-    """Tokens at the beginning of the prompt that the chat's prompt for the question before began with, too."""
+    """Tokens of the prefix shared with the chat's prompt for the previous question."""
     sections: dict[str, int]
     """Tokens by kind of section."""
 
@@ -57,7 +58,7 @@ class Rankings:
 
 
 def measured(sample: Sample, cache: Path) -> Iterator[Row]:
-    """A row for each question of `sample`."""
+    """Yield a row for each question of `sample`."""
     from memory import services
     from memory.lab.measures import prompt_tokens, shared_prefix
 
@@ -89,12 +90,12 @@ def measured(sample: Sample, cache: Path) -> Iterator[Row]:
 
 
 def memory_text(context: Context, besides: str = "") -> str:
-    """What of a prompt is memory, all of it or what is not of the kind `besides`."""
+    """Return the text of a prompt's memory: all of it, or everything except sections of the kind `besides`."""
     return "\n".join(one.text for one in context.sections if one.kind not in (*AROUND, besides))
 
 
 def share(question: Question, text: str) -> float:
-    """The share of the question's evidence that is in `text`."""
+    """Return the share of the question's evidence that is in `text`."""
     haystack = Haystack(text)
     return sum(map(haystack.has, question.pieces)) / len(question.pieces)
 
@@ -108,7 +109,7 @@ def _sections(context: Context) -> dict[str, int]:
 
 
 def _baselines(question: Question, rankings: Rankings, room: int, rest: str = "") -> tuple[float, float]:
-    """What BM25 finds in `room` tokens beside `rest`: over the user's messages, and over pieces of all."""
+    """Return the shares that BM25 finds in `room` tokens beside `rest`: over users' messages, over pieces of all."""
     from memory.recall.analysis.terms import terms
 
     asked = set(terms(question.text))
@@ -120,7 +121,7 @@ def _baselines(question: Question, rankings: Rankings, room: int, rest: str = ""
 
 
 def _rankings(sample: Sample, cache: Path) -> Rankings:
-    """The baselines of `sample`, from `cache` where the same words were read by the same analysis before."""
+    """Return the baselines of `sample`, from `cache` if the same text was analysed by the same code before."""
     from memory.recall.analysis import terms as analysis
 
     reads = hashlib.sha256(Path(analysis.__file__).read_bytes() + Path(baselines.__file__).read_bytes())

@@ -1,4 +1,4 @@
-"""A chat and what is asked of it, as values."""
+"""A chat and its questions, as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.recall.sets import Message
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and what it needs."""
+    """A question and the evidence it needs."""
 
     kind: str
     text: str
@@ -31,11 +31,11 @@ class Sample:
 
     @property
     def is_odd(self) -> bool:
-        """True in the half by which numbers may be chosen; the other half is only measured."""
+        """True in the half of the set that may be used to choose numbers; the other half is only measured."""
         return self.number % 2 == 1
 
     @property
     def key(self) -> str:
-        """The set, the number and a hash of all that was said."""
+        """The set, the number and a hash of all messages."""
         said = json.dumps([[one.role, one.text, str(one.at)] for one in self.messages])
         return f"{self.set}/{self.number}/{hashlib.sha256(said.encode()).hexdigest()[:12]}"

@@ -22,7 +22,7 @@ COLUMNS: tuple[tuple[str, Callable[[Sequence[Row]], str]], ...] = (
     ("prompt", lambda rows: f"{fmean(row.prompt_tokens for row in rows):,.0f}"),
     ("stable %", lambda rows: _stable(rows)),
 )
-"""Heads, and what is under each for the rows of a line."""
+"""Column headings, and the function that computes each cell from the rows of a line."""
 
 
 ON_PAGE = ("questions", "prompt %", "BM25 user %", "BM25 chunks %", "memory", "recall", "stable %")
@@ -37,7 +37,7 @@ NAMES = {
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The tables of all sets, fewer columns of each, as `docs/prompt.md` shows them."""
+    """Return the tables of all sets, with fewer columns, as `docs/prompt.md` shows them."""
     sets = dict.fromkeys(row.set for row in rows)
     return "\n\n".join(
         f"**{NAMES[name]}**\n\n{table('', [row for row in rows if row.set == name], ON_PAGE)}"
@@ -46,7 +46,7 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def table(name: str, rows: Sequence[Row], columns: Collection[str] = ()) -> str:
-    """A Markdown table of one set: all of it, both halves, and each kind of question. `columns`: () for all."""
+    """Return a Markdown table of one set: all of it, both halves, and each kind of question. `columns`: () for all."""
     kinds = sorted({row.kind for row in rows})
     lines: list[tuple[str, Sequence[Row]]] = [
         ("all", rows),
@@ -65,7 +65,7 @@ def table(name: str, rows: Sequence[Row], columns: Collection[str] = ()) -> str:
 
 
 def aligned(cells: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns are as wide as what is in them; the first line is its head."""
+    """Return a Markdown table with padded columns; the first line is its heading."""
     widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join("| " + " | ".join(_padded(line, widths)) + " |" for line in [cells[0], rule, *cells[1:]])

@@ -1,7 +1,7 @@
-"""The sets of chats that can be measured, by name, as far as the environment says where their files lie.
+"""The sets of chats that can be measured, by name: those whose files the environment locates.
 
 `BEAM` names the folder of its chats (`N/chat.json`), `LOCOMO` and `LONGMEMEVAL` a file each, `SAMPLES` the folder of
-the service chats (`tau`) and small orders (`tm4`). Our own languages are always there.
+the service chats (`tau`) and small orders (`tm4`). Our own languages are always available.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from benchmarks.recall import public, sets
 from benchmarks.recall.sets import Asked, Chat
 
 BEAM_NUMBERS = range(1, 11)
-"""BEAM's chats by which something may be chosen or reported; the others are for whoever judges the result."""
+"""BEAM's chats that may be used for choosing and reporting; the others are reserved for judging the result."""
 
 
 def available(environment: Mapping[str, str] = os.environ) -> dict[str, Callable[[], list[Sample]]]:
-    """By name: a function that reads the set."""
+    """Return a function that reads the set, by its name."""
     found: dict[str, Callable[[], list[Sample]]] = {}
     if folder := environment.get("BEAM"):
         found["beam"] = lambda: list(beam(Path(folder), BEAM_NUMBERS))
@@ -47,7 +47,7 @@ def _samples(name: str, chats: Iterable[Chat], *, are_values: bool = False) -> I
 
 
 def _question(form: str, asked: Asked, are_values: bool) -> Question:
-    """A value is needed once, wherever it was said; of messages each."""
+    """Make a question: a value is needed once, wherever it was said; messages are each needed."""
     kind = asked.kind or form
     return Question(kind, asked.question, (_value(asked),) if are_values else _texts(asked))
 

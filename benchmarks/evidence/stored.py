@@ -1,6 +1,6 @@
-"""The chats of the sets as the product holds them: imported and folded once, in a SQLite file that is kept.
+"""The chats of the sets as the product stores them: imported and folded once, in a SQLite file that is kept.
 
-The summarizer that folds them keeps nothing, so that only the window, lines and what is recalled count.
+The summarizer that folds them keeps nothing, so that only the window, the lines and recall count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FOLD_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _Forgetful:
-    """Summaries that say nothing at all, in whatever form they are asked for."""
+    """A model whose summaries are empty, in whichever form is requested."""
 
     behind: ChatModel
 
@@ -38,7 +38,7 @@ class _Forgetful:
 
 
 def stored(sample: Sample) -> Chat:
-    """The chat of `sample`, imported and folded now if it was not there yet."""
+    """Return the chat of `sample`; import and fold it first if it is not stored yet."""
     from conversations.models import Chat
 
     title = sample.key
@@ -51,7 +51,7 @@ def stored(sample: Sample) -> Chat:
 
 
 def fold(row: Chat) -> None:
-    """Fold all that is due. Raises `RuntimeError` where that fails."""
+    """Fold all that is due. Raise `RuntimeError` if that fails."""
     from chatmemory.llm import registry
     from memory.folding.fold import fold as fold_chat
 
@@ -64,7 +64,7 @@ def fold(row: Chat) -> None:
 
 
 def imported(sample: Sample, title: str) -> Chat:
-    """A new chat with what was said in `sample`, not folded yet."""
+    """Store the messages of `sample` as a new chat, not folded yet."""
     from django.contrib.auth.models import User
 
     from chatmemory.llm import registry
@@ -81,7 +81,7 @@ def imported(sample: Sample, title: str) -> Chat:
 
 
 def _empty(schema: Mapping[str, Any]) -> Any:
-    """The shortest value of a JSON Schema that still is an answer."""
+    """Return the shortest value that satisfies a JSON Schema."""
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":

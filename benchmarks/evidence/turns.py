@@ -1,4 +1,4 @@
-"""What the prompts of turns that follow each other cost: the last turns of each chat, played through the services."""
+"""The cost of prompts of consecutive turns: the last turns of each chat, played through the services."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sequel:
-    """The prompts of some turns of a set."""
+    """Totals and averages over the prompts of some turns of a set."""
 
     turns: int
     prompt_tokens: float
     memory_tokens: float
     cached: float
-    """The share of all tokens that the prompt before began with, too."""
+    """The share of all tokens that lie in a prefix shared with the chat's previous prompt."""
     folds: int
     unrepresented: int
-    """The most turns that one of the prompts stood for in no way."""
+    """The largest number of turns that one of the prompts did not represent at all."""
 
 
 def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
-    """The last `turns` turns of `sample`, after the rest was imported and folded. The chat is removed again.
+    """Yield the measures of the last `turns` turns of `sample`, after the rest is imported and folded.
 
-    The rest is folded by the summarizer that keeps nothing, what comes due later by the built-in one.
+    The rest is folded by the summarizer that keeps nothing, what comes due later by the built-in one. The chat is
+    removed afterwards.
     """
     from conversations.interchange.read import ImportedChat, ImportedMessage
     from conversations.lifecycle import delete_chat
@@ -57,7 +58,7 @@ def played(sample: Sample, turns: int) -> Iterator[TurnMeasure]:
 
 
 def summed(chats: Iterable[Sequence[TurnMeasure]]) -> Sequel:
-    """All turns together; a chat's first prompt has none before it to be held against."""
+    """Return the totals of all turns; a chat's first prompt is left out of `cached`, because no prompt precedes it."""
     some = [turns for turns in chats if turns]
     every = [turn for turns in some for turn in turns]
     later = [turn for turns in some for turn in turns[1:]]

@@ -1,10 +1,10 @@
 """`make recall`: how much of what a question needs is in prompts of 1,000 to 3,000 tokens, and what recall costs.
 
-Writes the tables of `docs/recall.md`. The recorded chats lie in the folder that `SAMPLES` names; `LOCOMO` and
-`LONGMEMEVAL` name a file of those public sets; without any, the chats of our own languages are asked alone. Where
-`MEMORY_EMBEDDINGS_MODEL` and an upstream are set, recall is measured with embeddings, too, at the upstream's price.
-Each database works in a process of its own. Room that is left is filled with the newest turns, for all alike, as a
-prompt is.
+Writes the tables of `docs/recall.md`. The recorded chats are in the folder named by `SAMPLES`; `LOCOMO` and
+`LONGMEMEVAL` name a file of those public sets; without any of them, only the chats in our own languages are measured.
+If `MEMORY_EMBEDDINGS_MODEL` and an upstream are set, recall is also measured with embeddings, at the upstream's price.
+Each database is measured in its own process. Room that is left is filled with the newest turns in every case, as in a
+prompt.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ HELD_OUT = "People's chats (LoCoMo), the other half"
 ASSISTANT = "An assistant's chats (LongMemEval)"
 OWN = "Eleven languages, six facts each among 160 exchanges of small talk"
 BUDGETS = {ORDERS: (500, *PROMPTS), OWN: (100, 150, 1000)}
-"""Tokens of a prompt, where other than `PROMPTS`."""
+"""Tokens of a prompt, for the sets that do not use `PROMPTS`."""
 DATABASES = {"SQLite": databases.sqlite, "PostgreSQL": databases.postgres}
 
 SHARES = "shares"
 SIZE = "size"
 Score = tuple[float, float]
-"""Share of a question's evidence that is there, on average; share of the questions of which at least some is."""
+"""The average share of a question's evidence that is shown; the share of questions with at least some of it shown."""
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def _apart(url: str) -> dict[str, Any]:
 
 
 def measure() -> None:
-    """All scores on the database of this process, as JSON."""
+    """Print all scores on the database of this process, as JSON."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "chatmemory.settings")
     django.setup()
     from django.core.management import call_command
@@ -115,7 +115,7 @@ def _size(chats: Sequence[Chat]) -> str:
 
 
 def _scores(chats: Sequence[Chat], budgets: Sequence[int]) -> dict[str, dict[str, list[Score]]]:
-    """By form of question and by way of choosing: a score for each budget."""
+    """Return a score for each budget, by form of question and by way of choosing."""
     from chatmemory.llm import registry
 
     forms = {form for chat in chats for form in chat.asked}

@@ -1,6 +1,6 @@
-"""Facts told in eleven languages among small talk, and the questions that ask for them. Data alone.
+"""Facts said in eleven languages among small talk, and questions about them. Data only.
 
-Of each language: what is said, the question that asks for it later in other words, and the value that an answer needs;
+For each language: what is said, the question that asks for it later in other words, and the value that an answer needs;
 then small talk, in which `{n}` is a number that goes up.
 """
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Language(NamedTuple):
-    """A language's facts as (said, question, value), the answer that each gets, and its small talk."""
+    """A language's facts as (said, question, value), the reply to each fact, and its small talk."""
 
     name: str
     facts: tuple[tuple[str, str, str], ...]

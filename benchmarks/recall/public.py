@@ -1,13 +1,14 @@
-"""Public sets of long conversations, read as chats: LoCoMo and LongMemEval. Pure; the files are not of this repository.
+"""Public sets of long conversations, read as chats: LoCoMo and LongMemEval. Pure; the files are not in this repository.
 
 LoCoMo: two people talk over months. The first speaker is the user, the second the assistant; each message begins with
-its speaker's name and ends with the caption of the picture shared with it, as those who measure on this set have it.
-The evidence of a question is the messages it names, each whole. Questions without an answer (category 5) are left out.
+its speaker's name and ends with the caption of the picture shared with it, as is usual in measurements on this set. The
+evidence of a question is the messages it names, each whole. Questions without an answer (category 5) are left out.
 
-LongMemEval: a user and an assistant with long replies, many sessions. Evidence is the messages that are marked; of a
-message, its passage with the most of the answer's words, else all of it. Where a session is named and none of its
-messages marked, as in files with several questions to a haystack, the same passage of the message that has most of the
-answer's words, and at least half of them: other questions without marks are left out, and those without an answer.
+LongMemEval: a user and an assistant with long replies, many sessions. Evidence is the marked messages: of each, the
+passage with most of the answer's words, or all of it if no passage has any. If a session is named but none of its
+messages is marked, as in files with several questions per haystack, the evidence is the same passage of the message
+with most of the answer's words, provided it has at least half of them. Other questions without marks are left out, and
+so are questions without an answer.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from typing import Any, Literal
 from benchmarks.recall.sets import Asked, Chat, Message
 
 NO_ANSWER = 5
-"""The category of LoCoMo's questions that ask for what was not said."""
+"""The category of LoCoMo's questions about things that were not said."""
 KINDS = {1: "several places", 2: "temporal", 3: "open", 4: "one place"}
-"""Other categories of LoCoMo's questions."""
+"""The other categories of LoCoMo's questions."""
 _ID = re.compile(r"D(\d+):(\d+)")
 
 
 def locomo(file: Path) -> list[Chat]:
-    """The chats of LoCoMo's file."""
+    """Return the chats of LoCoMo's file."""
     return [_locomo(chat) for chat in json.loads(file.read_text(encoding="utf-8"))]
 
 
 def longmemeval(file: Path) -> list[Chat]:
-    """The haystacks of one of LongMemEval's files, each a chat."""
+    """Return the haystacks of one of LongMemEval's files, each as a chat."""
     found = [_longmemeval(item) for item in json.loads(file.read_text(encoding="utf-8"))]
     return [chat for chat in found if chat.asked["question"]]
 
@@ -92,7 +93,7 @@ def _longmemeval(item: Mapping[str, Any]) -> Chat:
 
 
 def _questions(item: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
-    """Each question of a haystack with its answer and the sessions that have it; none without an answer."""
+    """Yield each question of a haystack with its answer and its sessions; skip those without an answer."""
     if "questions" in item:
         yield from (
             (question, str(answer), ids)
@@ -107,7 +108,7 @@ def _questions(item: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str
 def _evidence(
     answer: str, there: Mapping[int, bool], messages: Sequence[Message]
 ) -> dict[int, tuple[str, ...]]:
-    """What of the messages `there` (marked or not) answers, by number."""
+    """Return the answering passage of each message `there` (number → whether marked) that is evidence, by number."""
     from memory.recall.analysis.terms import terms
 
     wanted = set(terms(answer))
@@ -121,7 +122,7 @@ def _evidence(
 
 
 def _best_passage(text: str, wanted: set[str]) -> str:
-    """The passage with the most of these terms; all of a text that has none of them."""
+    """Return the passage with most of these terms, or the whole text if it has none of them."""
     from memory.recall.analysis.terms import passages, terms
 
     pieces = [text[start:end].strip() for start, end in passages(text)]

@@ -1,7 +1,7 @@
-"""Chats with facts in them, and questions that ask for those: what recall is measured by. Pure, the same in every run.
+"""Chats with facts in them, and questions about those facts, for measuring recall. Pure, the same in every run.
 
-A question is made by rule from the words of its fact's slot, never from its value. Asked so, all facts of a slot have
-one question: the second form also names another fact of the same place in the chat, as people do.
+A question is made by rule from the words of its fact's slot, never from its value. In that form, all facts of a slot
+have the same question; the second form also names another fact from the same place in the chat, as people do.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, Literal, NamedTuple
 from benchmarks.recall.languages import LANGUAGES, Language
 
 NEAR = 4
-"""Messages within which another fact is of the same place."""
+"""Messages within which another fact counts as from the same place."""
 SMALL_TALK = 160
-"""Exchanges among which the facts of a language lie."""
+"""Exchanges of small talk among which the facts of a language are placed."""
 
 
 class Message(NamedTuple):
-    """One message, and when it was said where that is known."""
+    """One message, and when it was said if that is known."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -34,25 +34,26 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the messages that answer it: by number (from 0), what of one must be shown, in any of its forms.
+    """A question, and the messages that answer it.
 
-    Forms are in lower case.
+    `evidence`: by the message's number (from 0), the text that must be shown, in any of its forms. Forms are in lower
+    case.
     """
 
     question: str
     evidence: Mapping[int, tuple[str, ...]]
     kind: str = ""
-    """What its set calls such questions, where it does."""
+    """What the set calls questions of this kind; "" if it has no name for them."""
 
     @property
     def values(self) -> tuple[str, ...]:
-        """All that answers it."""
+        """All texts that answer the question."""
         return tuple(dict.fromkeys(chain.from_iterable(self.evidence.values())))
 
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """What was said, and what is asked of it, by the form of the question."""
+    """A chat's messages, and its questions by their form."""
 
     name: str
     messages: tuple[Message, ...]
@@ -60,13 +61,13 @@ class Chat:
 
 
 def recorded(file: Path) -> list[Chat]:
-    """The chats of a file of samples."""
+    """Read the chats of a file of samples."""
     chats = json.loads(file.read_text(encoding="utf-8"))["chats"]
     return [_recorded(chat) for chat in chats]
 
 
 def own() -> list[Chat]:
-    """A chat in each of our languages."""
+    """Return a chat in each of our languages."""
     return [_own(language) for language in LANGUAGES]
 
 
@@ -95,7 +96,7 @@ def _words(slot: str) -> str:
 
 
 def _beside(fact: Mapping[str, Any], facts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The fact nearest to this one that is of another slot and of another value; of two, the one said less often."""
+    """Return the nearest fact that has another slot and another value; ties go to the one said less often."""
     there = [
         (distance, len(other["messages"]), at)
         for at, other in enumerate(facts)

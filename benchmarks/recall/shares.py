@@ -1,7 +1,7 @@
-"""Which share of a prompt recall should have: whole prompts of folded chats, asked for their facts.
+"""Which share of a prompt recall should have: whole prompts of folded chats, with questions about their facts.
 
-The chats are imported and folded by the built-in model, under the default policy and numbers. What is counted is how
-many questions have a message's own words, a line or the summary with the value in their prompt, at each share.
+The chats are imported and folded by the built-in model, under the default policy and numbers. At each share, a question
+counts if its prompt has the value in a message's own words, a line or the summary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORM = "slot and another fact"
 
 
 def measure(chats: Sequence[Chat]) -> dict[str, float]:
-    """By share: of the questions, those for which the value is in the prompt."""
+    """Return, by recall share, the share of questions whose value is in the prompt."""
     from django.conf import settings
 
     limits = settings.MEMORY_LIMITS

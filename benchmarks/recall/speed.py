@@ -1,8 +1,8 @@
-"""Recall in a chat of 50,000 turns: what it costs by itself, and what a context costs with it and without.
+"""Recall in a chat of 50,000 turns: its own cost, and the cost of a context with and without it.
 
-The chat talks in words that are as common and as rare as those of a language (by Zipf's law), so that questions can be
-asked in rare ones, in common ones, and in both. Beside it stands a second chat of the same owner, as long, whose words
-are the same: it must cost the first one nothing. How flat a whole turn is without recall is told by `turns`.
+The chat's words are as common and as rare as those of a language (by Zipf's law), so that questions can use rare words,
+common words, or both. A second, shorter chat of the same owner uses the same words: it must not slow down the first.
+The benchmark `turns` measures how flat a whole turn is without recall.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ USER_WORDS, REPLY_WORDS = 15, 45
 ROUNDS = 200
 SWEEPS = 15
 RARE, COMMON = range(2_000, 12_000), range(20, 60)
-"""Ranks of words: a rare one stands in some tens of messages, a common one in some thousands."""
+"""Ranks of words: a rare one is in some tens of messages, a common one in some thousands."""
 RECALL_BAR = 3.0
 """Milliseconds that the 95th percentile may be over a single select by an index."""
 
 
 def run(owner: User, *, turns: int = TURNS) -> Group:
-    """Recall's own time by kinds of questions, and whole turns beside those of a chat of ten turns."""
+    """Measure recall's own time by kind of question, and whole contexts beside those of a chat of ten turns."""
     chance = random.Random(5)
     weights = list(accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
     words = [_word(rank) for rank in range(VOCABULARY)]
@@ -69,7 +69,7 @@ def run(owner: User, *, turns: int = TURNS) -> Group:
 
 
 def _select(chance: random.Random, chat: Chat) -> float:
-    """Milliseconds of what every recall takes several of, and more."""
+    """Return the median milliseconds of one indexed select; every recall takes several such selects, and more."""
     table = connection.ops.quote_name(Message._meta.db_table)
     key = Message._meta.get_field("chat").get_db_prep_value(chat.pk, connection)
     spent = []
@@ -85,7 +85,7 @@ def _select(chance: random.Random, chat: Chat) -> float:
 
 
 def _on_disk() -> list[Figure]:
-    """What the index takes, beside the messages with all their columns."""
+    """Measure the size of the index, beside that of the messages with all their columns."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SELECT pg_relation_size(%s), pg_table_size(%s)", [schema.INDEX, schema.MESSAGES])
@@ -125,7 +125,7 @@ def _recall_alone(chat: Chat, name: str, question: Callable[[], str], select: fl
 
 
 def _turns(long: Chat, short: Chat, question: Callable[[], str]) -> list[Figure]:
-    """What context costs in a long chat and in a short one, in turn, with recall and without."""
+    """Measure a context in a long chat and in a short one, in turn, with recall and without."""
     limits = settings.MEMORY_LIMITS
     spent: dict[str, list[float]] = {"long, with": [], "long, without": [], "short": []}
     for _ in range(ROUNDS):
@@ -156,7 +156,7 @@ def _exchange(user: str, assistant: str) -> Exchange:
 
 
 def _word(rank: int) -> str:
-    """A word of its own for each rank, of letters alone, that no stop word and no ending changes."""
+    """Return a distinct word for each rank, of letters only, which is neither a stop word nor changed by stemming."""
     letters = "bdfgklmnprtvz"
     parts = []
     number = rank + 200
@@ -171,7 +171,7 @@ def _pick(chance: random.Random, words: Sequence[str], ranks: range, number: int
 
 
 def _settle() -> None:
-    """What the sweeps of some minutes and the database itself do after so many rows."""
+    """Do what some minutes of sweeps, and the database itself, do after so many new rows."""
     for _ in range(SWEEPS):
         schema.merge()
     with connection.cursor() as cursor:

@@ -1,6 +1,7 @@
-"""The messages nearest to a question's vector in a chat of 10,000: read and compared in each way that there is.
+"""The messages nearest to a question's vector in a chat of 10,000: read and compared in every available way.
 
-With numpy; and by pgvector where the server has it. Where a folder has a model, what a question's vector takes, too.
+With numpy, and by pgvector if the server has it. If a folder with a model is configured, also the time to embed a
+question.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ QUESTIONS = 300
 
 
 def run(owner: User, *, messages: int = MESSAGES) -> Group:
-    """Milliseconds of one question's look-up, the vector at hand."""
+    """Measure the milliseconds of one look-up, given the question's vector."""
     chance, dimensions = random.Random(3), settings.MEMORY_EMBEDDINGS_DIMENSIONS
     chat = Chat.objects.create(owner=owner, policy="chunked", title="vectors")
     vectors = {seq: _unit(chance, dimensions) for seq in range(1, messages + 1)}
@@ -43,7 +44,7 @@ def run(owner: User, *, messages: int = MESSAGES) -> Group:
 
 
 def _has_pgvector(chat: Chat, vectors: dict[int, bytes]) -> bool:
-    """Whether the server has the extension; this database has it then, and the vectors as its own."""
+    """Return whether the server has pgvector; if so, create the extension here and store the vectors in its type."""
     if connection.vendor != "postgresql":
         return False
     with connection.cursor() as cursor:
@@ -75,7 +76,7 @@ def _figure(name: str, chat: Chat, chance: random.Random, dimensions: int) -> Fi
 
 
 def _embedded() -> Figure:
-    """Milliseconds in which the folder's model makes a question's vector, of eight to sixteen words."""
+    """Measure the milliseconds in which the folder's model embeds a question of eight to sixteen words."""
     embedder, chance, spent = registry.embedder(), random.Random(5), []
     for _ in range(QUESTIONS):
         question = f"What did {' '.join(chance.choices(WORDS, k=chance.randint(6, 14)))}?"

@@ -1,4 +1,4 @@
-"""The ways of choosing what a prompt shows of a chat, which `benchmarks.recall` compares: chat and question → texts."""
+"""The ways of choosing what a prompt shows of a chat, compared by `benchmarks.recall`: chat and question → texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Stored:
                 raise RuntimeError("The endpoint did not make all vectors; the log says why.")
 
     def shown(self, question: str, budget: int) -> dict[str, dict[int, str]]:
-        """By way of choosing: what of which messages a prompt of `budget` tokens would show."""
+        """Return, by way of choosing, the texts by message that a prompt of `budget` tokens would show."""
         shown = {
             "last turns": self._filled({}, budget),
             "plain BM25": self._bm25(question, budget),
@@ -85,7 +85,7 @@ class Stored:
         return self._filled(shown, budget)
 
     def _filled(self, shown: dict[int, str], left: int) -> dict[int, str]:
-        """`shown`, and the newest other messages that fit into what is left."""
+        """Add to `shown` the newest other messages that fit into the tokens left."""
         for seq in sorted(self.texts, reverse=True):
             if seq not in shown:
                 left -= self.tokens[seq]

@@ -1,8 +1,8 @@
 """The limit: a bare async Django view that reads the body, asks the upstream over aiohttp and passes each delta on.
 
-No database, no authentication, no middleware: what Django, uvicorn and aiohttp cost where nothing is kept. It speaks as
-the product does, so that one client reads both. `uvicorn benchmarks.serving.bare_view:application` serves it; the
-upstream is that of `OPENAI_BASE_URL`.
+No database, authentication or middleware: the cost of Django, uvicorn and aiohttp if nothing is stored. It uses the
+product's format, so that one client reads both. Serve it with `uvicorn benchmarks.serving.bare_view:application`; the
+upstream is the one of `OPENAI_BASE_URL`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def message(request: HttpRequest) -> StreamingHttpResponse:
 
 
 async def _deltas(said: str) -> AsyncIterator[bytes]:
-    global _session  # one a process, made on its loop
+    global _session  # one per process, made on its event loop
     _session = _session or aiohttp.ClientSession()
     body = {"model": "gpt-5-mini", "input": [{"role": "user", "content": said}], "stream": True}
     async with _session.post(f"{os.environ['OPENAI_BASE_URL']}/responses", json=body) as answer:

@@ -1,6 +1,6 @@
-"""A client that costs next to nothing: HTTP/1.1 over one kept connection, which times the first token and the end.
+"""A client with minimal overhead: HTTP/1.1 over one kept connection, which times the first token and the end.
 
-It speaks to the server and to the bare upstream alike, so that the difference is the server's.
+It talks to the server and to the upstream directly in the same way, so that the difference is the server's.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 END_OF_CHUNKS = b"0\r\n\r\n"
 FIRST_TOKENS = (b"event: content.delta", b"response.output_text.delta", b'"delta":{"content"')
-"""What stands before the first piece of text: the server's word for it, and the upstream's."""
+"""What precedes the first piece of text: the server's event name, and those of the upstream."""
 
 
 class RequestFailed(Exception):
-    """The answer was not what a benchmark needs. The message is the start of it."""
+    """The answer was not one that a benchmark can use. The message is the beginning (or the end) of that answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answered request; seconds from sending it."""
+    """One answered request; times in seconds from sending it."""
 
     first_token: float
     total: float
@@ -30,7 +30,7 @@ class Answer:
 
 
 class Connection:
-    """One connection to 127.0.0.1, for one request after another."""
+    """One connection to 127.0.0.1, for consecutive requests."""
 
     def __init__(self, port: int, token: str = "") -> None:
         self._port = port
@@ -47,7 +47,7 @@ class Connection:
         await self._writer.wait_closed()
 
     async def post(self, path: str, body: dict[str, Any]) -> Answer:
-        """Send and read to the end of the stream. Raises `RequestFailed` unless it is a 200 with some text."""
+        """Send and read to the end of the stream. Raise `RequestFailed` unless the answer is a 200 with some text."""
         started = time.perf_counter()
         self._writer.write(self._request(path, json.dumps(body).encode()))
         received = bytearray()
@@ -72,6 +72,6 @@ class Connection:
 
 
 def chat_id_of(answer: Answer) -> str:
-    """The chat that an answer of the server belongs to; "" where it names none."""
+    """Return the id of the chat that an answer of the server belongs to; "" if it names none."""
     _, _, after = answer.body.partition(b'"chat_id":')
     return after.split(b'"', 2)[1].decode() if after else ""

@@ -1,7 +1,7 @@
-"""What finding the conversation costs: `POST /v1/chat/completions` beside `POST /v1/message`, in the same run.
+"""The cost of finding the conversation: `POST /v1/chat/completions` beside `POST /v1/message`, in the same run.
 
-Both begin the same turn in chats of as many messages; the one is sent the whole history, the other the new message.
-What is compared is the CPU of the server process a request. All conversations are distinct, so that each is found.
+Both begin the same turn in chats of as many messages; the first is sent the whole history, the second only the new
+message. The server process's CPU time per request is compared. All conversations are distinct, so that each is found.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUESTION = "And what was the last thing that we agreed on?"
 
 
 def run(owner: User) -> Group:
-    """CPU of a request through either path, in chats of 20 messages; and through Chat Completions with 2,000."""
+    """Measure CPU per request on both paths, in chats of 20 messages; and on Chat Completions with 2,000."""
     token = AuthToken.objects.create(owner)[1]
     plain = [_chat(owner, MESSAGES, number) for number in range(CHATS)]
     short = [_chat(owner, MESSAGES, CHATS + number) for number in range(CHATS)]
@@ -69,7 +69,7 @@ def run(owner: User) -> Group:
 
 
 def _chat(owner: User, messages: int, number: int) -> Chat:
-    """A chat whose history is like no other's."""
+    """Make a chat whose history differs from all others."""
     first, *others = exchanges()
     said = (replace(first, user=f"Conversation {number}: {first.user}"), *others)
     turns = messages // 2
@@ -77,7 +77,7 @@ def _chat(owner: User, messages: int, number: int) -> Chat:
 
 
 def _asked(owner: User, chat: Chat) -> tuple[str, dict[str, Any]]:
-    """The request that continues a chat by its whole history, which is made known as if it had been sent before."""
+    """Return the request that continues a chat by its whole history, and register the history as if sent before."""
     rows = list(Message.objects.filter(chat=chat).order_by("seq"))
     said = tuple(Said("user" if row.role == "user" else "assistant", row.content) for row in rows)
     secret = settings.SECRET_KEY.encode()
@@ -102,7 +102,7 @@ Requests = Sequence[tuple[str, dict[str, Any]]]
 
 
 async def _alternate(server: Running, token: str, ours: Requests, theirs: Requests) -> tuple[float, float]:
-    """Milliseconds of CPU a request, of both, a round of each in turn; the first round of each warms up."""
+    """Return the milliseconds of CPU per request of both, a round of each in turn; the first round of each warms up."""
     size = CHATS // ROUNDS
     spent = [0.0, 0.0]
     for start in range(0, CHATS, size):
@@ -113,7 +113,7 @@ async def _alternate(server: Running, token: str, ours: Requests, theirs: Reques
 
 
 async def _cpu(server: Running, token: str, requests: Requests) -> float:
-    """Milliseconds of CPU a request."""
+    """Return the milliseconds of CPU per request."""
     connection = await Connection(server.port, token).open()
     before = processes.cpu_seconds(server.pid)
     for path, body in requests:

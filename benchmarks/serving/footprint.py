@@ -1,6 +1,6 @@
-"""What `make run` holds of memory, and how soon it is there; and the same of a server and a worker as commands.
+"""The memory and start-up time of `make run`, and of a server and a worker started as commands.
 
-Memory is the proportional set size, summed over all processes: pages that several share count once. Linux alone tells.
+Memory is the proportional set size, summed over all processes, so that pages shared by several count once. Linux only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PRINTED = re.compile(r"Bearer (?P<token>\w+).*\"chat_id\": \"(?P<chat>[\w-]+)\""
 
 
 def run(_owner: User) -> Group:
-    """`manage.py quickstart` twice, at work in between; then server and worker started at once, some times."""
+    """Run `manage.py quickstart` twice, each time with some work; then start server and worker, five times."""
     first, _, _, _ = _quickstart()
     again, count, idle, used = _quickstart()
     starts = [_commands() for _ in range(STARTS)]
@@ -68,7 +68,7 @@ def run(_owner: User) -> Group:
 
 
 def _quickstart() -> tuple[float, int, float, float]:
-    """Seconds until the screen is shown; the processes and their memory then, and after some work."""
+    """Return seconds until the screen is shown; the number and memory of processes; memory after some work."""
     port, began = free_port(), time.monotonic()
     with _process([str(settings.BASE_DIR / "manage.py"), "quickstart", "--port", str(port)]) as process:
         screen = _screen(process)
@@ -95,7 +95,7 @@ def _screen(process: subprocess.Popen[str]) -> str:
 
 
 def _commands() -> tuple[float, float]:
-    """Seconds until the server says that it and the worker are ready; memory of both."""
+    """Return seconds until `/readyz` reports both server and worker ready, and the memory of both."""
     port, began = free_port(), time.monotonic()
     server = ["-m", "uvicorn", "chatmemory.asgi:application", "--http", BOUNDED, "--port", str(port)]
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
-"""From an upstream's delta to the client's, one slow stream alone: through a server process and through the bare view.
+"""The delay from an upstream's delta to the client's, for a single slow stream: through a server and the bare view.
 
-A delta's text is the time at which the upstream wrote it (`benchmarks.serving.pacemaker`). The streams come in turn.
+A delta's text is the time at which the upstream wrote it (`benchmarks.serving.pacemaker`). The streams run in turn.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from benchmarks.serving.processes import Running
 
 ROUNDS = 8
 SECONDS = 5.0
-"""Of each stream."""
+"""Seconds of each stream."""
 OVER_BAR = 1.0
 """Milliseconds."""
 
 
 def run(owner: User, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> Group:
-    """Medians and tails of both, and how far the medians are apart."""
+    """Measure medians and tails of both, and the difference of the medians."""
     token = AuthToken.objects.create(owner)[1]
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -57,12 +57,12 @@ def run(owner: User, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> Group
 async def _in_turn(
     server: Running, bare: Running, upstream: Running, token: str, rounds: int, seconds: float
 ) -> tuple[list[float], list[float]]:
-    """How late deltas were through either, in milliseconds."""
+    """Return the delays of deltas through the server and through the bare view, in milliseconds."""
     through, view = list[float](), list[float]()
     for number in range(rounds + 1):
         for found, port in ((through, server.port), (view, bare.port)):
             late = await _late(port, upstream, token, seconds if number else 0.5)
-            found += late if number else []  # the first are to warm up
+            found += late if number else []  # the first round warms up
     return through, view
 
 
@@ -73,7 +73,7 @@ async def _late(port: int, upstream: Running, token: str, seconds: float) -> lis
     read = len(heard.late)
     _, writer = await asyncio.open_connection("127.0.0.1", upstream.port)
     writer.write(b"POST /end HTTP/1.1\r\n\r\n")
-    await asyncio.wait([stream.ended], timeout=1.0)  # the bare view says nothing at its end
+    await asyncio.wait([stream.ended], timeout=1.0)  # the bare view sends nothing at its end
     writer.close()
     stream.close()
     return [one / 1000 for one in heard.late[1:read]]

@@ -1,7 +1,7 @@
 """What the bound on headers costs an ordinary request: two servers, with our HTTP protocol and with uvicorn's own.
 
-The same request goes to both over kept connections, in pairs, the first of each by turns, so that what the machine does
-besides meets both alike.
+The same request goes to both over kept connections, in pairs. They take turns at going first, so that other load on the
+machine affects both alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGE = 1_000_000
 
 
 def run(owner: User, *, pairs: int = PAIRS) -> Group:
-    """Ratios of a request's time with the bound over the same without, medians of pairs."""
+    """Return the ratio of a request's time with the bound to the same without, as medians of pairs."""
     token = AuthToken.objects.create(owner)[1]
     chat = make_chat(owner, 20)
     head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {token}\r\nAccept: application/json\r\n"
@@ -82,7 +82,7 @@ def _connection(server: processes.Running) -> socket.socket:
 
 
 def _seconds(connection: socket.socket, request: bytes, status: int) -> float:
-    """From sending the request to the end of its answer. Raises `RuntimeError` for another status."""
+    """Return seconds from sending the request to the end of its answer. Raise `RuntimeError` for another status."""
     began = time.perf_counter()
     connection.sendall(request)
     answer = bytearray()

@@ -1,6 +1,6 @@
-"""A client that reads many slow streams at once and costs next to nothing: when was what read that was written when?
+"""A client that reads many slow streams at once with minimal overhead and notes how late each delta arrives.
 
-The texts are those of `benchmarks.serving.pacemaker`. Deltas may come joined; each stamp counts.
+The texts are those of `benchmarks.serving.pacemaker`. Deltas may arrive joined; each time stamp counts.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ END_OF_CHUNKS = b"0\r\n\r\n"
 
 @dataclass(slots=True)
 class Heard:
-    """Of every delta when it was written and how much later it was read, in microseconds, in order of reading."""
+    """When each delta was written, and how much later it was read, in microseconds, in the order of reading."""
 
     written: array[int] = field(default_factory=lambda: array("q"))
     late: array[int] = field(default_factory=lambda: array("q"))
 
     def between(self, start: int, end: int) -> list[int]:
-        """How late those were that were written in that time."""
+        """Return the delays of deltas written between `start` (inclusive) and `end` (exclusive)."""
         both = zip(self.written, self.late, strict=True)
         return [late for written, late in both if start <= written < end]
 
 
 class Listener(asyncio.Protocol):
-    """One stream: `begun` with its first delta, `ended` when all was read. Both fail if it is not as it should be."""
+    """One stream: `begun` is set at the first delta, `ended` when all is read. Both fail if the stream is malformed."""
 
     def __init__(self, request: bytes, heard: Heard) -> None:
         loop = asyncio.get_running_loop()
         self.begun: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[int] = loop.create_future()
-        """How many deltas there were."""
+        """The number of deltas."""
         self._request = request
         self._heard = heard
         self._tail = b""
         self._newest = 0
         self._count = 0
         self._final = b""
-        """The last event as far as it was read."""
+        """The final event, as far as it was read."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
@@ -64,7 +64,7 @@ class Listener(asyncio.Protocol):
             self._end()
 
     def close(self) -> None:
-        """Listen no more, wherever the stream is."""
+        """Stop listening, wherever the stream is."""
         self.ended.cancel()
         self._transport.close()
 
@@ -74,7 +74,7 @@ class Listener(asyncio.Protocol):
                 future.set_exception(exc or RequestFailed(self._tail[:500].decode("utf-8", "replace")))
 
     def _listen(self, data: bytes, now: int) -> None:
-        """Note every stamp of a delta."""
+        """Record every time stamp of a delta."""
         ended = ENDED.search(data)
         after = 0
         for stamp in STAMP.finditer(data, 0, ended.start() if ended else len(data)):
@@ -91,7 +91,7 @@ class Listener(asyncio.Protocol):
         self._final = data[ended.start() :] if ended else b""
 
     def _end(self) -> None:
-        """All is read. The final event repeats every delta."""
+        """Check the final event, which repeats every delta, and close."""
         ended = ENDED.match(self._final)
         if not ended or ended[1] != b"completed" or len(STAMP.findall(self._final)) != self._count:
             raise RequestFailed(self._final[:500].decode("utf-8", "replace"))
@@ -100,7 +100,7 @@ class Listener(asyncio.Protocol):
 
 
 async def listen(port: int, token: str, message: str, heard: Heard) -> Listener:
-    """Begin a stream in a new chat; it has begun when this returns. Raises `RequestFailed`."""
+    """Begin a stream in a new chat; return at its first delta. Raise `RequestFailed` if it does not begin."""
     body = json.dumps({"message": message}).encode()
     head = (
         f"POST /v1/message/first HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n"

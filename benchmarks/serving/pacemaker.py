@@ -1,8 +1,8 @@
-"""An upstream that costs next to nothing: every stream gets its delta on time, from one timer for all of them.
+"""An upstream with minimal overhead: every stream gets its deltas on time, from one timer for all of them.
 
-`python -m benchmarks.serving.pacemaker --port N` speaks the Responses API as far as a stream needs it. A delta's text
-is the moment at which it was written, in microseconds of the machine's monotonic clock, and a semicolon; every stream
-gets one each `1 / RATE` seconds, not all of them at once. Streams go on until `POST /end`.
+`python -m benchmarks.serving.pacemaker --port N` speaks as much of the Responses API as a stream needs. A delta's text
+is the moment at which it was written, in microseconds of the machine's monotonic clock, and a semicolon. Every stream
+gets one each `1 / RATE` seconds, not all streams at once. Streams continue until `POST /end`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from tests.support.fakes.connection import chunk
 from tests.support.fakes.speech import End, Speech
 
 RATE = 20
-"""Deltas a second of each stream."""
+"""Deltas per second and stream."""
 GROUPS = 10
-"""The streams are written to in so many groups, one after the other."""
+"""The number of groups of streams; the groups are written to one after the other."""
 TICK = 1 / RATE / GROUPS
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST = b"0\r\n\r\n"
 
 
 class Pacemaker:
-    """All open streams, and the one timer."""
+    """All open streams, and their one timer."""
 
     def __init__(self) -> None:
         self.groups: list[set[Stream]] = [set() for _ in range(GROUPS)]
         self.is_ending = False
 
     def join(self, stream: Stream) -> None:
-        """Write to this one, too: in the group that has the fewest."""
+        """Add a stream to the smallest group."""
         self.is_ending = False
         min(self.groups, key=len).add(stream)
 
@@ -43,7 +43,7 @@ class Pacemaker:
             group.discard(stream)
 
     async def run(self) -> None:
-        """Write for ever."""
+        """Write to the streams forever."""
         due = time.monotonic()
         while True:
             for group in self.groups:
@@ -59,14 +59,14 @@ class Pacemaker:
 
 
 class Stream(asyncio.Protocol):
-    """One connection, for one request after another."""
+    """One connection, for consecutive requests."""
 
     def __init__(self, pacemaker: Pacemaker) -> None:
         self._pacemaker = pacemaker
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._pacemaker.leave(self)
@@ -80,11 +80,11 @@ class Stream(asyncio.Protocol):
             self._end_all() if head.startswith(b"POST /end") else self._begin()
 
     def tell(self) -> None:
-        """Write what time it is."""
+        """Write the current time as a delta."""
         self._transport.write(chunk(self._speech.delta(f"{time.monotonic_ns() // 1000};")))
 
     def end(self) -> None:
-        """Write a good end."""
+        """Write a regular end of the stream."""
         closing = b"".join(self._speech.closing("", End()))
         self._transport.write(chunk(closing) + LAST)
 

@@ -1,4 +1,4 @@
-"""The processes of a benchmark: the fake upstream and a real server, on free ports of 127.0.0.1, ended with us."""
+"""The processes of a benchmark: the fake upstream and a real server, on free ports of 127.0.0.1, ended on exit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Running:
 
 @contextmanager
 def fake_upstream(behaviour: str) -> Iterator[Running]:
-    """The fake OpenAI server of the tests, streaming as `behaviour` says."""
+    """Run the tests' fake OpenAI server, streaming as `behaviour` says."""
     port = free_port()
     with _process(
         [sys.executable, "-m", "tests.support.fakes.upstream", "--port", str(port), "--stream", behaviour],
@@ -41,7 +41,7 @@ def fake_upstream(behaviour: str) -> Iterator[Running]:
 
 @contextmanager
 def pacemaker() -> Iterator[Running]:
-    """The upstream of `benchmarks.serving.pacemaker`."""
+    """Run the upstream of `benchmarks.serving.pacemaker`."""
     port = free_port()
     with _process(
         [sys.executable, "-m", "benchmarks.serving.pacemaker", "--port", str(port)], port
@@ -51,9 +51,9 @@ def pacemaker() -> Iterator[Running]:
 
 @contextmanager
 def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Running]:
-    """One server process on this process's database, as `make run` starts it, but for its logs, which go to a file.
+    """Run one server process on this process's database, as `make run` starts it, except that its logs go to a file.
 
-    `http` is what uvicorn's option of that name says.
+    `http` is the value of uvicorn's option of that name.
     """
     port = free_port()
     settings = {
@@ -70,7 +70,7 @@ def server(upstream: Running, log: Path, http: str = BOUNDED) -> Iterator[Runnin
 
 @contextmanager
 def bare_view(upstream: Running) -> Iterator[Running]:
-    """One server process of `benchmarks.serving.bare_view`."""
+    """Run one server process of `benchmarks.serving.bare_view`."""
     port = free_port()
     settings = {"OPENAI_BASE_URL": f"http://127.0.0.1:{upstream.port}/v1"}
     command = [
@@ -86,13 +86,13 @@ def bare_view(upstream: Running) -> Iterator[Running]:
 
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process, in MiB."""
+    """Return the resident memory of a process, in MiB."""
     told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
     return int(told.stdout) / 1024
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has computed so far, in seconds of one core; Linux alone tells."""
+    """Return the CPU time that a process has used so far, in seconds of one core. Linux only."""
     with Path(f"/proc/{pid}/stat").open() as file:
         after_name = file.read().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")

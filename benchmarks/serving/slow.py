@@ -1,7 +1,7 @@
-"""Many slow streams at once through one server process, or two: how late is a delta, what does an open stream hold?
+"""Many slow streams at once through one or two server processes: the delay of deltas, and the memory per open stream.
 
-Servers, upstream and client are a process each. How late a delta is counts from the moment at which the upstream wrote
-it to the moment at which the client read it. Streams that only begin or end are not in the figures.
+Servers, upstream and client run in separate processes. A delta's delay is the time from when the upstream wrote it to
+when the client read it. The phases in which streams begin and end are not in the figures.
 """
 
 from __future__ import annotations
@@ -29,39 +29,41 @@ from benchmarks.serving.processes import Running
 from benchmarks.speech import exchanges
 
 STREAMS = 1000
-"""Of each server process."""
+"""Streams per server process."""
 SECONDS = 60
-"""How long all of them are open."""
+"""Seconds for which all of them are open."""
 LATE_BAR = 250.0
 MEMORY_BAR = 100.0
-"""KiB a stream."""
+"""KiB per stream."""
 AT_ONCE = 10
 """Streams that begin at the same time."""
 BEFORE = 50
-"""Streams that come and go together before, until there were as many as will be open: what grows with the database,
-like SQLite's cache of pages, is no stream's."""
+"""Streams that are opened and closed together as a warm-up, repeated until there were as many as will be open.
+
+Memory that grows with the database, like SQLite's page cache, does not belong to a stream.
+"""
 SAMPLES = 40
 SETTLE_SECONDS = 3
 
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen while the streams were open."""
+    """Measurements taken while the streams were open."""
 
     late: list[int] = field(default_factory=list)
-    """Of each delta, in microseconds."""
+    """Delays of deltas, in microseconds."""
     idle_mib: float = 0.0
     open_mib: float = 0.0
     cpu: float = 0.0
-    """Seconds of one core a second."""
+    """CPU seconds per second, of all servers together."""
     idle_connections: int = 0
     open_connections: int = 0
     waited: float = 0.0
-    """Seconds, at most: how long a transaction was open on PostgreSQL, how long another writer waited on SQLite."""
+    """Maximum seconds: a transaction's time open on PostgreSQL, or another writer's wait on SQLite."""
 
 
 def run(owner: User, *, servers: int = 1, seconds: int = SECONDS) -> Group:
-    """`STREAMS` through each of so many server processes, for so many seconds."""
+    """Measure `STREAMS` streams through each of `servers` server processes, for `seconds` seconds."""
     token = AuthToken.objects.create(owner)[1]
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         upstream = stack.enter_context(processes.pacemaker())
@@ -76,7 +78,7 @@ def run(owner: User, *, servers: int = 1, seconds: int = SECONDS) -> Group:
 
 
 def two_servers(owner: User) -> Group:
-    """The same through two server processes, each with as many streams."""
+    """Measure the same through two server processes, each with as many streams."""
     return run(owner, servers=2)
 
 
@@ -163,7 +165,7 @@ async def _end(upstream: Running, opened: list[Listener]) -> None:
 
 
 def _look() -> tuple[int, float]:
-    """How many connections the server has to PostgreSQL (0 on SQLite), and `Seen.waited` at this moment."""
+    """Return the number of other connections to PostgreSQL (0 on SQLite), and `Seen.waited` at this moment."""
     with closing(connection), connection.cursor() as cursor:
         if settings.IS_SQLITE:
             begun = time.perf_counter()

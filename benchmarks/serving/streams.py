@@ -1,8 +1,8 @@
-"""Streams through one real server process over the fake upstream: first token, streams a second, CPU, memory.
+"""Streams through one real server process over the fake upstream: first token, streams per second, CPU, memory.
 
-Server, upstream and client are a process each. What is measured in turn: the same through a bare view
-(`benchmarks.serving.bare_view`), which is the limit of what a server of this kind could do, and, for the first token,
-to the upstream alone. The bars are ratios to the bare view, so that they hold on any machine.
+Server, upstream and client run in separate processes. Measured in turn with it: the same through a bare view
+(`benchmarks.serving.bare_view`), which is the limit of what a server of this kind can do, and, for the first token, the
+upstream by itself. The bars are ratios to the bare view, so that they hold on any machine.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ STREAMS_BAR = 0.45
 CPU_BAR = 2.2
 AT_ONCE = 20
 ROUNDS = 10
-"""Of streams through the product and as many through the bare view, in turn."""
+"""Rounds of streams through the product and as many through the bare view, in turn."""
 OPEN = 200
 OPEN_SECONDS = 10
-"""How long each of the open streams takes; all of them are open for most of it."""
+"""The duration of each open stream; all of them are open for most of it."""
 TURNS_A_CHAT = 5
 WARM_UP = 40
 
 
 @dataclass(slots=True)
 class Run:
-    """What clients measured, and what the server computed, in seconds."""
+    """What clients measured, and the CPU time that the server used, in seconds."""
 
     first_tokens: list[float] = field(default_factory=list)
     streams_a_second: list[float] = field(default_factory=list)
-    """Of each round."""
+    """One value per round."""
     cpu: float = 0.0
 
     @property
     def cpu_ms(self) -> float:
-        """Of one stream."""
+        """CPU milliseconds per stream."""
         return self.cpu * 1000 / len(self.first_tokens)
 
 
 def first_token(owner: User, *, rounds: int = 200) -> Group:
-    """One stream at a time: through the server, through the bare view, and from the upstream alone."""
+    """Measure one stream at a time: through the server, through the bare view, and from the upstream directly."""
     chats = [str(make_chat(owner, 20).pk) for _ in range((WARM_UP + rounds) // TURNS_A_CHAT)]
     token = AuthToken.objects.create(owner)[1]
     with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
@@ -76,7 +76,7 @@ def first_token(owner: User, *, rounds: int = 200) -> Group:
 
 
 def throughput(owner: User, *, streams: int = 1_000) -> Group:
-    """Streams of 200 deltas, 20 at a time, in chats of five turns; as many through the bare view, in turn."""
+    """Measure streams of 200 deltas, 20 at a time, in chats of five turns; as many through the bare view, in turn."""
     token = AuthToken.objects.create(owner)[1]
     product, limit = Run(), Run()
     with _product(f"normal?deltas={DELTAS}") as (server, upstream), processes.bare_view(upstream) as bare:
@@ -112,7 +112,7 @@ def _tail(name: str, through: list[float], view: list[float]) -> Figure:
 
 
 def memory(owner: User) -> Group:
-    """The server's resident memory with 200 streams open, over what it has when idle."""
+    """Measure the server's resident memory with 200 streams open, and how much that is over its idle memory."""
     token = AuthToken.objects.create(owner)[1]
     pace = f"normal?deltas={DELTAS}&rate={DELTAS / OPEN_SECONDS}"
     with _product(pace) as (server, _):
@@ -131,7 +131,7 @@ def memory(owner: User) -> Group:
 
 @contextmanager
 def _product(behaviour: str) -> Iterator[tuple[Running, Running]]:
-    """A server process and the fake upstream that it asks."""
+    """Run a server process and its fake upstream."""
     with (
         tempfile.TemporaryDirectory() as folder,
         processes.fake_upstream(behaviour) as upstream,
@@ -143,7 +143,7 @@ def _product(behaviour: str) -> Iterator[tuple[Running, Running]]:
 async def _alternate(
     server: Running, bare: Running, upstream: Running, token: str, chats: list[str]
 ) -> tuple[list[float], ...]:
-    """Seconds to the first token: of the server, the bare view and the upstream, asked in turn."""
+    """Return seconds to the first token from the server, the bare view and the upstream, requested in turn."""
     through, view = await Connection(server.port, token).open(), await Connection(bare.port).open()
     alone = await Connection(upstream.port).open()
     said = exchanges()[0].user

@@ -1,4 +1,4 @@
-"""What tests of the policy `card` share: chats of that policy, and turns whose replies bring a card."""
+"""Helpers for tests of the policy `card`: chats of that policy, and turns whose replies bring a card."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def finish(begun: BegunTurn, text: str, card: object, status: Any = "complete") 
 
 
 def live(chat: Chat, number: int, card: object = None, times: int = 1) -> Message:
-    """Turn `number`, with a card that names its code unless another is given; `times` as long as usual."""
+    """Run turn `number`, with a card that names its code unless another is given; `times` as long as usual."""
     question, answer = (f"{text} {WORDS * (times - 1)}" for text in turn(number))
     told = {"decisions": [f"keep T{number}"]} if card is None else card
     return finish(begin(chat, question), answer, told)
 
 
 def card_of(chat: Chat) -> dict[str, Any]:
-    """What the card says, but for what it does not."""
+    """Return the card's non-empty fields, without `is_ahead`."""
     data: dict[str, Any] = brief_of(chat).state.get("data", {})
     return {name: value for name, value in data.items() if value and name != "is_ahead"}
 
@@ -56,6 +56,6 @@ def marks(chat: Chat) -> list[str]:
 
 
 def kept_codes(prompt: Prompt) -> str:
-    """A summarizer's card of all codes that it was shown."""
+    """Return a summarizer's card of the codes that it was shown, at most the last twelve."""
     found = list(dict.fromkeys(codes(prompt.messages[0].content)))
     return json.dumps({"goal": " ".join(found[-12:]), "techniques": ["folded"]})

@@ -1,4 +1,4 @@
-"""What tests need not pay for again and again. Nothing of it changes what they show."""
+"""Costs that tests need not pay repeatedly. None of this changes what tests prove."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PREFIX = "chatmemory-test-authority-"
 
 
 def read_one_certificate() -> None:
-    """Have every TLS context trust one authority alone, in the processes that tests start, too.
+    """Make every TLS context trust only one authority, in the processes that tests start, too.
 
-    No test speaks TLS to anybody, but each client of httpx makes such a context, and to read all the authorities takes
-    20 ms. Certificates that whoever runs the tests has chosen stay; what does speak TLS needs `environment_for_tls`.
+    No test uses TLS, but each httpx client makes such a context, and reading all authorities takes 20 ms. Certificates
+    configured in the environment are left alone; processes that do use TLS need `environment_for_tls`.
     """
     if {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys():
         return
@@ -36,13 +36,13 @@ def read_one_certificate() -> None:
 
 
 def environment_for_tls() -> dict[str, str]:
-    """For a process that asks somebody outside, as pip does: all authorities again."""
+    """Return the environment for a process that connects to the outside, as pip does, with all authorities."""
     made = os.environ.get("SSL_CERT_FILE", "").startswith(f"{tempfile.gettempdir()}/{PREFIX}")
     return {name: value for name, value in os.environ.items() if not (made and name == "SSL_CERT_FILE")}
 
 
 def list_static_files_once() -> None:
-    """Have WhiteNoise look through the folders once a process, not for each of Django's test clients (20 ms)."""
+    """Have WhiteNoise scan the folders once per process, not for each of Django's test clients (20 ms)."""
     look = WhiteNoiseMiddleware.add_files_from_finders
     found: dict[str, dict[str, Any]] = {}
 
@@ -56,12 +56,12 @@ def list_static_files_once() -> None:
 
 
 OBJECTS_TO_COLLECT = 10_000
-"""So many new ones begin a collection of garbage, not 700: of what a test leaves, most is gone without."""
+"""The number of new objects that triggers a garbage collection, instead of 700: most of a test's objects need none."""
 
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """While thousands of objects are made that stay; afterwards no collection looks at them (0.1 s each time)."""
+    """Turn collection off while thousands of lasting objects are made, then freeze them (saves 0.1 s each time)."""
     gc.disable()
     try:
         yield

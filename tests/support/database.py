@@ -1,7 +1,7 @@
-"""The test database: kept in memory where there is a place for that, and emptied after a test that commits.
+"""The test database: kept in memory where possible, and emptied after a test that commits.
 
-Django's own `flush` truncates every table, which takes PostgreSQL up to half a second however little there is, and then
-makes permissions and content types anew. Those stay here: they follow from the code.
+Django's own `flush` truncates every table, which takes PostgreSQL up to half a second even for little data, and then
+recreates permissions and content types. They are kept here, because they follow from the code.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ KEPT = {"auth_permission", "django_content_type", "django_migrations"}
 
 
 def empty() -> None:
-    """Delete all rows that a test may have left. Waits for transactions that still write."""
+    """Delete all rows that a test may have left. Wait for transactions that are still writing."""
     tables = _tables()
     with transaction.atomic(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute(f"LOCK TABLE {', '.join(tables)} IN EXCLUSIVE MODE")
-        # Most tables are empty after most tests, and one question costs less than forty deletions.
+        # Most tables are empty after most tests, and one query costs less than forty deletions.
         cursor.execute(
             " UNION ALL ".join(f"SELECT '{one}' WHERE EXISTS (SELECT 1 FROM {one})" for one in tables)
         )
@@ -43,13 +43,13 @@ def empty() -> None:
 
 @functools.cache
 def _tables() -> list[str]:
-    """All that the migrations made, quoted."""
+    """Return the names of all tables made by migrations, quoted."""
     found = connection.introspection.django_table_names(only_existing=True, include_views=False)
     return [connection.ops.quote_name(name) for name in found if name not in KEPT]
 
 
 def instead_of_flush() -> None:
-    """Have Django's test cases that commit do this."""
+    """Have Django's test cases that commit use `empty` instead of `flush`."""
 
     def teardown(_: Any) -> None:
         empty()
@@ -58,9 +58,9 @@ def instead_of_flush() -> None:
 
 
 def end_other_sessions() -> None:
-    """End what still holds PostgreSQL's test database, which could not be dropped otherwise.
+    """End other sessions on PostgreSQL's test database, which could not be dropped otherwise.
 
-    A thread of the live server that was cut off in the middle of a request may leave its connection open.
+    A thread of the live server that was interrupted during a request may leave its connection open.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -71,10 +71,10 @@ def end_other_sessions() -> None:
 
 
 def in_shared_memory() -> None:
-    """Have SQLite's test database in a file that no disk keeps, where the system has a folder for that.
+    """Put SQLite's test database in shared memory, if the system has it.
 
-    Measured with the 193 tests of options: 52 s on disk, 30 s here. Processes that tests start
-    have databases of their own, on disk.
+    Measured with the 193 tests of options: 52 s on disk, 30 s here. Processes that tests start have databases of their
+    own, on disk.
     """
     if settings.IS_SQLITE and os.access(SHARED_MEMORY, os.W_OK):
         folder = tempfile.mkdtemp(prefix="chatmemory-test-", dir=SHARED_MEMORY)
@@ -83,17 +83,19 @@ def in_shared_memory() -> None:
 
 
 def bytes_of(file: Path) -> bytes:
-    """What a database's file holds, read by another process.
+    """Return the content of a database's file, read by another process.
 
-    A process that closes such a file loses all locks that its connections have on it, and SQLite takes it for gone:
-    the next process to open the database begins the index of its log anew, and ours meet a disk I/O error.
+    A process that closes such a file loses all locks that its connections have on it, so SQLite believes the process is
+    gone: the next process to open the database rebuilds the index of its log, and ours get a disk I/O error.
     """
     return subprocess.run(["cat", str(file)], capture_output=True, check=True).stdout
 
 
 def traces(chat: str) -> list[str]:
-    """Tables that hold the id of a chat, or of one of its messages, in any column. The queue is left out: a task
-    names the chat it is for until a worker has found it gone."""
+    """Return the tables that contain the id of a chat, or of one of its messages, in any column.
+
+    The queue is left out: a task keeps its chat's id until a worker finds that the chat is gone.
+    """
     plain = chat.replace("-", "")
     found = []
     for model in apps.get_models(include_auto_created=True):

@@ -1,4 +1,4 @@
-"""What `make test` tries once and `make test-exhaustive` in every way."""
+"""Cases of which `make test` runs the first and `make test-exhaustive` all."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 
 def first_of(values: Iterable[Any]) -> list[Any]:
-    """Cases for `parametrize`: all but the first are marked `exhaustive`."""
+    """Return cases for `parametrize`, all except the first marked `exhaustive`."""
     first, *others = values
     return [first, *(pytest.param(value, marks=pytest.mark.exhaustive) for value in others)]
 
 
 def first_row_of(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """The same for several parameters at once."""
+    """Return cases for several parameters at once, all except the first marked `exhaustive`."""
     first, *others = rows
     return [first, *(pytest.param(*row, marks=pytest.mark.exhaustive) for row in others)]

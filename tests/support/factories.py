@@ -1,4 +1,4 @@
-"""Rows for tests, made as the services make them: counted, with lines, seqs in order, memory told."""
+"""Rows for tests, made as the services make them: counted, with lines, seqs in order, and reported to memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CUT_OFF = (Status.INCOMPLETE, Status.CANCELLED)
 
 
 def make_user(name: str = "alice", **fields: Any) -> User:
-    """The user of that name."""
+    """Return the user of that name, created if necessary."""
     return User.objects.get_or_create(username=name, defaults=fields)[0]
 
 
 def make_chat(user: User | None = None, **fields: Any) -> Chat:
-    """An empty chat and its brief."""
+    """Create an empty chat and its brief."""
     chat = Chat.objects.create(owner=user or make_user(), **({"policy": settings.MEMORY_POLICY} | fields))
     ConversationBrief.objects.create(chat=chat, policy=chat.policy)
     return chat
@@ -35,9 +35,9 @@ def make_chat(user: User | None = None, **fields: Any) -> Chat:
 def add_turn(
     chat: Chat, user_text: str, assistant_text: str | None, status: str = Status.COMPLETE, **fields: Any
 ) -> Message:
-    """A finished turn, as `finish` stores it; the reply is returned. Without a reply (None): an imported question.
+    """Store a finished turn as `finish` does and return the reply. Without a reply (None): an imported question.
 
-    `fields` are the reply's.
+    `fields` are set on the reply.
     """
     with transaction.atomic():
         chat.refresh_from_db(fields=["last_seq"])
@@ -53,7 +53,7 @@ def add_turn(
 
 
 def add_turns(chat: Chat, texts: Iterable[tuple[str, str | None]]) -> None:
-    """Many turns at once, as an import stores them."""
+    """Store many turns at once, as an import does."""
     rows: list[Message] = []
     with transaction.atomic():
         chat.refresh_from_db(fields=["last_seq"])
@@ -69,7 +69,7 @@ def add_turns(chat: Chat, texts: Iterable[tuple[str, str | None]]) -> None:
 
 
 def brief_of(chat: Chat) -> ConversationBrief:
-    """The chat's brief as it is stored now."""
+    """Return the chat's brief as it is stored now."""
     return ConversationBrief.objects.get(chat=chat)
 
 

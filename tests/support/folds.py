@@ -1,4 +1,4 @@
-"""What tests of folding share: chats with a code in every turn, and what must hold after any fold."""
+"""Helpers for tests of folding: chats with a code in every turn, and what must hold after any fold."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ WORDS = "the quiet harbour kept its lamps lit for boats that came late and left 
 
 
 def turn(number: int, words: int = 8) -> tuple[str, str]:
-    """The texts of turn `number`, with its code."""
+    """Return the texts of turn `number`, with its code."""
     return f"T{number} {WORDS[: words * 5]}", f"Noted, T{number}: {WORDS[: words * 5]}"
 
 
 def chat_of(turns: int) -> Chat:
-    """A chat with turns T1 to T`turns`."""
+    """Make a chat with turns T1 to T`turns`."""
     chat = make_chat()
     add_turns(chat, [turn(number) for number in range(1, turns + 1)])
     return chat
 
 
 def run(chat: Chat) -> FoldReport:
-    """One fold with all the time it wants."""
+    """Run one fold without a practical time limit."""
     return fold(chat.pk, until=time.monotonic() + 1000)
 
 
 def wait_over(chat: Chat) -> None:
-    """The time of the next attempt has come."""
+    """Move the time of the next attempt into the past."""
     past = timezone.now() - timedelta(seconds=5)
     ConversationBrief.objects.filter(chat=chat).update(next_attempt_at=past)
 
@@ -51,7 +51,7 @@ def revisions(chat: Chat) -> list[SummaryRevision]:
 
 
 def assert_sound(chat: Chat) -> None:
-    """What holds after whatever happened: spans join, the version counts them, the counters are exact."""
+    """Assert what holds after any event: spans are contiguous, `version` counts them, the counters are exact."""
     brief, rows = brief_of(chat), revisions(chat)
     assert [row.version for row in rows] == list(range(1, len(rows) + 1))
     assert brief.version == len(rows)
@@ -67,7 +67,7 @@ def assert_sound(chat: Chat) -> None:
 
 
 def assert_folded(chat: Chat, through: int) -> None:
-    """Turns T1 to T`through` are in the summary, each once and in order, and no other is."""
+    """Assert that turns T1 to T`through` are in the summary, each once and in order, and no others."""
     assert_sound(chat)
     brief = brief_of(chat)
     seen = list(dict.fromkeys(codes(brief.global_summary)))
@@ -76,12 +76,12 @@ def assert_folded(chat: Chat, through: int) -> None:
 
 
 def asked(model: ScriptedModel) -> list[list[str]]:
-    """The codes of the new turns of each call, each once."""
+    """Return the codes of the new turns of each call, each once."""
     return [list(dict.fromkeys(codes(" ".join(u + a for u, a in turns)))) for _, turns in model.inputs]
 
 
 def fail_until_given_up(chat: Chat, model: KeepingModel) -> None:
-    """Five failures; the fifth is followed by the built-in summarizer at once."""
+    """Fail five times; after the fifth failure the built-in summarizer takes over at once."""
     model.lines = [DOWN] * 5
     for _ in range(5):
         wait_over(chat)
@@ -90,18 +90,18 @@ def fail_until_given_up(chat: Chat, model: KeepingModel) -> None:
 
 
 class Killed(BaseException):
-    """What a worker that is killed looks like to the code after it."""
+    """Raised in a worker to simulate that it is killed."""
 
 
 def together(*acts: Callable[[], None]) -> None:
-    """Run all of `acts` at once, a thread each, and wait for them. Whatever one raises is raised."""
+    """Run all of `acts` at once, each in a thread, and wait for them. Fail if any of them raised."""
     start, failures = threading.Barrier(len(acts)), list[BaseException]()
 
     def guarded(act: Callable[[], None]) -> None:
         try:
             start.wait(timeout=10)
             act()
-        except BaseException as error:  # noqa: BLE001  # told to the thread that waits
+        except BaseException as error:  # noqa: BLE001  # reported to the thread that waits
             failures.append(error)
         finally:
             connection.close()
@@ -116,7 +116,7 @@ def together(*acts: Callable[[], None]) -> None:
 
 
 def folded_chat(model: KeepingModel) -> Chat:
-    """Turns 1 to 12, of which three versions hold 3, 6 and 9."""
+    """Make a chat of turns 1 to 12 with three versions, which fold the turns through 3, 6 and 9."""
     chat = chat_of(12)
     request_resummarize(chat, "update")
     run(chat)

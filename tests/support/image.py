@@ -1,4 +1,4 @@
-"""The Dockerfile, read: its steps, and what the container that it makes is like."""
+"""The Dockerfile, parsed: its steps, and the properties of the container that it makes."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Image:
 
     @property
     def sources(self) -> list[str]:
-        """What is copied from the checkout."""
+        """The paths that are copied from the checkout."""
         copied = (step.rest for step in self.steps if step.name == "COPY")
         return [rest.split()[0] for rest in copied if not rest.startswith("--from")]
 
     @property
     def copies(self) -> list[tuple[str, str]]:
-        """What the last stage copies from the checkout, and where to."""
+        """The paths that the last stage copies from the checkout, and their destinations."""
         copied = (step.rest.split() for step in self.last if step.name == "COPY")
         return [(words[0], words[1]) for words in copied if not words[0].startswith("--from")]
 

@@ -1,4 +1,4 @@
-"""Small images, made here: every pixel of one colour."""
+"""Small images, generated here: every pixel has the same colour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import zlib
 
 
 def png(width: int = 640, height: int = 480, colour: int = 0) -> bytes:
-    """A PNG of so many pixels, in one of 256 shades of grey."""
+    """Return a PNG of this size, in one of 256 shades of grey."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -19,5 +19,5 @@ def png(width: int = 640, height: int = 480, colour: int = 0) -> bytes:
 
 
 def data_url(data: bytes, media_type: str = "image/png") -> str:
-    """`data` as a client sends it."""
+    """Return `data` as a client sends it."""
     return f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"

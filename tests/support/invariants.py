@@ -1,6 +1,6 @@
-"""What must hold of every chat, at any moment when no fold is under way, whatever was done to the product before.
+"""What must hold for every chat at any moment when no fold is in progress, whatever was done to the product before.
 
-Reads the tables and the pure modules; knows nothing of how a test came here. `violations` tells all it finds, in
+Reads the tables and the pure modules; knows nothing of how a test got here. `violations` returns all that it finds, as
 sentences; `check_all` fails on any.
 """
 
@@ -47,7 +47,7 @@ def check_all() -> None:
 
 
 def violations(chat: Chat) -> list[str]:
-    """Everything that is wrong with one chat."""
+    """Return everything that is wrong with one chat."""
     brief = ConversationBrief.objects.filter(chat=chat).first()
     turns = list(loading.each_turn(chat.pk, 0, loading.pending_seq(chat.pk), text=True))
     found = [*_messages(chat), *_contexts(chat)]
@@ -75,7 +75,7 @@ def _messages(chat: Chat) -> Iterator[str]:
 
 
 def _contexts(chat: Chat) -> Iterator[str]:
-    """Each reply's record: the prompt can be rebuilt, to the letter, and its memory was within its budget."""
+    """Check each reply's record: its prompt can be rebuilt exactly, and its memory was within its budget."""
     replies = Message.objects.filter(chat=chat, role=Role.ASSISTANT, context_record__isnull=False)
     for reply in replies.select_related("reply_to", "context_record").order_by("seq"):
         past = services.past_context(reply)
@@ -100,19 +100,19 @@ def _context(reply: Message, context: Context, recorded: str) -> Iterator[str]:
 
 
 def _changed_since(reply: Message) -> bool:
-    """Whether a text that its prompt may have had was edited or forgotten after it was sent."""
+    """Whether a text that may be in its prompt was edited or forgotten after it was sent."""
     said = Message.objects.filter(chat=reply.chat_id, seq__lt=reply.seq, edited_at__gte=reply.created_at)
     return said.exists()
 
 
 def _unpinned_since(context: Context) -> bool:
-    """Whether a pin that its prompt had has been removed for good since."""
+    """Whether a pin that was in its prompt has been deleted since."""
     ids = {pin.id for pin in context.plan.pins}
     return Pin.objects.filter(pk__in=ids).count() < len(ids)
 
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
-    """What the pins that hold cost is known; no two that were found contradict each other or say the same."""
+    """Check that the token count of pins is exact, that no pin is of a forgotten message, and that they are few."""
     held = by_rule.holding(brief.chat_id)
     tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
@@ -126,7 +126,7 @@ def _pins(brief: ConversationBrief) -> Iterator[str]:
 
 
 def _revisions(brief: ConversationBrief, revisions: list[SummaryRevision]) -> Iterator[str]:
-    """Versions without holes; the brief is what the one in use says."""
+    """Check that versions have no gaps, and that the brief agrees with the revision in use."""
     by_version = {one.version: one for one in revisions}
     if sorted(by_version) != list(range(1, brief.version + 1)):
         yield f"versions {sorted(by_version)} of {brief.version}"
@@ -138,7 +138,7 @@ def _revisions(brief: ConversationBrief, revisions: list[SummaryRevision]) -> It
         yield f"seen through {brief.seen_seq}, but the revision in use saw something else"
     if brief.global_summary != (head.global_summary if head else ""):
         yield "the summary is not that of the revision in use"
-    # One that steps back says what an older one does: how much that kept is in the brief alone.
+    # A step back repeats what an older revision says; how much that one kept is only in the brief.
     is_known = head is None or head.kind != RevisionKind.RETRACT
     if is_known and brief.kept_percent != (head.kept_percent if head else None):
         yield f"{brief.kept_percent} % kept, but the revision in use kept something else"
@@ -151,9 +151,9 @@ def _revisions(brief: ConversationBrief, revisions: list[SummaryRevision]) -> It
 
 
 def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision]) -> Iterator[str]:
-    """Behind `head` the spans follow each other from the first message; nothing was taken out of any revision there.
+    """Check that the spans behind `head` join up from the first message, and that no revision there was emptied.
 
-    A memory that was cleared stems from nothing: its parent's text may be gone.
+    A cleared memory has no ancestors: its parent's text may be gone.
     """
     while head is not None:
         parent = by_version.get(head.parent or 0)
@@ -161,7 +161,7 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
         after = 0 if starts_over or parent is None else parent.through_seq
         folds_nothing = head.through_seq < head.from_seq
         is_card = head.through_seq == head.from_seq - 1 and head.seen_seq > head.through_seq
-        is_empty = head.kind == RevisionKind.REBUILD and not head.turns  # all there is lies in the window
+        is_empty = head.kind == RevisionKind.REBUILD and not head.turns  # all turns are in the window
         may_fold_nothing = (
             is_card
             or is_empty
@@ -183,13 +183,13 @@ def _lineage(head: SummaryRevision | None, by_version: dict[int, SummaryRevision
 
 
 def _says_the_same(restored: SummaryRevision, parent: SummaryRevision | None) -> bool:
-    """What a restored revision says, by which policy, and what it covers, are its parent's."""
+    """Whether a restored revision has its parent's text, policy and coverage."""
     same = ("global_summary", "state", "policy", "through_seq", "seen_seq", "tokens_after", "degraded")
     return parent is not None and all(getattr(restored, name) == getattr(parent, name) for name in same)
 
 
 def _sources(revisions: list[SummaryRevision], turns: list[Turn]) -> Iterator[str]:
-    """Each revision was made from exactly the messages of its span, as they stand."""
+    """Check that each revision was made from exactly the messages of its span, as they are now."""
     for revision in revisions:
         if revision.forgotten_at is not None:
             if revision.global_summary or revision.state or revision.retained.get("kept"):
@@ -220,7 +220,7 @@ def _brief(brief: ConversationBrief) -> Iterator[str]:
 
 
 def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterator[str]:
-    """Every finished turn is in the state, verbatim, in a line, or counted as left out; none in two places."""
+    """Check that every finished turn is in the state, verbatim, in a line, or counted as left out; none in two."""
     context = services.preview(chat)
     plan = context.plan
     if context.tokens > context.budget or context.tokens != _recount(context):
@@ -238,7 +238,7 @@ def _coverage(chat: Chat, brief: ConversationBrief, turns: list[Turn]) -> Iterat
 
 
 def _recount(context: Context) -> int:
-    """Tokens of the memory in a prompt, counted from the messages that are sent."""
+    """Return the tokens of the memory in a prompt, counted from the messages that are sent."""
     messages = list(context.prompt.messages)
     while context.plan.open_turn and messages[-1].role != "user":
         messages.pop()
@@ -247,7 +247,7 @@ def _recount(context: Context) -> int:
 
 
 def bill(user: User) -> Iterator[str]:
-    """The usage rows add up to what messages and revisions say."""
+    """Check that the usage rows add up to the sums of messages and revisions."""
     replies = Message.objects.filter(chat__owner=user, role=Role.ASSISTANT, input_tokens__isnull=False)
     folds = SummaryRevision.objects.filter(chat__owner=user)
     rows = report.days(user)
@@ -262,8 +262,8 @@ def bill(user: User) -> Iterator[str]:
 
 
 def allowance(user: User) -> list[str]:
-    """What is reserved for the user's calls is what these hold, and they are as many as are counted."""
-    with transaction.atomic():  # whoever takes or settles waits meanwhile
+    """Check that the tokens reserved for the user are those of the open calls, and that the number of calls agrees."""
+    with transaction.atomic():  # reservations and settlements wait for this lock
         row = Allowance.objects.select_for_update().filter(pk=user.pk).first() or Allowance(user=user)
         calls: list[Reserved] = [
             *ActiveReply.objects.filter(chat__owner=user, reserved_day__isnull=False),

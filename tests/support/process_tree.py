@@ -1,8 +1,8 @@
-"""The processes of a cluster, told apart by their place in the family; read from /proc, so on Linux alone.
+"""The processes of a cluster, identified by their place in the tree; read from /proc, so Linux only.
 
 A watchdog has one child, the cluster's main process, whose only child is the sentinel. The sentinel's children are the
-workers, known by the rows they write, and monitor and pusher. It starts the monitor first; a pusher that died is
-started anew, and so is younger still. (So is a monitor, but the cluster does not live long after that.)
+workers, known by the rows they write, the monitor and the pusher. The monitor starts first; a pusher that died is
+replaced, and so is younger still. (So is a monitor, but the cluster does not live long after that.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Family:
     pusher: int
 
     def cluster(self) -> dict[str, int]:
-        """All but the watchdog, by what they are."""
+        """Return all except the watchdog, by their role."""
         workers = {f"worker {number}": pid for number, pid in enumerate(self.workers, 1)}
         return {
             "main": self.main,
@@ -36,7 +36,7 @@ class Family:
 
 
 def family_of(watchdog: int, workers: Collection[int]) -> Family | None:
-    """The family under `watchdog`, with those workers; None as long as it is not complete."""
+    """Return the family under `watchdog`, with those workers; None while it is incomplete."""
     main = children_of(watchdog)
     sentinel = children_of(main[0]) if len(main) == 1 else []
     rest = children_of(sentinel[0]) if len(sentinel) == 1 else []
@@ -47,26 +47,26 @@ def family_of(watchdog: int, workers: Collection[int]) -> Family | None:
 
 
 def children_of(parent: int) -> list[int]:
-    """Living children of a process, the oldest first."""
+    """Return the living children of a process, oldest first."""
     found = [(started, pid) for pid, ppid, state, started in _all() if ppid == parent and state != "Z"]
     return [pid for _, pid in sorted(found)]
 
 
 def descendants_of(pid: int) -> list[int]:
-    """Its children, and theirs."""
+    """Return a process's children, their children, and so on."""
     below = children_of(pid)
     return [*below, *(one for child in below for one in descendants_of(child))]
 
 
 def is_alive(pid: int) -> bool:
-    """False once it has ended, whether or not somebody has asked for its exit code."""
+    """False once it has ended, even if its exit code has not been collected."""
     return any(pid == one and state != "Z" for one, _, state, _ in _all())
 
 
 def left_of(watch: str) -> list[int]:
-    """Living processes of a cluster, whoever their parent is now, that name the watchdog `watch`.
+    """Return the living processes of a cluster, under any parent, that name the watchdog `watch`.
 
-    A fork does so by what `ps` calls it, what was executed by its environment.
+    A fork names it in its title in `ps`, an executed program in its environment.
     """
     title, mark = f"worker {watch.rpartition(':')[2]}", f"WORKER_WATCH={watch}".encode()
     return [
@@ -91,7 +91,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 def _all() -> list[tuple[int, int, str, int]]:
-    """Of each process: its id, its parent's, its state, when it was started."""
+    """Return the id, parent's id, state and start time of each process."""
     found = []
     for path in Path("/proc").iterdir():
         if path.name.isdigit():

@@ -1,4 +1,4 @@
-"""A worker command at work, for tests that kill its processes and look what becomes of it."""
+"""A worker command at work, for tests that kill its processes and check what follows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watched:
         self.family = self.whole()
 
     def whole(self) -> Family:
-        """The family as it is now, complete and at work: a frozen one looks complete until it is replaced."""
+        """Return the current family, complete and at work: a frozen one looks complete until it is replaced."""
         while True:
             family = wait_for(self._family, "a complete cluster", timeout=60)
             assert isinstance(family, Family)
@@ -39,15 +39,15 @@ class Watched:
                 return family
 
     def strangers(self) -> set[int]:
-        """Processes that this watchdog's clusters left behind."""
+        """Return the processes that this watchdog's clusters left behind."""
         return set(left_of(self.name)) - set(descendants_of(self.child.process.pid))
 
     def acknowledged(self) -> int:
-        """Number of the last canary that came all the way."""
+        """Return the number of the last canary that was acknowledged."""
         return Watch.objects.get(pk=self.name).acknowledged
 
     def kill(self, pid: int) -> None:
-        """SIGKILL for that process alone."""
+        """Send SIGKILL to that process only."""
         os.kill(pid, signal.SIGKILL)
         wait_for(lambda: not is_alive(pid), "the end of a process")
 
@@ -64,13 +64,13 @@ class Watched:
 
 
 def expect_deaths(product: Product) -> None:
-    """What the watchdog and django-q2 log of what was killed is no error of this test. The latter names processes."""
+    """Expect the errors that the watchdog and django-q2 log about killed processes. The latter's name processes."""
     told = {line["event"] for line in product.logged() if line["event"].startswith("reincarnated ")}
     product.expected |= DEATHS | told
 
 
 def due_chat() -> UUID:
-    """A chat with 40 turns, whose fold is on the queue."""
+    """Make a chat with 40 turns, whose fold is in the queue."""
     chat = make_chat()
     add_turns(chat, [(question(number), "Noted.") for number in range(40)])
     return chat.pk

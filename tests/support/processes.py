@@ -1,9 +1,9 @@
-"""The product as processes of its own: a server and workers on one database, their logs, and their end.
+"""The product as separate processes: a server and workers on one database, their logs, and their end.
 
 They run on the database that pytest made (`here()`), so a test can look into the tables directly, and on the queue of
-its settings; or, for what runs outside of pytest, on a scratch database that is made and dropped here (`scratch()`).
-Every process leads a group of its own, in which all it starts ends with it. Nothing else of the caller's environment
-that means something to chatmemory reaches them. What a test expects of the product is not known here.
+its settings; what runs outside pytest uses a scratch database that is made and dropped here (`scratch()`). Every
+process leads its own group, so that everything it starts ends with it. No other variable of the caller's environment
+that chatmemory reads reaches them. This module does not know what a test expects of the product.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tests.support.process_tree import descendants_of, is_alive
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-canary"
+"""The key that the processes use for the fake upstream: it must never appear in a log."""
 SERVER = ["uvicorn", "chatmemory.asgi:application", "--http", "chatmemory.http_protocol:HttpProtocol"]
-"""The server as docs/deploy.md starts it, but for its options."""
-"""The key that the processes use for the fake upstream: it must never be found in a log."""
+"""The server as docs/deploy.md starts it, without its options."""
 
 _OURS = re.compile(
     r"(DJANGO|DATABASE|REDIS|OPENAI|MEMORY|REPLY|SUMMARIZER|Q|RATE|LIMIT|LOG|MODEL|DEFAULT|PROMPT|MESSAGE|INSTRUCTIONS"
     r"|REQUEST|SOURCES|SWEEP|WORKER)_"
 )
 _STANDARD = {
-    # Set even where empty, so that a `.env` file of the checkout means nothing.
+    # Set even if empty, so that a `.env` file of the checkout has no effect.
     "OPENAI_API_KEY": "",
     "OPENAI_BASE_URL": "",
     "REDIS_URL": settings.REDIS_URL,
@@ -58,13 +58,13 @@ _STANDARD = {
     "PYTHONUNBUFFERED": "1",
 }
 NOT_READY = "Service Unavailable: /readyz"
-"""What is logged where a server says that it is not ready: often enough while it starts."""
+"""What a server logs when it says that it is not ready, as it often does while starting."""
 START_SECONDS = 180.0
 POLL_SECONDS = 0.01
 
 
 def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 90.0) -> Any:
-    """The first true value of `condition`. Raises `AssertionError` with `what` when it does not come."""
+    """Return the first true value of `condition`. Raise `AssertionError` with `what` if there is none in time."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
         assert time.monotonic() < deadline, f"this did not happen in {timeout:g} s: {what}"
@@ -75,7 +75,7 @@ def wait_for(condition: Callable[[], Any], what: str, *, timeout: float = 90.0) 
 class Product:
     """Processes of chatmemory on one database. Leaving the context ends them all.
 
-    `env` is what differs from the standard settings; change it before a process is started.
+    `env` overrides the standard settings; change it before a process is started.
     """
 
     def __init__(self, folder: Path, database_url: str, **env: str) -> None:
@@ -84,9 +84,9 @@ class Product:
         self.children: list[Child] = []
         self.clients: list[Client] = []
         self.urls: dict[str, str] = {}
-        """Where each server answers, by its name."""
+        """The URL of each server, by its name."""
         self.expected: set[str] = set()
-        """Errors that this test is about; any other one that is logged fails it."""
+        """Errors that this test expects; any other logged error fails it."""
 
     def __enter__(self) -> Product:
         return self
@@ -97,11 +97,11 @@ class Product:
         self.stop()
 
     def use(self, fake: FakeUpstream) -> None:
-        """Let all processes started from now on ask this upstream."""
+        """Make all processes started from now on use this upstream."""
         self.env |= {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": fake.base_url}
 
     def server(self, *options: str, **env: str) -> Child:
-        """Start a server and wait until it is ready. `url` is where the newest one answers."""
+        """Start a server and wait until it is ready. `url` is then its URL."""
         port = free_port()
         command = [*SERVER, "--port", str(port), "--no-access-log"]
         child = self._start("server", [sys.executable, "-m", *command, *options], env, patience=20)
@@ -114,7 +114,7 @@ class Product:
         return self._start("worker", [sys.executable, "manage.py", "worker"], env, patience=15)
 
     def cluster(self, **env: str) -> Child:
-        """Start a cluster of workers that nobody watches."""
+        """Start a cluster of workers without a watchdog."""
         return self._start("worker", [sys.executable, "manage.py", "qcluster"], env, patience=5)
 
     def command(self, *arguments: str, **env: str) -> Child:
@@ -122,7 +122,7 @@ class Product:
         return self._start(arguments[0], [sys.executable, "manage.py", *arguments], env, patience=5)
 
     def manage(self, *arguments: str, **env: str) -> str:
-        """Run a management command to its end and return what it printed. Raises when it fails."""
+        """Run a management command to its end and return its output. Raise `AssertionError` if it fails."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,
@@ -138,37 +138,37 @@ class Product:
 
     @property
     def url(self) -> str:
-        """Where the newest server answers."""
+        """The URL of the newest server."""
         return list(self.urls.values())[-1]
 
     def client(self, user: str = "alice") -> Client:
-        """A client of the newest server with a new token of that user, who is made if need be."""
+        """Return a client of the newest server with a new token of that user, who is created if necessary."""
         owner, _ = User.objects.get_or_create(username=user)
         token = str(AuthToken.objects.create(owner)[1])
         self.clients.append(Client(self.url, token))
         return self.clients[-1]
 
     def kill(self, child: Child) -> None:
-        """SIGKILL for its whole group: nothing of it gets to say goodbye. What is tied to it is gone, too."""
+        """Send SIGKILL to its whole group, so that nothing can clean up. Wait until its descendants are gone, too."""
         below = descendants_of(child.process.pid)
         child.kill_all()
         wait_for(lambda: not any(is_alive(pid) for pid in below), "the end of all that was below it")
 
     def stop(self) -> None:
-        """End everything that was started, at once; returns when it is gone."""
+        """End everything that was started, at once; return when it is gone."""
         for client in self.clients:
             client.http.close()
         for child in self.children:
             self.kill(child)
 
     def log_text(self) -> str:
-        """All that all processes wrote, of commands what they wrote to their error output."""
+        """Return all logs: the whole output of started processes, and the error output of commands."""
         return "".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
 
     def logged(self, event: str = "", *, name: str = "") -> list[dict[str, Any]]:
-        """What the processes logged under that constant text; with `name`, those of that name alone.
+        """Return what the processes logged under that constant text; with `name`, only those of that name.
 
-        Lines that are no JSON are left out: `test_logs` sees to it that there are none.
+        Lines that are not JSON are left out; `test_logs` checks that there are none.
         """
         texts = [path.read_text() for path in sorted(self.folder.glob(f"{name or ''}*.log"))]
         lines = [line for text in texts for line in text.splitlines() if line.startswith("{")]
@@ -176,7 +176,7 @@ class Product:
         return [line for line in read if not event or line["event"] == event]
 
     def errors(self) -> list[dict[str, Any]]:
-        """What was logged as an error and was not expected."""
+        """Return the errors that were logged and not expected."""
         found = [line for line in self.logged() if line["level"] in ("error", "critical")]
         return [line for line in found if line["event"] not in {*self.expected, NOT_READY}]
 
@@ -199,7 +199,7 @@ class Product:
         return {**outside, **_STANDARD, **self.env, **env}
 
     def _ready(self, child: Child) -> bool:
-        """Whether all answers that the server itself needs. A worker may come later, or never; so may tables."""
+        """Whether everything that the server itself needs is ready. A worker may come later or never; so may tables."""
         assert child.exit_code is None, f"{child.name} ended:\n{child.log.read_text()[-3000:]}"
         try:
             answer = httpx.get(f"{self.urls[child.name]}/readyz", timeout=5)
@@ -209,7 +209,7 @@ class Product:
 
 
 def here() -> str:
-    """The URL of the database that this process's Django uses, which under pytest is the test database."""
+    """Return the URL of the database that this process's Django uses, which under pytest is the test database."""
     found = connection.settings_dict
     if connection.vendor == "sqlite":
         return f"sqlite:///{found['NAME']}"
@@ -218,9 +218,9 @@ def here() -> str:
 
 @contextmanager
 def scratch(folder: Path, postgres_url: str = "") -> Iterator[str]:
-    """The URL of a new, empty database: a file in `folder`, or one on the server of `postgres_url`.
+    """Yield the URL of a new, empty database: a file in `folder`, or one on the server of `postgres_url`.
 
-    The latter is dropped in the end. Its tables are not there yet: `Product.manage("migrate")` makes them.
+    The latter is dropped at the end. It has no tables yet: `Product.manage("migrate")` makes them.
     """
     if not postgres_url:
         yield f"sqlite:///{folder / 'scratch.sqlite3'}"

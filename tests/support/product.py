@@ -1,4 +1,4 @@
-"""Fixtures: the product as processes. When a test ends, everything it started ends, and the invariants are checked."""
+"""Fixtures: the product as processes. At the end of a test, all it started ends, and the invariants are checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.processes import Product, here
 
 @pytest.fixture
 def fake() -> Iterator[FakeUpstream]:
-    """A fake upstream; a request it found fault with fails the test."""
+    """A fake upstream; a request in which it found a fault fails the test."""
     with FakeUpstream() as running:
         yield running
         assert running.faults == []
@@ -28,16 +28,16 @@ LIMITS = {
     "MEMORY_SUMMARY_TOKEN_CAP": "summary_cap",
     "MEMORY_FOLD_BITE_TOKENS": "bite_tokens",
 }
-"""Settings that a test may give its processes, and where this process has them."""
+"""Settings that a test may give its processes, and the field of `MEMORY_LIMITS` of each."""
 
 
 @pytest.fixture
 def offline_product(transactional_db: None, settings: Any, tmp_path: Path) -> Iterator[Product]:
-    """The product with the built-in model, on pytest's database. The test starts what it needs of it."""
+    """The product with the built-in model, on pytest's database. The test starts the processes it needs."""
     with Product(tmp_path, here()) as product:
         yield product
     assert product.errors() == [], product.errors()
-    # The invariants hold by the numbers that the product had.
+    # The invariants are checked with the numbers that the product had.
     given = {field: int(product.env[name]) for name, field in LIMITS.items() if name in product.env}
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, **given)
     check_all()

@@ -12,7 +12,7 @@ OPENAI = {
     "/v1/chat/completions/{}/messages",
     "/v1/models/{}",
 }
-"""Routes that OpenAI's schema describes, not ours. Who may use them is tried in `tests/api/test_openai.py`."""
+"""Routes that OpenAI's schema describes, not ours. `tests/api/test_openai.py` tests who may use them."""
 
 
 def routes(patterns: list[Any], before: str = "/") -> list[str]:

@@ -1,4 +1,4 @@
-"""Waiting for a state, never for a time."""
+"""Waiting for a state instead of a fixed time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def wait_for(condition: Callable[[], Any], *, timeout: float = 30.0) -> Any:
-    """Wait for a state, never for a time: the first true value of `condition`."""
+    """Return the first true value of `condition`. Raise `AssertionError` if there is none in time."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if value := condition():

@@ -1,1 +1,1 @@
-"""Outside parties that tests stand on: real processes of the wire, no mocks of our own code."""
+"""External services that tests depend on: real processes speaking the protocol, no mocks of our own code."""

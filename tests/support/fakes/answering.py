@@ -1,4 +1,4 @@
-"""Every kind of answer that is not streamed, as steps. Pure. Without a body they are those of `streaming`."""
+"""Every kind of answer that is not streamed, as steps. Pure. Kinds without a body share the steps of `streaming`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BAD_BODIES = {
 
 
 def answer_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """The steps of an answer that would say `text`."""
+    """Yield the steps of an answer whose text is `text`."""
     if how.hold_after < 0:
         yield Gate()
     if how.delay:
@@ -29,7 +29,7 @@ def answer_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 
 def body_of(how: Behaviour, speech: Speech, text: str) -> bytes:
-    """The JSON of an answer, or what takes its place."""
+    """Return the JSON of an answer, or the bad body that replaces it."""
     if how.kind in BAD_BODIES:
         return BAD_BODIES[how.kind]
     if how.kind == "huge":

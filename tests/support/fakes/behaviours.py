@@ -1,8 +1,8 @@
-"""How the fake upstream behaves: a kind and its numbers, and the steps by which it answers. Pure.
+"""How the fake upstream behaves: a kind and its parameters, and the steps by which it answers. Pure.
 
-A `Behaviour` can be written as a model name, `kind?number=value&…`, so that a bench or a variant's
-configuration chooses it: `normal?deltas=200&rate=200`, `cut?after=900&how=reset`,
-`status?code=429&retry_after=1`. `KINDS` lists what there is.
+A `Behaviour` can be written as a model name, `kind?number=value&…`, so that a benchmark or a variant's configuration
+can choose it: `normal?deltas=200&rate=200`, `cut?after=900&how=reset`, `status?code=429&retry_after=1`. `KINDS` lists
+the kinds.
 """
 
 from __future__ import annotations
@@ -34,43 +34,43 @@ LOREM = (
 
 
 CUTS = (1, 2, 3, 5, 4, 1, 7)
-"""Characters of the pieces in which a memory card comes: its borders are cut in every place, by and by."""
+"""Lengths in characters of a memory card's pieces, in a cycle, so that its tags are split at every place over time."""
 
 _CARD = re.compile(r"\s*<\s*/?\s*memory_card", re.IGNORECASE)
 
 SAYS = (
     "",
     "fenced",  # the right object, in a fence after some words
-    "prose",  # words in place of an object
+    "prose",  # words instead of an object
     "wrong_types",
-    "half",  # an object that breaks off, though the answer ends well
+    "half",  # an object that breaks off, although the answer ends normally
     "vast",  # an object with a text of `size` characters
     "no_card",
-    "bad_card",  # half of one, properly closed
+    "bad_card",  # half a card, properly closed
     "open_card",  # never closed
-    "card_alone",  # a card, or a call, and not a word besides
+    "card_alone",  # only a card, or a call, without other text
 )
-"""What a summarizer says in place of the object that it was asked for, and a reply in place of its card."""
+"""What a summarizer says instead of the requested object, and a reply instead of its card."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """A kind of behaviour and its numbers; each kind reads those that concern it."""
+    """A kind of behaviour and its parameters; each kind reads those that apply to it."""
 
     kind: str = "normal"
     text: str = ""
-    """What to say. Empty: `deltas` words of lorem, or an echo of the last user message."""
+    """The text to send. Empty: `deltas` words of lorem, or an echo of the last user message."""
     deltas: int = 0
     tools: str = ""
-    """What to call besides, of the tools that the client offers: JSON, a list of `[id, name, arguments]`."""
+    """Tools of the client to call as well: JSON, a list of `[id, name, arguments]`."""
     rate: float = 0.0
-    """Deltas a second; 0 is all of them in one write, so that they arrive together."""
+    """Deltas per second; 0 sends all in one write, so that they arrive together."""
     delay: float = 0.0
     """Seconds before the first byte of the answer's head."""
     after: int = 3
-    """Deltas before it goes wrong; for `cut`, bytes of the body; for `hold_after`, see there."""
+    """Deltas before the failure; for `cut`, bytes of the body; for `hold_after`, see there."""
     hold_after: int = -1
-    """Deltas after which a closed gate holds the reply; -1 holds before the head."""
+    """Deltas after which a closed gate holds the reply; -1 holds it before the head."""
     every: float = 0.02
     """Seconds between pings, or between the bytes of a drip."""
     size: int = 100 * 1024 * 1024
@@ -81,15 +81,15 @@ class Behaviour:
     """The error's code: `context_length_exceeded`, `insufficient_quota`, …; for `incomplete` its reason."""
     retry_after: str = ""
     says: str = ""
-    """How it is bad where an object or a card is asked for: one of `SAYS`."""
+    """How the answer is bad when an object or a card is requested: one of `SAYS`."""
     obeys: int = 0
-    """1: it keeps to the request's output limit, stop strings and JSON formats, as far as an echo can."""
+    """1: respects the request's output limit, stop strings and JSON formats, as far as an echo can."""
     thinks: int = 0
-    """Tokens that it reasons before its first word; the request's output limit may end it there."""
+    """Tokens of reasoning before the first word; the request's output limit may end the answer there."""
     tokens: int = 400
-    """About how long a summary is."""
+    """Approximate length of a summary, in tokens."""
     pattern: str = r"[A-Z]{2}-\d{4}"
-    """What the summarizer keeps."""
+    """The pattern of codes that the summarizer keeps."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Paced:
-    """Send these one by one, `rate` a second."""
+    """Send the pieces one by one, `rate` per second."""
 
     pieces: list[bytes]
     rate: float
@@ -111,7 +111,7 @@ class Paced:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing for so many seconds."""
+    """Do nothing for `seconds` seconds."""
 
     seconds: float
 
@@ -140,7 +140,7 @@ KINDS: dict[str, Script] = {}
 
 
 def behaviour(spec: str | Behaviour, **numbers: object) -> Behaviour:
-    """Read `kind?number=value&…`; `numbers` win. Raises `ValueError` for what does not exist."""
+    """Parse `kind?number=value&…`; `numbers` take precedence. Raise `ValueError` for an unknown kind or answer."""
     if isinstance(spec, Behaviour):
         return spec
     kind, _, query = spec.partition("?")
@@ -161,7 +161,7 @@ def is_behaviour(name: str) -> bool:
 
 
 def pieces_of(text: str) -> list[str]:
-    """A text cut into words, their spaces kept; a card in it wherever that is awkward."""
+    """Split a text into words with their spaces; a card in it is split at awkward places."""
     found = _CARD.search(text)
     said, card = (text[: found.start()], text[found.start() :]) if found else (text, "")
     words = said.split(" ")
@@ -175,12 +175,12 @@ def _cut(card: str) -> list[str]:
 
 
 def lorem(count: int) -> str:
-    """So many words."""
+    """Return `count` words of lorem ipsum."""
     return " ".join(LOREM[i % len(LOREM)] for i in range(count))
 
 
 def flat(steps: Steps) -> Iterator[bytes]:
-    """The bytes of some steps, without their timing."""
+    """Yield the bytes of some steps, without their timing."""
     for step in steps:
         if isinstance(step, bytes):
             yield step

@@ -1,4 +1,4 @@
-"""Memory cards at the end of replies (seed 002): as a block in the text, or as the call of a tool. Pure."""
+"""Memory cards at the end of replies (seed 002): as a block in the text, or as a tool call. Pure."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tests.support.fakes.objects import WRONG_TYPES, card
 TOOL = "update_memory"
 OPEN, CLOSE = "<MEMORY_CARD>", "</MEMORY_CARD>"
 BEFORE = "Conversation context: "
-"""How the message begins that carries the card so far."""
+"""The beginning of the message that contains the card so far."""
 
 
 def tool_name(request: Request) -> str:
-    """The function that a request offers for cards, in either style; "" for none."""
+    """Return the name of the function that a request offers for cards, in either style; "" if none."""
     return TOOL if TOOL in tools.names(request) else ""
 
 
 def wants_block(request: Request) -> bool:
-    """Whether a reply is to end with a card."""
+    """Whether a reply should end with a card."""
     return OPEN in request.instructions
 
 
 def card_of(request: Request, says: str, pattern: str) -> str:
-    """The card after this question, as JSON: the codes of the card so far and the question's; or a bad one."""
+    """Return the card after this question, as JSON: the codes of the card so far and of the question; or a bad card."""
     carried = "\n".join(text for _, text in request.said[:-1] if text.startswith(BEFORE))
     asked = request.said[-1][1] if request.said else ""
     right: dict[str, Any] = card(list(dict.fromkeys(re.findall(pattern, f"{carried}\n{asked}"))))
@@ -38,7 +38,7 @@ def card_of(request: Request, says: str, pattern: str) -> str:
 
 
 def block(text: str, says: str) -> str:
-    """The end of a reply that carries the card `text`."""
+    """Return the end of a reply that contains the card `text`."""
     if says == "no_card":
         return ""
     return f"\n\n{OPEN}{text}" + ("" if says == "open_card" else CLOSE)

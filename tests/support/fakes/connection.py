@@ -1,4 +1,4 @@
-"""One TCP connection of the fake: HTTP/1.1 requests in, the steps of answers out, whatever they mean."""
+"""One TCP connection of the fake: HTTP/1.1 requests in, the steps of answers out, without knowing what they mean."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it came."""
+    """One request as it was received."""
 
     path: str
     headers: dict[str, str]
@@ -41,34 +41,34 @@ class Request:
 
     @property
     def lane(self) -> Literal["stream", "complete"]:
-        """Whether it asks for a stream."""
+        """Whether the request is for a stream."""
         return "stream" if self.body.get("stream") else "complete"
 
     @property
     def model(self) -> str:
-        """The model it names, or nothing."""
+        """The requested model; "" if none."""
         return str(self.body.get("model") or "")
 
     @property
     def output_limit(self) -> int | None:
-        """The most tokens that the answer may have, reasoning included."""
+        """The maximum number of tokens of the answer, reasoning included; None if there is no limit."""
         names = ("max_output_tokens", "max_completion_tokens", "max_tokens")
         return next((int(self.body[name]) for name in names if name in self.body), None)
 
     @property
     def instructions(self) -> str:
-        """What stands in the system role."""
+        """The text of the system role."""
         told = [content for role, content in self._messages() if role == "system"]
         return "\n".join([str(self.body.get("instructions") or ""), *told]).strip()
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        """The messages as (role, content), in order, without the system's."""
+        """The messages as (role, content), in order, without those of the system role."""
         return [(role, content) for role, content in self._messages() if role != "system"]
 
     @property
     def text(self) -> str:
-        """All that the model was sent, joined, to look for something in it."""
+        """All text sent to the model, joined, to search in it."""
         return "\n".join([self.instructions, *(content for _, content in self.said)])
 
     def _messages(self) -> list[tuple[str, str]]:
@@ -79,7 +79,7 @@ class Request:
 
 
 def _message(item: dict[str, Any]) -> tuple[str, str]:
-    """Role and text of a message, or of an item that is a call or its output."""
+    """Return role and text of a message, or of an item that is a call or its output."""
     kind = item.get("type")
     if kind == "function_call":
         return "assistant", f"{item['name']}({item['arguments']})"
@@ -98,7 +98,7 @@ def _called(call: dict[str, Any]) -> str:
 
 
 def content_text(content: object) -> str:
-    """The text of a message, whose content is a string or a list of parts."""
+    """Return the text of a message, whose content is a string or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -111,7 +111,7 @@ class Server(Protocol):
     connections: set[Connection]
 
     def take(self, request: Request) -> Steps:
-        """The steps by which to answer."""
+        """Return the steps of the answer."""
 
     async def pass_gate(self, lane: Literal["stream", "complete"]) -> None:
         """Wait until the lane is open."""
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """An answer is under way."""
+        """True while an answer is in progress."""
         return self._task is not None and not self._task.done()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
                 self._cut(step)
 
     async def _pace(self, paced: Paced) -> None:
-        """Send pieces at their rate; those that are late go together."""
+        """Send pieces at their rate; those that are late are sent together."""
         pieces, rate = paced.pieces, paced.rate
         if not rate:
             await self._write_all(pieces)
@@ -245,12 +245,12 @@ class Connection(asyncio.Protocol):
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def parse_request(buffer: bytes) -> tuple[Request, bytes] | None:
-    """The first whole request in a buffer and what follows it."""
+    """Return the first complete request in a buffer and what follows it; None if there is none yet."""
     head, found, rest = buffer.partition(b"\r\n\r\n")
     if not found:
         return None
@@ -268,6 +268,6 @@ def parse_request(buffer: bytes) -> tuple[Request, bytes] | None:
 
 
 def reset_on_close(transport: asyncio.Transport) -> None:
-    """Let closing send RST; by a duplicate of the descriptor, as not every loop lends its socket."""
+    """Make closing send RST. Uses a duplicate of the descriptor, because not every event loop exposes its socket."""
     with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as duplicate:
         duplicate.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

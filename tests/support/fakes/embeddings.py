@@ -1,6 +1,6 @@
-"""The fake's `/embeddings`: vectors by which texts are alike that say the same in other words, or an endpoint gone bad.
+"""The fake's `/embeddings`: texts of the same meaning get similar vectors; the endpoint can also misbehave.
 
-A word stands for its meaning: words of one group of `SAME` mean the same, all others mean themselves.
+A word represents its meaning: words of one group of `SAME` mean the same, every other word means only itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLOW_SECONDS = 5.0
 
 
 class Embeddings:
-    """The endpoint, what it was asked, and how it behaves. May be used from any thread."""
+    """The endpoint, the texts it received, and how it behaves. May be used from any thread."""
 
     def __init__(self) -> None:
         self.how = "normal"
@@ -42,7 +42,7 @@ class Embeddings:
             return list(self._asked)
 
     def steps(self, request: Request) -> Steps:
-        """How a request is answered."""
+        """Yield the steps by which a request is answered."""
         texts = [str(text) for text in request.body["input"]]
         with self._lock:
             self._asked.append(texts)
@@ -73,9 +73,9 @@ class Embeddings:
 
 
 def vector(text: str, dimensions: int) -> list[float]:
-    """What `text` means: a number for each of its meanings, common small words left out."""
+    """Return the meaning of `text`: one dimension is raised per word (by its meaning), short words are left out."""
     values = [0.0] * dimensions
     for word in re.findall(r"[a-z]{4,}", text.lower()):
         values[zlib.crc32(MEANING.get(word, word).encode()) % dimensions] += 1.0
-    values[0] += 0.01  # no text means nothing
+    values[0] += 0.01  # no vector is zero
     return values

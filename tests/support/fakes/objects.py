@@ -1,7 +1,7 @@
-"""The JSON objects that a summarizer answers with, by the name of the schema it was given, or by its instructions.
+"""The JSON objects that a summarizer answers with, by the name of its schema, or by its instructions.
 
-Like the prose of `summarizer`, a good one keeps every code that it was shown; a bad one is bad in a way that models
-are. What becomes of an object is not known here.
+Like the prose of `summarizer`, a good object keeps every code that the summarizer was shown; a bad one is bad in a way
+that real models are. This module does not know how an object is used.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ KEYS = {
     "facts_and_narrative": ("facts", "narrative"),
     "memory_card": ("goal", "lesson_context"),
 }
-"""By a schema's name: keys that its instructions name, by which a model without structured output goes."""
+"""By a schema's name: the keys in its instructions that identify it for a model without structured output."""
 
 CARD_ITEMS = 4
-"""Codes that a card names: it must stay below 120 tokens."""
+"""The number of codes in a card: it must stay below 120 tokens."""
 
 Answer = dict[str, Any]
 
 
 def schema_name(request: Request) -> str:
-    """The name of the schema that a request asks to be answered by; "" for none."""
+    """Return the name of the schema that a request demands; "" if none."""
     text, chat = request.body.get("text") or {}, request.body.get("response_format") or {}
     return str((text.get("format") or chat.get("json_schema") or {}).get("name", ""))
 
 
 def wanted(request: Request) -> str:
-    """The name of the object that a request asks for, in a schema or in words; "" where it asks for prose."""
+    """Return the name of the object requested, by a schema or in words; "" if the request is for prose."""
     if name := schema_name(request):
         return name
     told = request.instructions
@@ -43,12 +43,15 @@ def wanted(request: Request) -> str:
 
 
 def answer(name: str, asked: str, *, tokens: int, pattern: str = CODE) -> Answer:
-    """A good answer to `asked`. Raises `AssertionError` where that is not in its format, `KeyError` for other names."""
+    """Return a good answer to `asked`.
+
+    Raise `AssertionError` if `asked` is not in its format, `KeyError` for other names.
+    """
     return ANSWERS[name](asked, tokens, pattern)
 
 
 def card(codes: list[str]) -> Answer:
-    """A memory card that names the last of some codes."""
+    """Return a memory card that names the last few of `codes`."""
     last = codes[-CARD_ITEMS:]
     return {
         "goal": f"Note {len(codes)} codes",
@@ -86,7 +89,7 @@ def _important_data_and_summary(asked: str, tokens: int, pattern: str) -> Answer
 
 
 def _facts_and_narrative(asked: str, tokens: int, pattern: str) -> Answer:
-    """A fact a code. The narrative tells of the new messages alone, as it is asked to."""
+    """Return one fact per code. The narrative covers only the new messages, as the instructions demand."""
     new = list(dict.fromkeys(re.findall(pattern, parse_facts(asked).turns)))
     facts = [
         {"key": f"code_{code.lower().replace('-', '_')}", "value": code, "category": "ENTITY"} for code in new
@@ -119,11 +122,11 @@ WRONG_TYPES: Answer = {
     "techniques": "no list",
     "lesson_context": [[]],
 }
-"""The names of all objects' fields, none with what belongs there."""
+"""The field names of all objects, each with a value of the wrong type."""
 
 
 def told(says: str, right: Answer, size: int) -> str:
-    """An answer as text: the `right` one, or what `says` names in its place (`behaviours.SAYS`)."""
+    """Return an answer as text: the `right` one, or the bad one that `says` names (`behaviours.SAYS`)."""
     text = json.dumps(right)
     if says == "prose":
         return f"I would rather tell it in words. {'; '.join(re.findall(CODE, text))} are what they spoke of."
@@ -137,6 +140,6 @@ def told(says: str, right: Answer, size: int) -> str:
 
 
 def _stretched(right: Answer, size: int) -> Answer:
-    """The answer with `size` characters more in its first text."""
+    """Return the answer with about `size` more characters in its first text."""
     key = next((key for key, value in right.items() if isinstance(value, str)), "summary")
     return {**right, key: f"{right.get(key, '')} " + "and so on " * (size // 10)}

@@ -1,4 +1,4 @@
-"""Good answers of an upstream in which one field holds something odd, for every field and every odd value. Pure."""
+"""Good answers of an upstream with an odd value in one field, for every field and every odd value. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOLD = (
     *("model", "id", "created", "created_at", "system_fingerprint", "sequence_number"),
     *("input_tokens", "prompt_tokens", "cached_tokens", "output_tokens", "completion_tokens", "total_tokens"),
 )
-"""Fields that say something about an answer and are no part of it. The reply is complete whatever they hold."""
+"""Fields that describe an answer and are not part of it. The reply is complete whatever their values are."""
 
 ODD: dict[str, Any] = {
     "null": None,
     "true": True,
     "negative": -5,
-    "huge": 2**64 - 1,  # no column takes it, and every reader of JSON takes it for a whole number
+    "huge": 2**64 - 1,  # too large for any column, although every JSON reader accepts it as an integer
     "over a column": 2**31,
     "float": 1.5,
     "not a number": float("nan"),
@@ -58,12 +58,12 @@ class Odd:
 
     @property
     def behaviour(self) -> Behaviour:
-        """How the fake sends it, whatever it is asked."""
+        """The behaviour by which the fake sends it, for any request."""
         return Behaviour("raw", text=self.body.decode("latin-1"), after=-1)
 
 
 def odd_streams(style: str) -> Iterator[Odd]:
-    """Streams in which one place of one event holds something odd."""
+    """Yield streams with an odd value in one place of one event."""
     events = [_data(event) for event in _stream(style)]
     for at, event in enumerate(events):
         for path in _paths(event):
@@ -73,14 +73,14 @@ def odd_streams(style: str) -> Iterator[Odd]:
 
 
 def odd_labels(style: str) -> Iterator[Odd]:
-    """Streams in which everything that is only told (`TOLD`) is odd in the same way, in every event."""
+    """Yield streams in which all descriptive fields (`TOLD`) have the same odd value, in every event."""
     events = [_data(event) for event in _stream(style)]
     for name, value in ODD.items():
         yield Odd("all that is told", name, b"".join(_event(_retold(event, value)) for event in events))
 
 
 def odd_answers(style: str, text: str) -> Iterator[Odd]:
-    """Answers that are not streamed and say `text`, with something odd in one place."""
+    """Yield unstreamed answers with the text `text` and an odd value in one place."""
     whole = _speech(style).whole(text, End())
     for path in _paths(whole):
         for name, value in ODD.items():
@@ -88,14 +88,14 @@ def odd_answers(style: str, text: str) -> Iterator[Odd]:
 
 
 def odd_objects(right: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Objects of a summarizer as JSON texts, with something odd in one place of a right one; and what that was."""
+    """Yield what is odd, and a summarizer's object as JSON, right except for an odd value in that place."""
     for path in _paths(right):
         for name, value in ODD.items():
             yield f"{_name(path)}: {name}", json.dumps(_with(right, path, value))
 
 
 def odd_told(style: str, text: str) -> Iterator[Odd]:
-    """The same with everything that is only told odd in the same way."""
+    """Yield unstreamed answers in which all descriptive fields (`TOLD`) have the same odd value."""
     whole = _speech(style).whole(text, End())
     for name, value in ODD.items():
         yield Odd("all that is told", name, json.dumps(_retold(whole, value)).encode())
@@ -111,7 +111,7 @@ def _stream(style: str) -> list[bytes]:
 
 
 def _data(event: bytes) -> Any:
-    """What an event holds; the bytes themselves where that is no JSON (`[DONE]`)."""
+    """Return the parsed JSON of an event, or the bytes themselves if it is not JSON (`[DONE]`)."""
     _, _, data = event.rpartition(b"data: ")
     return json.loads(data) if data.startswith(b"{") else event
 
@@ -121,7 +121,7 @@ def _event(data: Any) -> bytes:
 
 
 def _paths(value: Any) -> Iterator[Path]:
-    """Every place in a JSON value, the whole one left out."""
+    """Yield the path of every place in a JSON value, except the whole."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         yield (key,)
@@ -129,7 +129,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def _retold(value: Any, new: Any) -> Any:
-    """`value` with `new` in every field that is only told."""
+    """Return `value` with `new` in every descriptive field (`TOLD`)."""
     if isinstance(value, list):
         return [_retold(inner, new) for inner in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A request → the steps of its answer: which behaviour applies, what is said, what it costs. No I/O."""
+"""A request → the steps of its answer: which behaviour applies, the text, the usage. No I/O."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Replies:
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.takes_schemas = True
-        """False: a request for structured output is answered with 400, as servers do that have none."""
+        """False: a request for structured output is answered with 400, as servers without that feature do."""
         self._count = itertools.count(1)
 
     def steps(self, request: Request, scripted: Behaviour | None, default: Behaviour) -> Steps:
-        """How to answer this request."""
+        """Return the steps of the answer to this request."""
         how = scripted or (behaviour(request.model) if is_behaviour(request.model) else default)
         if objects.schema_name(request) and not self.takes_schemas:
             how = REFUSED_SCHEMA
@@ -62,12 +62,12 @@ class Replies:
 
 
 def wants_logprobs(body: dict[str, Any]) -> bool:
-    """Whether it is asked how likely each token was, in either style."""
+    """Whether the request asks for the log probabilities of tokens, in either style."""
     return bool(body.get("logprobs")) or "message.output_text.logprobs" in body.get("include", ())
 
 
 def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, str]:
-    """What comes of an answer after it was reasoned about: cut where the limit ends it, which may be at once."""
+    """Return the answer after its reasoning: cut where the output limit ends it, which may be before the first word."""
     if not how.thinks or limit is None or how.thinks + len(text) // 4 <= limit:
         return how, text
     said = text[: max(0, limit - how.thinks) * 4]
@@ -75,7 +75,7 @@ def thought(how: Behaviour, limit: int | None, text: str) -> tuple[Behaviour, st
 
 
 def obeyed(how: Behaviour, request: Request, text: str) -> tuple[Behaviour, str]:
-    """The same as the request wants it: JSON, up to a stop string, within its limit."""
+    """Return the answer adapted to the request: JSON, up to a stop string, within its limit."""
     if (made := tools.formatted(request)) is not None:
         text = json.dumps(made)
     stops = request.body.get("stop") or []
@@ -88,9 +88,10 @@ def obeyed(how: Behaviour, request: Request, text: str) -> tuple[Behaviour, str]
 
 
 def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[Call, ...]]:
-    """What to say, and what to call: the client's tools as scripted or as asked for, and the tool for cards.
+    """Return what to say, and what to call: the client's tools, as scripted or requested, and the tool for cards.
 
-    A text that the test wrote is said as it is. Raises `AssertionError` when a summarizer's input is not in its format.
+    A text that the test specified is sent unchanged. Raise `AssertionError` if a summarizer's input is not in its
+    format.
     """
     calls = tools.scripted(how.tools) or (() if how.text else tools.wanted(request, number, cards.TOOL))
     if calls:
@@ -107,7 +108,7 @@ def said_to(how: Behaviour, request: Request, number: int) -> tuple[str, tuple[C
 
 
 def text_of(how: Behaviour, request: Request) -> str:
-    """What to say, but for a card. Raises `AssertionError` when a summarizer's input is not in its format."""
+    """Return the text without a card. Raise `AssertionError` if a summarizer's input is not in its format."""
     if how.text:
         return how.text
     if how.deltas:
@@ -123,7 +124,7 @@ def text_of(how: Behaviour, request: Request) -> str:
 
 
 def _prose(how: Behaviour, asked: str) -> str:
-    """A summary, which is prose whatever `says` names; only its length may differ."""
+    """Return a summary, which is prose for any value of `says`; only its length may differ."""
     summary = summarizer.summarize(summarizer.parse(asked), tokens=how.tokens, pattern=how.pattern)
     if how.says == "vast":
         return summary + " And so on." * (how.size // 11)

@@ -1,4 +1,4 @@
-"""Summarizers for tests of services: one that says its lines, one that keeps what it is shown. No network."""
+"""Summarizers for tests of services: one that follows a script, one that keeps what it is shown. No network."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.support.fakes import objects, summarizer
 Line = str | Completion | BaseException | Callable[[Prompt], str]
 
 CODE = re.compile(r"\bT\d+\b")
-"""What tests plant in turns: `T1`, `T2`, and so on."""
+"""The codes that tests plant in turns: `T1`, `T2`, and so on."""
 
 TOLD_TOKENS = 200
-"""About how long a summary of `TellingModel` is."""
+"""Approximate length of a summary by `TellingModel`, in tokens."""
 
 
 class ScriptedModel:
-    """Says its lines in order, remembers what it was asked, and refuses to ad-lib.
+    """Answers with its lines in order, records its prompts, and fails on a call beyond the last line.
 
     A line is a summary, a whole completion, an exception to raise, or a function of the prompt.
     """
@@ -61,21 +61,21 @@ class ScriptedModel:
 
 
 class KeepingModel(ScriptedModel):
-    """Keeps every code it is shown, in order, and nothing else. Lines that it was given come first."""
+    """Answers with every code it is shown, in order, and nothing else. Lines given to it come first."""
 
     def _next(self) -> Line:
         return self.lines.pop(0) if self.lines else keep_codes
 
 
 class TellingModel(ScriptedModel):
-    """Answers like the fake upstream, under any policy: with the object or the summary that is asked for."""
+    """Answers like the fake upstream, under any policy: with the requested object or summary."""
 
     def _next(self) -> Line:
         return self.lines.pop(0) if self.lines else tell
 
 
 def tell(prompt: Prompt) -> str:
-    """What is asked for, with every code of the form `AB-1234` in it. Raises `AssertionError` for a bad input."""
+    """Return the requested answer, with every code of the form `AB-1234`. Raise `AssertionError` for a bad input."""
     asked = prompt.messages[0].content
     if prompt.schema is None:
         return summarizer.summarize(summarizer.parse(asked), tokens=TOLD_TOKENS)
@@ -83,10 +83,10 @@ def tell(prompt: Prompt) -> str:
 
 
 def keep_codes(prompt: Prompt) -> str:
-    """The codes of the existing summary and of the new turns."""
+    """Return the codes of the existing summary and of the new turns."""
     return " ".join(codes(prompt.messages[0].content)) or "nothing"
 
 
 def codes(text: str) -> list[str]:
-    """The codes in `text`, in order, repeated ones too."""
+    """Return the codes in `text`, in order, including repeated ones."""
     return CODE.findall(text)

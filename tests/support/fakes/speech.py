@@ -1,7 +1,6 @@
 """What an OpenAI-compatible server writes, in both API styles: events of a stream and whole answers. Pure.
 
-Shapes follow the public API, sequence numbers, obfuscation and null fields included, so that sizes are
-realistic.
+Shapes follow the public API, including sequence numbers, obfuscation and null fields, so that sizes are realistic.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class End:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool: its function's name and its arguments as JSON text."""
+    """A tool call: its function's name and its arguments as JSON text."""
 
     name: str
     arguments: str
@@ -35,10 +34,10 @@ class Call:
     """There is no text beside it."""
     id: str = "call_1"
     is_custom: bool = False
-    """Of a custom tool: then the arguments are any text."""
+    """The call of a custom tool, whose arguments are any text."""
 
     def pieces(self) -> list[str]:
-        """The arguments as they come in a stream."""
+        """Return the arguments in the pieces in which they are streamed."""
         return [self.arguments[at : at + CALL_CUT] for at in range(0, len(self.arguments), CALL_CUT)]
 
 
@@ -52,18 +51,18 @@ class Speech:
     usage: dict[str, int] = field(default_factory=dict)
     include_usage: bool = True
     calls: tuple[Call, ...] = ()
-    """What is called after the text."""
+    """The tools that are called after the text."""
     top_logprobs: int | None = None
-    """How many likely tokens it tells of each of its own; None: nothing of how likely any is."""
+    """The number of likely alternatives listed with each token; None: no log probabilities at all."""
     _sequence: int = 0
 
     @property
     def is_silent(self) -> bool:
-        """It calls a tool and says nothing."""
+        """True if the answer calls a tool without any text."""
         return any(call.is_alone for call in self.calls)
 
     def opening(self) -> list[bytes]:
-        """Events before the first text."""
+        """Return the events before the first text."""
         if self.style == "chat":
             return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
         item = {"id": "msg_1", "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
@@ -82,7 +81,7 @@ class Speech:
         ]
 
     def delta(self, text: str) -> bytes:
-        """One piece of text."""
+        """Return the event of one piece of text."""
         if self.style == "chat":
             return self._chunk({"content": text}, said=text)
         if self.top_logprobs is not None:
@@ -98,7 +97,7 @@ class Speech:
         )
 
     def refusal(self, text: str) -> bytes:
-        """One piece of a refusal."""
+        """Return the event of one piece of a refusal."""
         if self.style == "chat":
             return self._chunk({"refusal": text})
         return self._event(
@@ -106,27 +105,27 @@ class Speech:
         )
 
     def calling(self) -> list[bytes]:
-        """The calls of tools, piece by piece; nothing where there are none."""
+        """Return the events of the tool calls, piece by piece; none if there are no calls."""
         calling = self._chat_calling if self.style == "chat" else self._calling
         return [event for at, call in enumerate(self.calls) for event in calling(at, call)]
 
     def closing(self, text: str, end: End, *, refused: bool = False) -> list[bytes]:
-        """Events after the last text, the terminal marker among them."""
+        """Return the events after the last text, including the terminal marker."""
         return self._chat_closing(end) if self.style == "chat" else self._closing(text, end, refused)
 
     def error(self, end: End) -> bytes:
-        """An error in the middle of a stream: an `error` event, or in chat style an error line."""
+        """Return an error in the middle of a stream: an `error` event, or in chat style an error line."""
         error = {"code": end.reason or "server_error", "message": end.message, "param": None}
         if self.style == "chat":
             return self.error_line(end)
         return self._event("error", **error)
 
     def error_line(self, end: End) -> bytes:
-        """`data: {"error": …}`, which gateways write in either style."""
+        """Return `data: {"error": …}`, which gateways write in either style."""
         return b"data: " + json.dumps({"error": error_object(end)}).encode() + b"\n\n"
 
     def whole(self, text: str, end: End, *, refused: bool = False) -> dict[str, Any]:
-        """The answer of a call that does not stream."""
+        """Return the answer of a call that does not stream."""
         return (
             self._completion(text, end, refused)
             if self.style == "chat"
@@ -134,7 +133,7 @@ class Speech:
         )
 
     def response(self, text: str, end: End, refused: bool = False) -> dict[str, Any]:
-        """A Responses object."""
+        """Return a Responses object."""
         part = {"type": "refusal", "refusal": text} if refused else {"type": "output_text", "text": text}
         message = {
             "id": "msg_1",
@@ -268,7 +267,7 @@ class Speech:
 
 
 def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any]:
-    """The call of a tool, the `at`th, as an item of a Responses object."""
+    """Return the tool call with index `at` as an item of a Responses object."""
     return {
         "id": f"fc_{at + 1}",
         "type": "custom_tool_call" if call.is_custom else "function_call",
@@ -280,7 +279,7 @@ def call_item(at: int, call: Call, arguments: str, status: str) -> dict[str, Any
 
 
 def logprobs(text: str, top: int) -> list[dict[str, Any]]:
-    """How likely the one token `text` was, and `top` others."""
+    """Return the log probability of the single token `text`, and of `top` others."""
 
     def one(token: str, logprob: float) -> dict[str, Any]:
         return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
@@ -290,7 +289,7 @@ def logprobs(text: str, top: int) -> list[dict[str, Any]]:
 
 
 def error_object(end: End) -> dict[str, Any]:
-    """An error as servers describe it."""
+    """Return an error object as servers write it."""
     return {
         "message": end.message,
         "type": "server_error",
@@ -300,7 +299,7 @@ def error_object(end: End) -> dict[str, Any]:
 
 
 def finish_reason(end: End) -> str:
-    """The chat style's word for an ending."""
+    """Return the chat style's finish reason for an ending."""
     if end.kind == "complete":
         return "stop"
     return {"max_output_tokens": "length"}.get(end.reason, end.reason)

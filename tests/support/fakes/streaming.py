@@ -1,4 +1,4 @@
-"""Every kind of streamed answer, good and bad, as steps. Pure; `behaviours` says what the numbers mean."""
+"""Every kind of streamed answer, good and bad, as steps. Pure; `behaviours` explains the parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.fakes.speech import End, Speech, error_object
 
 
 def stream_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """The steps of a streamed answer that would say `text`."""
+    """Yield the steps of a streamed answer whose text is `text`."""
     if how.hold_after < 0:
         yield Gate()
     if how.delay:
@@ -34,14 +34,14 @@ def stream_steps(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("normal")
 def normal(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """All of it, as it should be."""
+    """A complete, correct answer."""
     yield Head()
     yield from said(how, speech, text)
     yield from speech.closing(text, End())
 
 
 def said(how: Behaviour, speech: Speech, text: str, count: int | None = None) -> Steps:
-    """The opening and the first `count` deltas (all if None), held in between where the test wants it."""
+    """Yield the opening and the first `count` deltas (all if None), with the gate of `hold_after` in between."""
     yield b"".join(speech.opening())
     deltas = [speech.delta(piece) for piece in pieces_of(text)[:count]]
     if how.hold_after >= 0:
@@ -52,13 +52,13 @@ def said(how: Behaviour, speech: Speech, text: str, count: int | None = None) ->
 
 
 def begun(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """An answer as far as it goes well."""
+    """Yield the correct beginning of an answer."""
     yield Head()
     yield from said(how, speech, text, how.after)
 
 
 def spoken(how: Behaviour, text: str) -> str:
-    """The text of the deltas before it went wrong."""
+    """Return the text of the deltas before the failure."""
     return "".join(pieces_of(text)[: how.after])
 
 
@@ -70,14 +70,14 @@ def silent(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("stall")
 def stall(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Stops in the middle and keeps the connection."""
+    """Stops in the middle and keeps the connection open."""
     yield from begun(how, speech, text)
     yield Silence()
 
 
 @script("drip")
 def drip(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """A good answer, one byte at a time."""
+    """A correct answer, one byte at a time."""
     yield Head()
     for byte in b"".join(flat(normal(how, speech, text))):
         yield bytes([byte])
@@ -86,7 +86,7 @@ def drip(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("pings")
 def pings(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Some text, then nothing but comments, for ever; with `every=0` a flood of them."""
+    """Some text, then only comments, forever; with `every=0` a flood of them."""
     yield from begun(how, speech, text)
     while not how.every:
         yield b": ping\n\n" * 500
@@ -97,7 +97,7 @@ def pings(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("endless")
 def endless(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Talks for ever."""
+    """Sends text forever."""
     yield Head()
     yield b"".join(speech.opening())
     while True:
@@ -106,7 +106,7 @@ def endless(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("huge")
 def huge(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """So many bytes of text in deltas of 64 KiB, then a good end."""
+    """`size` bytes of text in deltas of 64 KiB, then a correct end."""
     yield Head()
     yield b"".join(speech.opening())
     piece = speech.delta("x" * 65536)
@@ -117,7 +117,7 @@ def huge(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("huge_line")
 def huge_line(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """One event of so many bytes that never ends."""
+    """One event of `size` bytes that never ends."""
     yield from begun(how, speech, text)
     yield b"data: "
     for _ in range(how.size // 65536):
@@ -126,7 +126,7 @@ def huge_line(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("cut")
 def cut(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """A good answer of which only the first `after` bytes arrive."""
+    """A correct answer of which only the first `after` bytes arrive."""
     yield Head()
     body = b"".join(flat(normal(how, speech, text)))
     yield body[: how.after]
@@ -136,7 +136,7 @@ def cut(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("raw")
 def raw(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """These very bytes, `text` as Latin-1, of which the first `after` arrive; all of them with `after=-1`.
+    """Exactly these bytes, `text` as Latin-1, of which the first `after` arrive; all of them with `after=-1`.
 
     `hold_after` counts bytes, too.
     """
@@ -153,7 +153,7 @@ def raw(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("drop")
 def drop(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Closes the connection without a word."""
+    """Closes the connection without an answer."""
     yield Cut(how.how if how.how == "reset" else "close")
 
 
@@ -175,14 +175,14 @@ def endless_error(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("redirect")
 def redirect(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Sends the client elsewhere."""
+    """Redirects the client."""
     yield Head("text/plain", 307, (("Location", "/v1/elsewhere"),))
     yield b"elsewhere"
 
 
 @script("refused")
 def refused(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Declines in words."""
+    """A refusal in words."""
     yield Head()
     yield b"".join(speech.opening())
     yield from (speech.refusal(piece) for piece in pieces_of(text))
@@ -191,7 +191,7 @@ def refused(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("error_event")
 def error_event(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Reports an error after some deltas, and a good end after that, which must not count."""
+    """An error after some deltas, then a correct end, which must not count."""
     yield from begun(how, speech, text)
     yield speech.error(End("failed", how.error))
     yield from speech.closing(spoken(how, text), End())
@@ -199,7 +199,7 @@ def error_event(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("error_line")
 def error_line(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """The same as gateways do it."""
+    """An error line after some deltas, as gateways write it."""
     yield from begun(how, speech, text)
     yield speech.error_line(End("failed", how.error))
 
@@ -213,7 +213,7 @@ def failed(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("incomplete")
 def incomplete(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Ends early by its own account: `error` is `max_output_tokens` or `content_filter`."""
+    """Ends early and says so: `error` is `max_output_tokens` or `content_filter`."""
     yield from begun(how, speech, text)
     yield from speech.closing(spoken(how, text), End("incomplete", how.error or "max_output_tokens"))
 
@@ -228,7 +228,7 @@ def no_finish(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("stall_after_end")
 def stall_after_end(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Gives its marker and then neither usage nor an end."""
+    """Sends the terminal marker, then keeps the connection open without an end; in chat style also without usage."""
     yield Head()
     yield from said(how, speech, text)
     closing = speech.closing(text, End())
@@ -238,7 +238,7 @@ def stall_after_end(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("bad_json")
 def bad_json(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """One line that is no JSON, then a good end."""
+    """One line that is not JSON, then a correct end."""
     yield from begun(how, speech, text)
     yield b'data: {"type": "response.output_text.delta", "delta": "x\n\n'
     yield from speech.closing(text, End())
@@ -246,7 +246,7 @@ def bad_json(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("bad_utf8")
 def bad_utf8(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """One delta with bytes that are no UTF-8, then a good end."""
+    """One delta with bytes that are not UTF-8, then a correct end."""
     yield from begun(how, speech, text)
     yield speech.delta("@@").replace(b"@@", b"\xff\xfe\xc3")
     yield from speech.closing(text, End())
@@ -254,7 +254,7 @@ def bad_utf8(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("deep_json")
 def deep_json(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """One event nested a hundred thousand deep."""
+    """One event nested a hundred thousand levels deep."""
     yield from begun(how, speech, text)
     yield b"data: " + b"[" * 100_000 + b"\n\n"
     yield from speech.closing(text, End())
@@ -262,7 +262,7 @@ def deep_json(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("dirty")
 def dirty(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """NULs, a surrogate pair split over two deltas, lone surrogates: it says `DIRTY`, cleaned `CLEAN`."""
+    """NULs, a surrogate pair split over two deltas, lone surrogates: the text is `DIRTY`, cleaned it is `CLEAN`."""
     yield Head()
     yield b"".join(speech.opening())
     yield from (speech.delta(piece) for piece in DIRTY)
@@ -275,7 +275,7 @@ CLEAN = "ok \U0001f600 a\ufffdb\ufffd end\ufffd"
 
 @script("unknown")
 def unknown(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """A good answer among events, fields and comments nobody knows."""
+    """A correct answer among unknown events, fields and comments."""
     strange = (
         b'event: response.telepathy.delta\nid: 7\nretry: 5\ndata: {"type":"response.telepathy","x":[1]}\n\n'
     )
@@ -296,14 +296,14 @@ def html(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 @script("unstreamed")
 def unstreamed(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Ignores `stream` and answers with one JSON."""
+    """Ignores `stream` and answers with one JSON object."""
     yield Head("application/json")
     yield json.dumps(speech.whole(text, End())).encode()
 
 
 @script("empty")
 def empty(how: Behaviour, speech: Speech, text: str) -> Steps:
-    """Nothing said, properly ended."""
+    """No text, properly ended."""
     yield Head()
     yield from speech.opening()
     yield from speech.closing("", End())
@@ -317,6 +317,6 @@ def only_at_the_end(how: Behaviour, speech: Speech, text: str) -> Steps:
 
 
 def wire(style: str, text: str, kind: str = "normal", **numbers: object) -> bytes:
-    """The bytes of a whole streamed answer, for tests of parsers."""
+    """Return the bytes of a whole streamed answer, for tests of parsers."""
     speech = Speech(style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7})
     return b"".join(flat(KINDS[kind](behaviour(kind, **numbers), speech, text)))

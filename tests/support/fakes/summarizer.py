@@ -1,8 +1,7 @@
-"""A summarizer that forgets nothing: reads the summarizer's input, answers with every code in it.
+"""A summarizer that forgets nothing: it parses the summarizer's input and answers with every code in it.
 
-It is strict about the format, because the product promises it to the letter (seed 000, section 5.2; seed 003 for the
-input that asks for facts): anything else is an `AssertionError`, which the fake answers with a 400 and keeps for the
-test to see.
+It is strict about the format, because the product promises it exactly (seed 000, section 5.2; seed 003 for the input
+that requests facts): anything else is an `AssertionError`, which the fake answers with a 400 and records for the test.
 """
 
 from __future__ import annotations
@@ -47,23 +46,23 @@ FILLER = (
 
 @dataclass(frozen=True)
 class SummarizerInput:
-    """What one call showed the summarizer; `existing` is empty where it said NONE."""
+    """What one call showed the summarizer; `existing` is empty if the input said NONE."""
 
     existing: str
     turns: str
 
     def codes(self, pattern: str = CODE) -> list[str]:
-        """Every code in it, in order of appearance, once."""
+        """Return every code in it once, in order of appearance."""
         return list(dict.fromkeys(re.findall(pattern, f"{self.existing}\n{self.turns}")))
 
 
 def is_summarizer_input(text: str) -> bool:
-    """True if this is meant for the summarizer."""
+    """True if the text is input for the summarizer."""
     return "=== EXISTING_SUMMARY ===" in text
 
 
 def parse(text: str) -> SummarizerInput:
-    """Read the input to the letter. Raises `AssertionError` when it is not in the format."""
+    """Parse the input strictly. Raise `AssertionError` if it is not in the format."""
     match = FORM.fullmatch(without_again(text))
     assert match, "summarizer input is not in the promised format"
     turns = match["turns"]
@@ -73,14 +72,14 @@ def parse(text: str) -> SummarizerInput:
 
 
 def parse_facts(text: str) -> SummarizerInput:
-    """Read an input that asks for facts, to the letter. Raises `AssertionError` when it is not in the format."""
+    """Parse an input that requests facts, strictly. Raise `AssertionError` if it is not in the format."""
     match = FACTS_FORM.fullmatch(without_again(text))
     assert match, "input for facts is not in the promised format"
     return SummarizerInput("" if match["existing"] == "- none" else match["existing"], match["turns"])
 
 
 def summarize(shown: SummarizerInput, *, tokens: int, pattern: str = CODE) -> str:
-    """All codes, then filler up to about `tokens` tokens (a code counts as five, a word of filler as one)."""
+    """Return all codes, then filler up to about `tokens` tokens (a code counts as five, a word of filler as one)."""
     codes = shown.codes(pattern)
     head = f"Codes so far: {', '.join(codes)}." if codes else "No codes so far."
     missing = max(0, tokens - 5 * len(codes) - 5)

@@ -1,4 +1,4 @@
-"""Tools that clients offer: which of them are called, and whether calls and outputs come in their order. Pure."""
+"""Tools that clients offer: which of them are called, and whether calls and outputs are in a valid order. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.support.fakes.speech import Call
 
 
 def names(request: Request) -> list[str]:
-    """The functions that a request offers, in either style."""
+    """Return the names of the functions that a request offers, in either style."""
     return [str(_function(tool).get("name", "")) for tool in request.body.get("tools") or ()]
 
 
 def scripted(text: str) -> tuple[Call, ...]:
-    """The calls that a behaviour writes as JSON."""
+    """Return the calls that a behaviour lists as JSON."""
     return tuple(
         Call(name, arguments, id=call_id, is_custom="custom" in beside)
         for call_id, name, arguments, *beside in json.loads(text or "[]")
@@ -24,7 +24,7 @@ def scripted(text: str) -> tuple[Call, ...]:
 
 
 def wanted(request: Request, number: int, own: str) -> tuple[Call, ...]:
-    """A call of the tool that must be called, or that the user's last message names; none after an output."""
+    """Return a call of the tool that is required, or named in the user's last message; none after a tool's output."""
     offered = [tool for tool in request.body.get("tools") or () if _function(tool).get("name") != own]
     choice = request.body.get("tool_choice", "auto")
     role, said = request.said[-1] if request.said else ("", "")
@@ -40,7 +40,7 @@ def wanted(request: Request, number: int, own: str) -> tuple[Call, ...]:
 
 
 def fault(request: Request) -> str:
-    """What is wrong with the order of calls and outputs, in OpenAI's words; "" for nothing."""
+    """Return what is wrong with the order of calls and outputs, in OpenAI's words; "" if nothing is."""
     waiting: list[str] = []
     for kind, call_id in _traffic(request):
         if kind == "call":
@@ -70,13 +70,13 @@ def _traffic(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
-    """The function or custom tool of a tool, or of a choice of one, in either style."""
+    """Return the function or custom tool of a tool, or of a tool choice, in either style."""
     found: dict[str, Any] = tool.get("function") or tool.get("custom") or tool
     return found
 
 
 def formatted(request: Request) -> Any:
-    """An object of the format that a request asks for, in either style; None for text."""
+    """Return an object in the format that a request demands, in either style; None for text."""
     asked = request.body.get("response_format") or request.body.get("text", {}).get("format") or {}
     kind = asked.get("type", "text")
     if kind == "json_object":
@@ -85,7 +85,7 @@ def formatted(request: Request) -> Any:
 
 
 def _sample(schema: dict[str, Any]) -> Any:
-    """Something that fits a JSON Schema of the simple kind."""
+    """Return a value that fits a simple JSON Schema."""
     if "enum" in schema:
         return schema["enum"][0]
     kind = schema.get("type", "object")

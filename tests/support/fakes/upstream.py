@@ -1,19 +1,19 @@
-"""A fake OpenAI server over raw TCP: it answers well, or misbehaves in every way known, on demand.
+"""A fake OpenAI server over raw TCP: it answers correctly, or misbehaves in every known way, on demand.
 
-In tests, `with FakeUpstream() as fake:` runs it in a thread of its own; for benches, `python -m
+In tests, `with FakeUpstream() as fake:` runs it in its own thread; for benchmarks, `python -m
 tests.support.fakes.upstream --port N` runs it as a process. It speaks `/v1/responses` and `/v1/chat/completions`,
-streamed (lane `stream`) and not (lane `complete`), with keep-alive and chunked bodies. What it does is
-chosen, the first that applies:
+streamed (lane `stream`) and not (lane `complete`), with keep-alive and chunked bodies. The first of these that applies
+chooses its behaviour:
 
-1. a script of the test for that lane: `fake.script("stream", "status?code=500", "normal")`, one entry a
-request; 2. the request's model name, if it names a behaviour: `model="drip?every=0.01"`; 3. the lane's
-behaviour: `fake.behave("cut?after=300", lane="stream")`.
+1. a script of the test for that lane: `fake.script("stream", "status?code=500", "normal")`, one entry per request;
+2. the request's model name, if it names a behaviour: `model="drip?every=0.01"`;
+3. the lane's behaviour: `fake.behave("cut?after=300", lane="stream")`.
 
-Unless told otherwise it echoes what the user said, and answers the summarizer's input with a summary that
-keeps every code, or with the object that the request's schema names. A reply ends with a memory card, or the
-call of a tool, where the request wants one; `Behaviour.says` makes either bad. One that `thinks` counts that
-against the request's output limit. `hold` and `release` close and
-open a lane; `requests` is all that was asked. Every method may be called from any thread.
+By default it echoes the user's message, and answers the summarizer's input with a summary that keeps every code, or
+with the object that the request's schema names. A reply ends with a memory card, or a tool call, if the request wants
+one; `Behaviour.says` makes either bad. Tokens of a behaviour that `thinks` count against the request's output limit.
+`hold` and `release` close and open a lane; `requests` has all requests received. Every method may be called from any
+thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _LaneState:
 
 
 class FakeUpstream:
-    """The server and its controls. `base_url` is what `OPENAI_BASE_URL` would be."""
+    """The server and its controls. `base_url` is the value for `OPENAI_BASE_URL`."""
 
     def __init__(self, *, port: int = 0) -> None:
         self._port = port
@@ -75,7 +75,7 @@ class FakeUpstream:
 
     @property
     def base_url(self) -> str:
-        """Where clients find it."""
+        """The URL at which clients reach it."""
         return f"http://127.0.0.1:{self._port}/v1"
 
     @property
@@ -86,20 +86,20 @@ class FakeUpstream:
 
     @property
     def faults(self) -> list[str]:
-        """What was wrong with requests, by the fake's own strict reading; any is a bug of the product."""
+        """What was wrong with requests, by the fake's strict parsing; each is a bug of the product."""
         return list(self._replies.faults)
 
     def take_schemas(self, takes: bool) -> None:
-        """Whether requests for structured output are taken, or answered with 400."""
+        """Choose whether requests for structured output are accepted, or answered with 400."""
         self._replies.takes_schemas = takes
 
     @property
     def active(self) -> int:
-        """Requests that are being answered, or held."""
+        """The number of requests that are being answered, or held."""
         return sum(connection.is_busy for connection in list(self.connections))
 
     def calls(self, lane: Lane) -> list[Request]:
-        """The requests of one lane, oldest first."""
+        """Return the requests of one lane, oldest first."""
         return [request for request in self.requests if request.lane == lane]
 
     def clear(self) -> None:
@@ -111,13 +111,16 @@ class FakeUpstream:
                 state.script.clear()
 
     def take_requests(self) -> list[Request]:
-        """Every request since the last call; they are forgotten."""
+        """Return every request since the last call, and forget them."""
         with self._lock:
             taken, self._requests = self._requests, []
         return taken
 
     def reset(self) -> None:
-        """As new: no requests, no scripts, usual behaviour, open lanes. Answers under way go on."""
+        """Restore the initial state: no requests, no scripts, default behaviour, open lanes.
+
+        Answers in progress continue.
+        """
         self.clear()
         self.take_schemas(True)
         self.behave("normal")
@@ -125,37 +128,37 @@ class FakeUpstream:
             self.release(lane)
 
     def behave(self, how: str | Behaviour = "normal", *, lane: Lane | None = None, **numbers: object) -> None:
-        """From now on do this, in one lane or in both."""
+        """Set the behaviour from now on, in one lane or in both."""
         chosen = behaviour(how, **numbers)
         for name in LANES if lane is None else (lane,):
             self._lanes[name].default = chosen
 
     def script(self, lane: Lane, *steps: str | Behaviour) -> None:
-        """Do these next, one a request, then the lane's behaviour again."""
+        """Queue behaviours for the next requests, one each; after them, the lane's behaviour applies again."""
         with self._lock:
             self._lanes[lane].script.extend(behaviour(step) for step in steps)
 
     def hold(self, lane: Lane = "stream") -> None:
-        """Let requests of this lane wait: at the start, or with `hold_after=n` after the n-th delta."""
+        """Make requests of this lane wait: at the start, or with `hold_after=n` after the n-th delta."""
         self._in_loop(self._lanes[lane].gate.clear)
 
     def release(self, lane: Lane = "stream") -> None:
-        """Let them go on."""
+        """Let the held requests continue."""
         self._in_loop(self._lanes[lane].gate.set)
 
     def held(self, lane: Lane = "stream") -> int:
-        """How many requests of this lane wait at the gate."""
+        """Return how many requests of this lane wait at the gate."""
         return self._lanes[lane].held
 
     def wait_until(self, condition: Callable[[FakeUpstream], object], *, timeout: float = 90.0) -> None:
-        """Wait for a state of the fake. Raises `AssertionError` when it does not come."""
+        """Wait for a state of the fake. Raise `AssertionError` if it is not reached in time."""
         deadline = time.monotonic() + timeout
         while not condition(self):
             assert time.monotonic() < deadline, "the fake upstream did not reach the expected state"
             time.sleep(0.002)
 
     def serve_forever(self) -> None:
-        """Run in this thread until interrupted; prints `base_url` once it can be reached."""
+        """Run in this thread until interrupted; print `base_url` once it can be reached."""
         self._run(threading.Event(), announce=True)
 
     def _run(self, started: threading.Event, *, announce: bool = False) -> None:
@@ -193,10 +196,10 @@ class FakeUpstream:
         self._loop.call_soon_threadsafe(act)
         assert done.wait(10), "the fake upstream does not react"
 
-    # What connections ask of it.
+    # The interface for connections.
 
     def take(self, request: Request) -> Any:
-        """Note a request and say by which steps to answer it."""
+        """Record a request and return the steps by which to answer it."""
         if request.path.endswith("/embeddings"):
             return self.embeddings.steps(request)
         state = self._lanes[request.lane]
