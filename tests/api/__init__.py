@@ -1,1 +1,1 @@
-"""The API as its clients see it: everything here speaks HTTP to a real server and looks at the answers."""
+"""Tests of the API as clients see it: every request here goes over HTTP to a real server."""

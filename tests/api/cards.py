@@ -1,4 +1,4 @@
-"""What the tests of the policy `card` over HTTP share: its chats, replies that bring a card, what became of it."""
+"""Helpers for tests of the policy `card` over HTTP: its chats, replies that bring a card, the outcome of each card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOAL = {"goal": "Learn vibrato", "decisions": ["Practice 10 min daily"], "lesson
 
 
 def card_chat(client: Client, **options: Any) -> str:
-    """A chat with that policy."""
+    """Create a chat with the policy `card`."""
     answer = client.post("chats", json={"policy": "card", "options": options})
     assert answer.status_code == 201, answer.text
     found: str = answer.json()["id"]
@@ -24,7 +24,7 @@ def card_chat(client: Client, **options: Any) -> str:
 
 
 def answered(text: str, card: object = None, *, block: str = "") -> str:
-    """A behaviour of the upstream: it says this, and ends with the card or the block."""
+    """Return a behaviour of the upstream: it sends `text`, and ends with the card or the block."""
     said = text + (f"\n\n{CARD_OPEN}{json.dumps(card)}{CARD_CLOSE}" if card is not None else block)
     return f"normal?text={quote(said)}"
 
@@ -34,13 +34,13 @@ def brief(chat: str) -> ConversationBrief:
 
 
 def fields(chat: str) -> dict[str, Any]:
-    """What the card says, but for what it does not."""
+    """Return the card's non-empty fields, without `is_ahead`."""
     data: dict[str, Any] = brief(chat).state.get("data", {})
     return {name: value for name, value in data.items() if value and name != "is_ahead"}
 
 
 def marks(chat: str) -> list[str]:
-    """What became of the card of each reply, in order."""
+    """Return the outcome recorded for the card of each reply, in order."""
     return list(
         ContextRecord.objects.filter(reply__chat_id=chat)
         .order_by("reply__seq")
@@ -49,7 +49,7 @@ def marks(chat: str) -> list[str]:
 
 
 def carried(upstream: FakeUpstream) -> str:
-    """The card in the prompt of the last call, "" for none."""
+    """Return the card in the prompt of the last call; "" if there is none."""
     said = [text for _, text in upstream.calls("stream")[-1].said if text.startswith(CONTEXT)]
     assert len(said) <= 1
     return said[0].removeprefix(CONTEXT) if said else ""

@@ -1,4 +1,4 @@
-"""What surrounds every test over HTTP: a quick tick, and a look at all chats when the test is over."""
+"""Fixtures around every test over HTTP: frequent checkpoints, and a check of all chats at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture(autouse=True)
 def house(live: LiveServer, settings: Any) -> Iterator[None]:
-    """Checkpoints come quickly; afterwards every reply ends, and every chat is found in order."""
+    """Make checkpoints frequent; at the end, wait for every reply and check every chat."""
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     yield
     wait_for(lambda: not generation._running)
@@ -24,5 +24,5 @@ def house(live: LiveServer, settings: Any) -> Iterator[None]:
 
 @pytest.fixture
 def bob(user_client: Callable[[str], Client]) -> Client:
-    """Somebody else."""
+    """Another user."""
     return user_client("bob")

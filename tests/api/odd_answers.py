@@ -1,4 +1,4 @@
-"""A reply of an upstream with an odd field: answered in time, stored as told, and plain."""
+"""A reply of an upstream with an odd field: answered in time, stored as reported, and within the contract."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.live_server import Client
 
 SECONDS = 5.0
-"""For one reply, on a machine that has other things to do."""
+"""The time limit for one reply, on a machine that is busy."""
 
 
 def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None = None) -> dict[str, Any]:
-    """The reply as it is told and stored, within its time."""
+    """Return the reply as it is reported and stored; assert that it came in time."""
     upstream.behave(odd.behaviour, lane="stream")
     started = time.monotonic()
     body = {"message": "Where is Ada?", "stream": False, **({"chat_id": chat} if chat else {})}
@@ -31,7 +31,7 @@ def answered(client: Client, upstream: FakeUpstream, odd: Odd, chat: str | None 
 
 
 def assert_plain(message: dict[str, Any]) -> None:
-    """Nothing of it is beyond what the contract says it is."""
+    """Assert that every field of the message is within the contract."""
     assert len(message["model"]) <= responses.MAX_MODEL_CHARS
     assert message["model"].isprintable()
     usage = message["usage"]

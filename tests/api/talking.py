@@ -1,4 +1,4 @@
-"""What the tests over HTTP have in common: opening a turn, leaving it, and reading what became of it."""
+"""Helpers for tests over HTTP: start a turn, leave it, and read the result."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Turn:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> Turn:
-        """From `message.created`, or from the body of `"stream": false`."""
+        """Read the ids from `message.created`, or from the body of `"stream": false`."""
         reply = body["message_id"] if "message_id" in body else body["message"]["id"]
         return cls(body["chat_id"], body["user_message_id"], reply)
 
@@ -52,7 +52,7 @@ def say(client: Client, message: str = "Hello", chat: str | None = None, **field
 def opened(
     client: Client, message: str = "Hello", chat: str | None = None, **fields: Any
 ) -> Iterator[tuple[Turn, Iterator[Event]]]:
-    """Send a message, read `message.created`; the rest of the events is for the test."""
+    """Send a message and read `message.created`; the test reads the rest of the events."""
     body = {"message": message, **({"chat_id": chat} if chat else {}), **fields}
     with client.stream("POST", "message" if chat else "message/first", json=body) as events:
         created = next(events)
@@ -67,7 +67,7 @@ def begun(client: Client, message: str = "Hello", chat: str | None = None, **fie
 
 
 def reply(client: Client, turn: Turn) -> dict[str, Any]:
-    """The reply of a turn as it stands."""
+    """Return the reply of a turn as it is now."""
     answer = client.get(turn.path)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -75,7 +75,7 @@ def reply(client: Client, turn: Turn) -> dict[str, Any]:
 
 
 def final(client: Client, turn: Turn) -> dict[str, Any]:
-    """The reply of a turn, once it is final."""
+    """Return the reply of a turn, once it is final."""
     last: dict[str, Any] = wait_for(
         lambda: (now := reply(client, turn)) and now["status"] != "streaming" and now
     )
@@ -83,7 +83,7 @@ def final(client: Client, turn: Turn) -> dict[str, Any]:
 
 
 def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
-    """All messages of a chat (up to 200)."""
+    """Return all messages of a chat (up to 200)."""
     found: list[dict[str, Any]] = client.get(f"chats/{chat}/messages", params={"limit": 200, **query}).json()[
         "results"
     ]
@@ -91,7 +91,7 @@ def messages(client: Client, chat: str, **query: Any) -> list[dict[str, Any]]:
 
 
 def error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The error of an answer, which must have the one form of all errors."""
+    """Return the error of an answer; assert that it has the common form of all errors."""
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == "application/json"
     body = answer.json()
@@ -105,13 +105,13 @@ def error(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
 
 
 def held(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: Any) -> None:
-    """From now on replies wait after so many deltas, until `upstream.release()`."""
+    """Make replies from now on wait after `after` deltas, until `upstream.release()`."""
     upstream.behave("normal", lane="stream", **{"deltas": deltas, "hold_after": after, **numbers})
     upstream.hold()
 
 
 def heard(events: Iterator[Event], words: int = 3) -> str:
-    """Read deltas until so many words are there: how they are cut is not promised."""
+    """Read deltas until there are so many words: the contract does not say how text is split."""
     said = ""
     while said.count(" ") < words:
         said += next(events).data["delta"]
@@ -119,12 +119,12 @@ def heard(events: Iterator[Event], words: int = 3) -> str:
 
 
 def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
-    """A reply whose process is gone: its row stands as the last checkpoint left it, and nobody writes on it."""
+    """Begin a reply whose process is gone: its row is as the last checkpoint left it, and nothing writes to it."""
     held(upstream)
     turn = begun(client)
     wait_for(lambda: upstream.held() == 1)
     ActiveReply.objects.filter(message_id=turn.reply).update(owner="gone:1:0")
-    upstream.wait_until(lambda fake: fake.active == 0)  # the one that really wrote it has noticed
+    upstream.wait_until(lambda fake: fake.active == 0)  # the process that really wrote it has noticed
     ActiveReply.objects.filter(message_id=turn.reply).update(text=text)
     upstream.behave("normal")
     upstream.release()
@@ -133,7 +133,7 @@ def orphan(client: Client, upstream: FakeUpstream, text: str) -> Turn:
 
 
 def sdk(client: Client, **options: Any) -> OpenAI:
-    """The SDK with a user's token. It raises where an answer misses its schema."""
+    """Return the SDK with a user's token. It raises if an answer does not match its schema."""
     return OpenAI(
         base_url=f"{client.base}/v1",
         api_key=client.token,

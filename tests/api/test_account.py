@@ -1,4 +1,4 @@
-"""One's own account over HTTP: all of it in one file that imports again, and all of it gone."""
+"""One's own account over HTTP: exported as one file that can be imported again, and erased completely."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unlimited(settings: Any) -> None:
 
 
 def lived(client: Client, upstream: FakeUpstream) -> str:
-    """A chat with all that one can have: odd words, metadata, material, another answer, memory and a key."""
+    """Make a chat with everything it can have: odd text, metadata, sources, a second answer, memory and a key."""
     body = {"message": ODD, "stream": False, "metadata": {"lesson": [7, ODD]}, "instructions": "Be brief."}
     body |= {"sources": [{"title": "Manual", "text": "Turn it off and on."}]}
     turn = Turn.of(client.post("message/first", json=body, headers={"Idempotency-Key": "k1"}).json())
@@ -141,7 +141,7 @@ def test_it_may_be_asked_for_now_and_then(alice: Client, settings: Any) -> None:
 
 @pytest.mark.slow
 def test_a_slow_reader_holds_nothing_and_gets_each_chat_whole(alice: Client, upstream: FakeUpstream) -> None:
-    """What changes meanwhile is told before or after, not both; a chat that goes is left out."""
+    """A concurrent change is exported before or after, never mixed; a chat deleted during the export is left out."""
     owner = User.objects.get(username="alice")
     chats = [make_chat(owner) for _ in range(4)]
     long = [(f"question {number} " + "x" * 1000, "answer " + "y" * 1000) for number in range(1000)]
@@ -186,7 +186,7 @@ def test_all_of_it_is_gone(alice: Client, bob: Client, upstream: FakeUpstream, s
 
 
 def rows_of(user_id: int) -> list[str]:
-    """Tables with a row that names the user, in any column that refers to users."""
+    """Return the tables with a row that refers to the user, in any column that refers to users."""
     found = []
     for model in (Chat, Allowance, Erasure, AuthToken):
         field = "owner" if model is Chat else "user"
@@ -207,7 +207,7 @@ PASSWORD = "correct horse battery"
 
 
 def with_password(name: str, **fields: Any) -> User:
-    """The user of that name, with a password from now on. Written so, it revokes no token."""
+    """Give the user a password. Written by `update`, so that no token is revoked."""
     User.objects.filter(username=name).update(password=make_password(PASSWORD), **fields)
     return User.objects.get(username=name)
 

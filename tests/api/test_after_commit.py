@@ -1,4 +1,4 @@
-"""What fails after a commit takes nothing back, and nobody is told that it was not done."""
+"""A failure after a commit undoes nothing, and no client is told that the work was not done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_reply_that_is_stored_is_handed_out(
     alice: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    """The connection is lost, or anything fails, when the final message has just been committed."""
+    """The connection is lost, or another error occurs, just after the final message is committed."""
     struck: list[str] = []
 
     def point(name: str) -> None:
@@ -76,7 +76,7 @@ def test_deleting_a_user_whose_erasing_fails_is_answered_and_stays_requested(
 
 
 def test_nobody_leaves_work_for_after_a_commit_to_django_itself() -> None:
-    """`on_commit` lets errors out, and with `robust=True` it does so for a `partial`."""
+    """Django's `on_commit` raises errors of callbacks and, even with `robust=True`, those of a `partial`."""
     callers = {
         path.relative_to(ROOT).as_posix()
         for app in ("chatmemory", "conversations", "memory")

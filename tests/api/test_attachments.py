@@ -1,4 +1,4 @@
-"""Images and files in the messages of OpenAI's clients: kept once, sent, marked, forgotten."""
+"""Images and files in the messages of OpenAI clients: stored once, sent, marked, forgotten."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def text(said: str) -> dict[str, Any]:
 
 
 class PictureTalk:
-    """A client that sends its whole history each time, images and all."""
+    """A client that sends its whole history each time, including images."""
 
     def __init__(self, ask: OpenAI) -> None:
         self.ask = ask
@@ -64,7 +64,7 @@ class PictureTalk:
 
 
 def sent_with(upstream: FakeUpstream, number: int = -1) -> list[tuple[str, bytes]]:
-    """The images and files of a request, as the model's server got them."""
+    """Return the images and files of a request, as the model's server received them."""
     found: list[tuple[str, bytes]] = []
     body = upstream.requests[number].body
     for item in body.get("messages") or body["input"]:
@@ -186,7 +186,7 @@ def test_nobody_else_reads_them(ask: OpenAI, alice: Client, bob: Client, upstrea
     assert alice.get(f"chats/{chat.pk}/attachments/{'0' * 64}").status_code == 404
     with sdk(bob) as other:
         PictureTalk(other).turn(image())
-    assert StoredAttachment.objects.count() == 2  # one each
+    assert StoredAttachment.objects.count() == 2  # one per message
 
 
 def test_forgetting_takes_the_bytes_with_it(ask: OpenAI, alice: Client, upstream: FakeUpstream) -> None:
@@ -196,7 +196,7 @@ def test_forgetting_takes_the_bytes_with_it(ask: OpenAI, alice: Client, upstream
     chat = Chat.objects.get()
     first, second = Message.objects.filter(role="user").order_by("seq")
     assert alice.delete(f"chats/{chat.pk}/messages/{first.pk}").status_code == 204
-    assert StoredAttachment.objects.count() == 2  # the second message came with the same image
+    assert StoredAttachment.objects.count() == 2  # the second message has the same image
     edited = alice.patch(f"chats/{chat.pk}/messages/{second.pk}", json={"content": f"Only {MARK}"})
     assert [one["width"] for one in edited.json()["attachments"]] == [640]
     assert [one.size for one in StoredAttachment.objects.all()] == [len(PHOTO)]

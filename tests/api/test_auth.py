@@ -1,4 +1,4 @@
-"""Who calls: tokens, sessions of staff, and what each request leaves behind."""
+"""Authentication: tokens, sessions of staff, and what each request leaves behind."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_a_token_request_sets_no_cookies_and_needs_no_csrf(alice: Client, upstre
 
 @pytest.fixture
 def staff(live: LiveServer) -> Any:
-    """A browser in which a member of the staff has logged in to the admin."""
+    """Return a browser in which a member of the staff is logged in to the admin."""
     User.objects.create_user("staff", password=PASSWORD, is_staff=True, is_superuser=True)
     with httpx.Client(base_url=live.url) as browser:
         browser.get("/admin/login/")

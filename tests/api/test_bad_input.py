@@ -1,4 +1,4 @@
-"""What no one should send: each is answered in the one form of errors, or kept harmlessly, and nothing is lost."""
+"""Bad input: each is answered with an error of the common form, or stored harmlessly, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = "message/first"
 
 
 def raw(client: Client, path: str, body: str | bytes, **headers: str) -> Any:
-    """POST these very bytes as JSON."""
+    """POST exactly these bytes as JSON."""
     content = body.encode() if isinstance(body, str) else body
     return client.post(path, content=content, headers={"Content-Type": "application/json", **headers})
 
@@ -237,7 +237,7 @@ def test_a_long_message_within_the_limit_is_kept(alice: Client, upstream: FakeUp
 @pytest.mark.parametrize(
     ("text", "sent"),
     [
-        ("<|endoftext|>", "<|endoftext| >"),  # stored as it is, disarmed on its way to the model
+        ("<|endoftext|>", "<|endoftext| >"),  # stored unchanged, disarmed on its way to the model
         ("<|im_start|>", "<|im_start| >"),
         *((text, text) for text in ("\ufeff", "\u200b\u202e", "\x01\x1b[31m", "\ufffe\uffff")),
     ],

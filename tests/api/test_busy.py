@@ -1,4 +1,4 @@
-"""One reply at a time in a chat: the rest is told so, and a reply whose process is gone blocks nobody for long."""
+"""One reply at a time per chat: other requests are refused, and a reply whose process is gone blocks only briefly."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_sweep_finishes_it_too(alice: Client, upstream: FakeUpstream) -> Non
 def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(
     alice: Client, upstream: FakeUpstream, settings: Any, ends_in: timedelta, is_over: bool
 ) -> None:
-    """Two hours long here: one that ends in three was taken before the clock was set back."""
+    """Leases last two hours here, so one that ends in three was taken before the clock was set back."""
     settings.REPLY_LEASE_SECONDS = 2 * 3600
     orphan(alice, upstream, "x")
     ActiveReply.objects.update(lease_expires_at=timezone.now() + ends_in)
@@ -105,7 +105,7 @@ def test_a_lease_is_over_once_it_ends_and_where_nobody_could_have_taken_it(
 def test_leases_are_renewed_of_what_is_being_written_alone(
     alice: Client, upstream: FakeUpstream, settings: Any
 ) -> None:
-    """A row of a living process that nobody writes on any more is not kept alive by its other replies."""
+    """An abandoned row of a living process is not kept alive by the other replies of that process."""
     settings.REPLY_LEASE_SECONDS = 0.6
     lost = orphan(alice, upstream, "x")
     ActiveReply.objects.update(owner=process_id.name())

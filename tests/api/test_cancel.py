@@ -1,4 +1,4 @@
-"""Cancelling: the reply ends as `cancelled`, with what was said, and the next message works."""
+"""Cancelling: the reply ends as `cancelled` with the text so far, and the next message works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy `card` through the door: the block never shows, the card of each reply is the memory of the next turn."""
+"""The policy `card` over HTTP: the block is never shown, and the card of each reply is the memory of the next turn."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_prompt_is_card_outline_last_turn_and_question(alice: Client, upstre
 
 
 def test_what_each_reply_was_told_is_on_record(alice: Client, upstream: FakeUpstream) -> None:
-    """Seed 002's metrics: tokens of card and outline, for every reply."""
+    """Metrics of seed 002: tokens of card and outline, for every reply."""
     chat = card_chat(alice)
     upstream.script("stream", answered("One.", GOAL))
     say(alice, "one", chat)
@@ -124,7 +124,7 @@ def test_a_turns_own_instructions_come_after_the_card(alice: Client, upstream: F
     assert upstream.calls("stream")[1].instructions == told
 
 
-# What never shows
+# What is never shown
 
 
 @pytest.mark.parametrize("cuts", [1, 3, 7])

@@ -1,4 +1,4 @@
-"""Cards of the policy `card` beside second answers, edits, options, tools and what people type."""
+"""Cards of the policy `card` with second answers, edits, options, tools and text that users type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.live_server import Client, joined
 
 
 def change(chat: str, from_seq: int) -> None:
-    """Messages from `from_seq` on were edited, as memory is told of it."""
+    """Report messages from `from_seq` on to memory as edited."""
     with transaction.atomic():
         services.messages_changed(brief(chat).chat_id, from_seq=from_seq)
 
@@ -58,7 +58,7 @@ def test_a_retry_that_fails_leaves_the_standing_answers_card(alice: Client, upst
 
 
 def test_a_change_to_what_a_card_knew_takes_the_card_back(alice: Client, upstream: FakeUpstream) -> None:
-    """Even of the newest reply, which is not folded yet."""
+    """This includes the newest reply, which is not folded yet."""
     chat = card_chat(alice)
     upstream.script("stream", answered("One.", {"goal": "A"}), answered("Two.", {"goal": "B"}))
     alice.ask("one", chat)
@@ -138,7 +138,7 @@ def test_a_call_without_a_word_has_failed(alice: Client, upstream: FakeUpstream)
     assert (fields(chat), marks(chat)) == ({}, ["missing"])
 
 
-# What people type
+# What users type
 
 
 def test_what_people_type_does_not_pose_as_memory(alice: Client, upstream: FakeUpstream) -> None:

@@ -1,4 +1,4 @@
-"""Chats: made, found, changed, paged and removed without a trace."""
+"""Chats: created, found, changed, paged and deleted without a trace."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_chats_are_listed_newest_first_and_found_by_title(alice: Client, bob: Cl
 
 
 def paged(client: Client, path: str) -> list[dict[str, Any]]:
-    """All results of a list, page by page; going back gives the same pages."""
+    """Return all results of a list, page by page; assert that paging back gives the same pages."""
     pages, back = [client.get(path).json()], []
     while following := pages[-1]["next"]:
         pages.append(client.http.get(following).json())

@@ -1,4 +1,4 @@
-"""A server that is told to go: readers leave at once, new turns go elsewhere, replies get their time."""
+"""A server that drains: readers leave at once, new turns are refused, replies get time to finish."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.live_server import Client, LiveServer
 
 @pytest.fixture
 def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Have the server drain; it is as before when the test is over."""
+    """Return a function that makes the server drain; undone when the test ends."""
     monkeypatch.setattr(generation, "_draining", False)
     monkeypatch.setattr(generation, "_letting_end", None)
 

@@ -1,4 +1,4 @@
-"""An upstream that fails in any way: the message is kept, the reply says honestly what it is, the next one works."""
+"""Failures of the upstream: the message is kept, the reply has an honest status, and the next message works."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_nobody_listens_upstream(
     details = error(answer, 502, "upstream_error")["details"]
     assert set(details) == {"chat_id", "user_message_id", "message"}
     assert details["message"]["status"] == "failed"
-    live.run(registry.aclose())  # only tests change an upstream under way
+    live.run(registry.aclose())  # only tests change the upstream of a running process
     settings.OPENAI_BASE_URL = upstream.base_url
     chat = details["chat_id"]
     assert alice.ask("Again", chat)["message"]["status"] == "complete"
@@ -188,7 +188,7 @@ def test_a_summarizers_retry_after_is_passed_on(
         ("failed?error=rate_limit_exceeded", "rate_limit_exceeded"),
         ("error_event?error=server_error", "server_error"),
         ("error_line?error=model_overloaded", "model_overloaded"),
-        # What may be anything else is not repeated; the type of the fake's errors is there instead.
+        # A code that could be anything else is not repeated; the type of the fake's errors is reported instead.
         ("status?code=404&error=sk-leak", "server_error"),
         ("status?code=404&error=what%20the%20user%20said", "server_error"),
         ("status?code=404&error=https://evil.example/", "server_error"),

@@ -1,4 +1,4 @@
-"""Messages that are edited or forgotten over HTTP: who may, when, and what is left."""
+"""Messages edited or forgotten over HTTP: who may do it, when, and what remains."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def path(turn: Turn, message: str) -> str:
 
 
 def stored() -> str:
-    """Everything that any chat holds, as text."""
+    """Return everything that any chat stores, as text."""
     return "".join(serializers.serialize("json", model._base_manager.all()) for model in TABLES)
 
 
 def prompt(upstream: FakeUpstream) -> str:
-    """The newest that was sent for a reply."""
+    """Return the newest prompt that was sent for a reply."""
     return upstream.calls("stream")[-1].text
 
 

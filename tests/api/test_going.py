@@ -1,6 +1,6 @@
-"""Requests that race with the deletion of what they are about: each gets its answer, or is told that it is gone.
+"""Requests that race with the deletion of their object: each gets its answer, or an error that it is gone.
 
-Never a 500, and nothing is left behind of what was deleted.
+Never a 500, and nothing remains of what was deleted.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ ACTS: dict[str, Act] = {
 
 @pytest.fixture(autouse=True)
 def limited(settings: Any) -> None:
-    """Limits are kept, so that allowances are written, but reached by nobody."""
+    """Set limits that nobody reaches, so that allowances are written."""
     settings.RATE_LIMITS = True
     settings.LIMITS = settings.LIMITS.with_own(10**6, 10**9, 10**3)
 
 
 def lived(client: Client) -> Turn:
-    """The last turn of a chat that has a revision."""
+    """Return the last turn of a chat that has a revision."""
     turn = Turn.of(client.ask("Where is the harbour?"))
     for number in range(4):
         turn = Turn.of(client.ask(f"question {number}", turn.chat))
@@ -86,7 +86,7 @@ def lived(client: Client) -> Turn:
 
 
 def race(client: Client, turn: Turn, delete: Callable[[], Any]) -> dict[str, Counter[int]]:
-    """Do all acts over and over until `delete` has been answered; what each was answered, how often."""
+    """Repeat all acts until `delete` has been answered; return how often each act got each answer."""
     over, told = threading.Event(), {name: Counter[int]() for name in ACTS}
     start = threading.Barrier(len(ACTS) + 1)
 
@@ -120,7 +120,7 @@ def strange(told: dict[str, Counter[int]]) -> dict[str, dict[int, int]]:
 
 
 def left(chat: str) -> list[str]:
-    """Tables that still know the chat."""
+    """Return the tables that still have rows of the chat."""
     field = {Chat: "pk", ContextRecord: "reply__chat", ConversationBrief: "pk", ActiveReply: "pk"}
     return [
         model.__name__

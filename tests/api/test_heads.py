@@ -1,4 +1,4 @@
-"""What comes before a body, and around its pieces: bounded in bytes, in number and in time, each answered in JSON."""
+"""What precedes a body, and what surrounds its chunks: bounded in bytes, number and time, each refused in JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOST = b"Host: 127.0.0.1\r\n"
 CHUNKED = b"POST /v1/chats HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 PIECE = 8192
 MOST = 4 * 1024 * 1024
-"""Bytes that are sent of what does not end, if nothing stops it."""
+"""Bytes to send of an endless input, if nothing stops it."""
 HEAP = 500
 """Requests that are sent while the first one is being answered."""
 
@@ -54,7 +54,7 @@ def healthy(connection: socket.socket) -> None:
 
 
 def sent(connection: socket.socket, opening: bytes, again: bytes, most: int = MOST) -> int:
-    """Send `opening`, then `again` over and over, until nobody takes it any more. How many bytes went."""
+    """Send `opening`, then `again` repeatedly, until the connection is closed; return the bytes of `again` sent."""
     count = 0
     with suppress(ConnectionResetError, BrokenPipeError):
         connection.sendall(opening)
@@ -65,7 +65,7 @@ def sent(connection: socket.socket, opening: bytes, again: bytes, most: int = MO
 
 
 def refused(answer: bytes, status: int, code: str) -> None:
-    """That this is one answer, in the form of the contract, and the last of its connection."""
+    """Assert that this is one answer, in the form of the contract, and the last on its connection."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status_line, *lines = head.decode().split("\r\n")
     assert status_line.startswith(f"HTTP/1.1 {status} "), answer[:200]
@@ -185,7 +185,7 @@ def test_a_heap_of_requests_waits_unparsed_and_is_answered_in_order(
 
 
 def protocols(live: LiveServer) -> list[HttpProtocol]:
-    """Of the connections that are open."""
+    """Return the protocol objects of all open connections."""
     connections = live._server.server_state.connections
     return [one for one in connections if isinstance(one, HttpProtocol)]
 
@@ -287,7 +287,7 @@ def test_the_documents_start_the_server_with_these_bounds() -> None:
 
 @pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "chunked"])
 def test_who_sends_all_of_a_body_that_is_refused_reads_why(live: LiveServer, is_announced: bool) -> None:
-    """As nginx does: it writes the whole request before it reads. Closed too soon, the connection is reset."""
+    """nginx writes the whole request before it reads; if the server closed too soon, the connection would be reset."""
     size = 3 * 1024 * 1024
     length = b"Content-Length: %d" % size if is_announced else b"Transfer-Encoding: chunked"
     with connected(live) as connection:

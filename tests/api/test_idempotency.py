@@ -1,4 +1,4 @@
-"""One key is one message, one upstream call and one answer, however often and however early it comes again."""
+"""One key is one message, one upstream call and one answer, however often and however early it is repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def send(client: Client, path: str, body: dict[str, Any], key: str = "key-1") ->
 
 
 def doors(client: Client) -> list[tuple[str, dict[str, Any]]]:
-    """Every POST that makes a message."""
+    """Return every POST that makes a message."""
     turn = Turn.of(client.ask("before"))
     return [
         ("message/first", {"message": "x"}),

@@ -1,4 +1,4 @@
-"""The lazy fold (seed 003): a reply waits for its memory where its chat asks for that, a few seconds at most."""
+"""The lazy fold (seed 003): a reply waits for its memory if its chat asks for that, a few seconds at most."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SMALL = {"trigger_messages": 4, "recent_messages": 2}
 
 @pytest.fixture(autouse=True)
 def facts(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The summarizer knows one fact; retries are brisk."""
+    """Make the summarizer answer with one fact, and retries quick."""
     upstream.behave("normal", lane="complete", text=ANSWER)
     monkeypatch.setattr(retry, "FIRST_PAUSE", 0.01)
 
 
 def due_chat(client: Client, turns: int = 3, **options: Any) -> str:
-    """A chat that has just become due, and that no worker folds: none runs here."""
+    """Make a chat that has just become due and that no worker folds, because none runs here."""
     body = {"policy": "hierarchical", "options": {**SMALL, **options}}
     made = client.post("chats", json=body)
     assert made.status_code == 201, made.text
@@ -67,7 +67,7 @@ def last_prompt(upstream: FakeUpstream) -> str:
 
 @contextmanager
 def meanwhile(act: Any) -> Iterator[list[Any]]:
-    """Run `act` in a thread; at the end it is over, and its result in the list."""
+    """Run `act` in a thread; when the context ends, it is finished and its result is in the list."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(act()))
     thread.start()
@@ -156,7 +156,7 @@ def test_it_waits_for_a_worker_that_is_at_it(alice: Client, upstream: FakeUpstre
     assert FACT in last_prompt(upstream)
 
 
-# It is never in the way
+# It never blocks a reply
 
 
 def test_a_summarizer_that_hangs_delays_a_reply_by_no_more_than_its_seconds(

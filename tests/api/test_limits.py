@@ -1,4 +1,4 @@
-"""What a user may take of the models: refused when it is used up, given back when nothing came of it."""
+"""Limits on a user's use of the models: a call over a limit is refused, and an unused reservation is given back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CALLS = [first, ask, summarize]
 
 @pytest.fixture
 def limit(settings: Any) -> Callable[..., None]:
-    """Sets limits; what is not named is without."""
+    """Return a function that sets limits; any limit not named is off."""
 
     def to(**numbers: int) -> None:
         settings.LIMITS = Limits(**numbers)
@@ -70,7 +70,7 @@ def limit(settings: Any) -> Callable[..., None]:
 
 @pytest.fixture(autouse=True)
 def all_is_settled(house: None) -> Iterator[None]:
-    """Before the allowances are checked, what has ended is settled."""
+    """Wait until finished calls are settled, before the allowances are checked."""
     yield
     wait_for(lambda: not PassingCall.objects.exists())
 
@@ -237,7 +237,7 @@ def test_a_reply_over_midnight_counts_for_the_day_it_began(
     limit(tokens_per_day=100_000)
     held(upstream)
     turn = begun(alice)
-    # As after another call, on the next day.
+    # As if after another call on the next day.
     tomorrow = timezone.now().date() + timedelta(days=1)
     Allowance.objects.update(day=tomorrow, day_tokens=300, day_reserved=0)
     upstream.release()
@@ -450,14 +450,14 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture(autouse=True)
 def quick_hashes(settings: Any) -> None:
-    """How long a password is looked at is not what is tested here."""
+    """Use a fast hash: the time to check a password is not tested here."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def sign_in(
     live: LiveServer, password: str, username: str = "carol", address: str = "127.0.0.1"
 ) -> httpx.Response:
-    """As a proxy on the server's own machine passes it on: uvicorn takes the address from it."""
+    """Sign in through a proxy on the server's own machine, from whose header uvicorn takes the address."""
     return httpx.post(
         f"{live.url}/v1/auth/token",
         json={"username": username, "password": password},
@@ -509,7 +509,7 @@ def test_the_addresses_of_one_ipv6_network_count_as_one(live: LiveServer, settin
 def test_who_signs_in_at_once_from_one_address_never_waits_for_the_other(
     live: LiveServer, settings: Any
 ) -> None:
-    """Attempts are counted and given back in one order: else PostgreSQL finds deadlocks."""
+    """Attempts are counted and given back in one order; otherwise PostgreSQL would detect deadlocks."""
     settings.LIMIT_SIGN_INS = 1000
     for name in ("carol", "dave"):
         User.objects.create_user(name, password=PASSWORD)
@@ -533,7 +533,7 @@ def test_one_address_guesses_many_names_only_so_often(live: LiveServer, settings
     answers = [sign_in(live, "x", f"name {n}").status_code for n in range(12)]
     assert answers == [*[401] * 10, 429, 429]
     SignInAttempts.objects.update(minute=Now() - timedelta(hours=2))
-    # Of the address, and of each name that was looked at: itself, and from there.
+    # One counter for the address, and two for each name tried: the name itself, and the name from this address.
     assert sweep().attempts_removed == 1 + 2 * 10
 
 

@@ -26,11 +26,11 @@ REVISION_KEYS = (
     "input_tokens output_tokens cost_usd model prompt_hash source_hash duration_ms retained created_at "
     "soft_faults drift forgotten_at"
 ).split()
-"""As the contract lists them, and what came since."""
+"""The fields that the contract lists, and those added since."""
 
 
 def folded(chat_id: str) -> str:
-    """The chat after a request to fold all of it that is beyond the window."""
+    """Request a fold of everything beyond the window, and return the chat after it."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
     assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"
@@ -38,7 +38,7 @@ def folded(chat_id: str) -> str:
 
 
 def turns(first: int, last: int) -> list[tuple[str, str]]:
-    """Turns of about 240 tokens with a code each."""
+    """Return turns of about 240 tokens with a code each."""
     return [
         (f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)
     ]
@@ -46,7 +46,7 @@ def turns(first: int, last: int) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
-    """A chat whose memory has two versions: of 5 turns, and of 9. Three more are its window."""
+    """A chat whose memory has two versions, of 5 turns and of 9. Its window has three more."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
     chat_id: str = alice.post("chats", json={}).json()["id"]
     stored = Chat.objects.get(pk=chat_id)
@@ -57,7 +57,7 @@ def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
 
 
 def revisions(client: Client, chat: str) -> list[dict[str, Any]]:
-    """All versions, newest first."""
+    """Return all versions, newest first."""
     found: list[dict[str, Any]] = client.get(f"chats/{chat}/revisions").json()["results"]
     return found
 

@@ -1,4 +1,4 @@
-"""Many replies that end at the same moment: none keeps the renewal of leases, or a new turn, from its turn."""
+"""Many replies that end at the same moment: none delays the renewal of leases, or a new turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message goes in, a reply streams out, and both are kept as they were said."""
+"""A message comes in, a reply streams out, and both are stored unchanged."""
 
 from __future__ import annotations
 

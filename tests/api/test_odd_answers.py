@@ -1,4 +1,4 @@
-"""An upstream whose answers have odd fields: whatever it tells of itself, the reply is there at once, and honest."""
+"""An upstream whose answers have odd fields: whatever it says about itself, the reply is prompt and honest."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_whatever_an_upstream_tells_of_its_answer_the_reply_is_complete(
         chat = message["chat_id"]
         assert (message["status"], message["content"], message["error"]) == ("complete", SAID, None), odd
         assert Message.objects.get(pk=message["id"]).content == SAID
-        # Counts that are none are not known, rather than made up.
+        # Invalid counts are reported as unknown, not made up.
         assert message["usage"] is None, odd.value
     upstream.behave("normal")
     usage = alice.ask("And now?", chat)["message"]["usage"]
@@ -60,7 +60,7 @@ def test_a_cost_beyond_its_column_is_not_known(alice: Client, upstream: FakeUpst
 def test_what_no_column_takes_is_left_out_and_the_reply_is_stored_at_once(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if a field had been forgotten where answers are read."""
+    """Simulate a field that was overlooked where answers are read."""
     monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
     huge = next(odd for odd in odd_labels("responses") if odd.value == "huge")
     message = answered(alice, upstream, huge)

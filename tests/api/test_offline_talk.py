@@ -1,6 +1,6 @@
-"""Sixty turns with the built-in model as replier and as summarizer: memory holds what was said, not memory's own words.
+"""Sixty turns with the built-in model as replier and summarizer: memory keeps what was said, not its own words.
 
-Everybody asks about what was said before, so that nearly every reply quotes from memory, and is folded in its turn.
+Every question is about something said before, so that nearly every reply quotes from memory and is itself folded later.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ OWN = re.compile(
     r"BACKGROUND|EARLIER TURNS|EXCERPTS FROM|FACTS – |IMPORTANT DATA|\[\d|\[messages? |Conversation context"
     r"|user_preferences|key_decisions|important_facts|lesson_context|\\|[{}\[\]\"]|\b[a-z]+_\d\b|(?:User|Assistant): "
 )
-"""What stands only in memory's own rendering, or comes of reading it as if somebody had said it."""
+"""Text that appears only in memory's own rendering, or results from parsing that rendering as a message."""
 
 
 def message(number: int) -> str:
-    """A fact in every second turn while there are any, else a question on one."""
+    """Return a fact in every second turn while there are any left, otherwise a question about one."""
     if number % 2 == 0 and number // 2 < len(FACTS):
         return FACTS[number // 2]
     return QUESTIONS[number // 2 % len(QUESTIONS)]
 
 
 def kept_in(brief: ConversationBrief) -> list[str]:
-    """All texts that memory holds, without its own keys."""
+    """Return all texts in memory, without its own keys."""
     return [text for text in (*brief.global_summary.splitlines(), *texts_in(brief.state["data"])) if text]
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """All texts in a JSON value but those that name a kind of fact, or the order of what has none."""
+    """Yield all texts in a JSON value, except categories and keys of facts and the order of keys."""
     if isinstance(value, dict):
         for name, held in value.items():
             yield from () if name in ("key", "category", "key_order") else texts_in(held)

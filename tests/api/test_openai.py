@@ -1,4 +1,4 @@
-"""Chat Completions as OpenAI's own SDK speaks it, in its strict mode: every field of every answer is checked."""
+"""Chat Completions with OpenAI's own SDK in its strict mode: every field of every answer is checked."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_edited_message_becomes_a_branch_that_shares_nothing(ask: OpenAI, ups
     ]  # fmt: skip
     replies = branch.messages.filter(role="assistant")
     assert {one.reply_to and one.reply_to.chat_id for one in replies} == {branch.pk}
-    # Both go on by themselves.
+    # Both conversations continue separately.
     assert talk.decision("Five") == "continued"
     assert edited.decision("Six") == "continued"
     assert Chat.objects.count() == 2
@@ -135,7 +135,7 @@ def test_a_named_conversation_is_believed(ask: OpenAI, upstream: FakeUpstream) -
     named: dict[str, Any] = {"extra_headers": {"x-openwebui-chat-id": "chat-7"}}
     talk = Talk(ask, **named)
     assert talk.decision("One") == "new"
-    only_new = Talk(ask, **named)  # a client that leaves the history to us
+    only_new = Talk(ask, **named)  # a client that leaves the history to the server
     assert only_new.decision("Two") == "continued"
     assert only_new.decision("Three") == "continued"
     assert Chat.objects.count() == 1
@@ -469,7 +469,7 @@ def test_stored_completions_are_listed_retrieved_changed_and_deleted(
     assert [one.id for one in stored.list(metadata={"kind": "y"})] == made[1:]
     assert stored.retrieve(made[0]).choices[0].message.content == "You said: A"
     assert stored.update(made[0], metadata={"kind": "z"}).metadata == {"kind": "z"}
-    # Not by the SDK in its strict mode: its type of these messages knows no role but the assistant's.
+    # Not with the SDK in its strict mode: its type of these messages allows only the role of the assistant.
     page = alice.get(f"chat/completions/{made[1]}/messages?limit=2").json()
     assert [one["content"] for one in page["data"]] == ["A", "You said: A"]
     assert page["has_more"]
@@ -479,7 +479,7 @@ def test_stored_completions_are_listed_retrieved_changed_and_deleted(
         other.chat.completions.retrieve(made[0])
     assert stored.delete(made[0]).deleted
     assert [one.id for one in stored.list()] == made[1:]
-    assert Message.objects.count() == 4  # what was said stays in the chat
+    assert Message.objects.count() == 4  # the messages stay in the chat
 
 
 def test_the_prompt_shrinks_where_the_client_sends_everything(ask: OpenAI, upstream: FakeUpstream) -> None:

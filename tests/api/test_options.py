@@ -1,4 +1,4 @@
-"""Options of a chat over HTTP: every number of memory and of the policy, for every policy; and what is no option."""
+"""Options of a chat over HTTP: every number of memory and of the policy, for every policy, and unknown options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = "The crane on quay four lifted thirty crates of pears before the tide tu
 
 
 def said(number: int) -> tuple[str, str]:
-    """A turn of some 140 tokens."""
+    """Return a turn of about 140 tokens."""
     return f"Note {number} is PN-{number + 4000}. {WORDS}. {WORDS}.", f"Noted {number}. " + f"{WORDS}. " * 5
 
 
@@ -36,7 +36,7 @@ def chat_of(policy: str, turns: int = 8, **fields: Any) -> Chat:
 
 
 def folded(policy: str) -> Chat:
-    """A chat that remembers something, with nothing left to do."""
+    """Make a chat with a summary and with nothing left to do."""
     chat = chat_of(policy, 40)
     request_resummarize(chat, "update")
     run(chat)
@@ -75,7 +75,7 @@ def tokens(found: dict[str, Any]) -> int:
 
 
 def fitting(bounds: Bounds) -> Any:
-    """A value that an option may have."""
+    """Return a value that an option may have."""
     if bounds.kind is bool:
         return True
     if bounds.kind is str:
@@ -84,7 +84,7 @@ def fitting(bounds: Bounds) -> Any:
 
 
 def misfits(bounds: Bounds) -> list[Any]:
-    """Values of every wrong type, and those beyond both ends."""
+    """Return values of every wrong type, and values beyond both bounds."""
     odd: list[Any] = [None, [], {}, "no such word", [1]]
     odd += [1, 0, 0.5] if bounds.kind in (bool, str) else [True, False, "1", -1]
     if bounds.kind is int:
@@ -92,7 +92,7 @@ def misfits(bounds: Bounds) -> list[Any]:
     return odd + ([1.5, bounds.most + 0.01] if bounds.kind is float else [])
 
 
-# What is taken, and what is refused
+# What is accepted, and what is refused
 
 
 @pytest.mark.parametrize("policy", first_of(sorted(POLICIES)))
@@ -125,7 +125,7 @@ def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: s
             assert after[kept] == before[kept], (name, kept)
         assert after["due"] == OrmQ.objects.exists(), f"{name}: a fold that is due now, and no rebuild"
         assert context(alice, chat)["unrepresented"] == 0, name
-        # The next option meets the chat as this one did.
+        # Restore the chat for the next option.
         ConversationBrief.objects.filter(pk=chat.pk).update(**before)
         Chat.objects.filter(pk=chat.pk).update(options={})
         OrmQ.objects.all().delete()
@@ -133,8 +133,8 @@ def test_each_option_is_taken_and_has_nothing_made_anew(alice: Client, policy: s
 
 UNKNOWN: list[tuple[str, dict[str, Any], str]] = [
     ("chunked", {"budgt": 500}, "'budgt'"),
-    ("chunked", {"every_turns": 5}, "'every_turns'"),  # another policy's
-    ("hierarchical", {"k_raw_turns": 5, "budget": 900}, "'k_raw_turns'"),  # it has recent_messages
+    ("chunked", {"every_turns": 5}, "'every_turns'"),  # an option of another policy
+    ("hierarchical", {"k_raw_turns": 5, "budget": 900}, "'k_raw_turns'"),  # this policy has recent_messages
     ("card", {"x" * 100: 1}, repr("x" * 40)),
     ("interval", {f"n{number}": 1 for number in range(9)}, "'n0', 'n1', 'n2', 'n3', 'n4' and 4 more"),
     ("progressive", {"": None}, "''"),
@@ -183,7 +183,7 @@ def test_a_summary_has_to_fit_its_budget(alice: Client) -> None:
 
 
 def test_what_another_policy_left_behind_stays_without_effect(alice: Client) -> None:
-    """A change of policy alone keeps the options; those that it does not know wait for the way back."""
+    """Changing only the policy keeps the options; those unknown to the new policy are kept for a change back."""
     chat = alice.post(
         "chats", json={"policy": "interval", "options": {"every_turns": 8, "budget": 900}}
     ).json()
@@ -254,7 +254,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("policy", "options"), WINDOWS)
 def test_the_window_of_a_chat(alice: Client, policy: str, options: dict[str, int]) -> None:
-    """Two turns are verbatim, and a third only where there is room to spare: here there is none."""
+    """Two turns are verbatim, and a third only if there is room to spare, which there is not here."""
     chat = chat_of(policy, 4)
     choose(
         alice,
@@ -288,7 +288,7 @@ DUE = [
 def test_when_a_chat_is_folded(
     alice: Client, upstream: FakeUpstream, policy: str, options: dict[str, int]
 ) -> None:
-    """A lower threshold has the chat folded now, by the new caps; a higher one is not due any more."""
+    """A lower threshold has the chat folded now, with the new caps; a higher one makes it no longer due."""
     chat = chat_of(policy, 6)
     was_due = stored(chat)["due"]
     choose(alice, chat, **options)
@@ -356,7 +356,7 @@ def test_what_cannot_be_cut_is_sent_though_it_is_over_the_budget(alice: Client) 
 def test_a_reply_is_asked_for_within_the_whole_prompts_budget(
     alice: Client, upstream: FakeUpstream, policy: str
 ) -> None:
-    """What is sent is what the context endpoint tells of, now and when it is rebuilt later."""
+    """The prompt sent is the one the context endpoint reports, now and when it is rebuilt later."""
     chat = folded(policy)
     Chat.objects.filter(pk=chat.pk).update(instructions=LONG)
     choose(alice, chat, budget=1600, budget_for="prompt")
@@ -368,7 +368,7 @@ def test_a_reply_is_asked_for_within_the_whole_prompts_budget(
 
 
 def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> None:
-    """Instructions take room that lines would need: the chat is due earlier."""
+    """Instructions take room that lines would need, so the chat is due earlier."""
     chat = chat_of("chunked", 14, instructions=f"{WORDS}. " * 60)
     choose(alice, chat, budget=1800, min_fold_tokens=100, budget_for="memory")
     assert not stored(chat)["due"]
@@ -397,7 +397,7 @@ def test_the_fold_comes_in_time_for_the_whole_prompts_budget(alice: Client) -> N
 def test_the_brief_tells_how_far_the_next_update_is(
     alice: Client, policy: str, options: dict[str, int], unit: str, threshold: int
 ) -> None:
-    """What it says starts one does, by the engine itself; one turn less does not."""
+    """The reported condition of the next update is the engine's own: when it is met an update is due, never before."""
     chat = chat_of(policy, 1)
     choose(alice, chat, **options)
     told: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Lists end a page at so many bytes, and lead on; what a client may store beside a text is bounded, too."""
+"""Lists end a page at a limit of bytes and link to the next; what a client may store beside a text is bounded, too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROOM = 10_000
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers have little room."""
+    """Make the room of an answer small."""
     monkeypatch.setattr(row_sizes, "ANSWER_MAX_BYTES", ROOM)
 
 
@@ -34,7 +34,7 @@ def owner(alice: Client) -> User:
 
 
 def pages(client: Client, path: str, link: str = "next") -> list[list[dict[str, Any]]]:
-    """All pages from this one on."""
+    """Return all pages from this one on."""
     found, url = [], f"/v1/{path}"
     while url:
         answer = client.http.get(url)
@@ -50,7 +50,7 @@ def size(row: dict[str, Any]) -> int:
 
 
 def check(client: Client, path: str, key: str, wanted: list[Any]) -> None:
-    """Every row once and in order, there and back, on more pages than rows alone would take; none has too much."""
+    """Assert that each row comes once and in order, forwards and back, on pages that are limited by size."""
     there = pages(client, f"{path}limit=100")
     assert [row[key] for page in there for row in page] == wanted
     assert 1 < len(there) < len(wanted)
@@ -117,7 +117,7 @@ def test_results_of_a_search_end_at_so_many_bytes(alice: Client, owner: User, sm
 def test_a_list_takes_no_more_queries_than_it_did_but_one(
     alice: Client, owner: User, django_assert_max_num_queries: Any
 ) -> None:
-    """Sizes, then rows."""
+    """One query for sizes, then one for rows."""
     browser = Browser(headers={"Authorization": f"Bearer {alice.token}"})
     for _ in range(5):
         Chat.objects.create(owner=owner, policy="chunked")
@@ -125,7 +125,7 @@ def test_a_list_takes_no_more_queries_than_it_did_but_one(
         assert browser.get("/v1/chats").status_code == 200
 
 
-# What is kept beside a text
+# What is stored beside a text
 
 LARGE = {"note": "é" * 8200}
 FITS = {"note": "é" * 8185}
@@ -163,7 +163,7 @@ def test_what_was_stored_before_there_was_a_limit_is_shown(alice: Client, owner:
 
 
 def test_imported_metadata_is_bounded(owner: User, tmp_path: Path, settings: Any) -> None:
-    """A message may bring more than a chat: recorded tool outputs are kept in its metadata."""
+    """A message may have more metadata than a chat: recorded outputs of tools are stored in it."""
     file = tmp_path / "chat.json"
 
     def store(of_chat: dict[str, Any], of_message: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from tests.support.live_server import Client
 
 @pytest.fixture
 def chat(alice: Client, upstream: FakeUpstream, settings: Any) -> str:
-    """Twelve turns of 30 tokens in three versions of three turns each; a hundred and more are due again."""
+    """A chat of twelve turns of 30 tokens, in three versions of three turns each; over a hundred more make it due."""
     limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
     settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
     chat_id: str = alice.post("chats", json={}).json()["id"]
@@ -77,7 +77,7 @@ def test_what_is_somebody_elses_does_not_exist(bob: Client, chat: str) -> None:
 
 
 def test_pausing_and_resuming_in_a_loop_is_counted(alice: Client, chat: str, settings: Any) -> None:
-    """Each drops a fold under way, which is made and paid for again."""
+    """Each pause drops a fold in progress, which must then be made and paid for again."""
     settings.LIMITS = Limits(resummarize_per_hour=3)
     add_turns(Chat.objects.get(pk=chat), [turn(number) for number in range(13, 30)])
     codes = []

@@ -1,4 +1,4 @@
-"""Pins over HTTP: found in what is said, made and removed by hand, in every prompt, and gone with their message."""
+"""Pins over HTTP: found in messages, made and removed by hand, in every prompt, and gone with their message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pin(client: Client, chat: str, **body: Any) -> Any:
 
 
 def section(client: Client, chat: str, **body: Any) -> dict[str, Any] | None:
-    """The section of pins in the next prompt."""
+    """Return the section of pins in the next prompt; None if there is none."""
     told = client.post(f"chats/{chat}/context", json={"message": "And now?", **body}).json()
     assert told["tokens"] <= told["budget"]
     return next((one for one in told["sections"] if one["kind"] == "pins"), None)
@@ -281,7 +281,7 @@ def test_of_a_long_message_the_beginning_is_pinned(alice: Client, upstream: Fake
     assert shown["tokens"] <= 300
 
 
-# Edits, forgetting, what goes
+# Edits, forgetting, deletion
 
 
 def test_a_pin_goes_with_its_message(alice: Client, upstream: FakeUpstream) -> None:

@@ -1,4 +1,4 @@
-"""The playground's page: who gets it, that it holds nothing of anybody's, and that all it names is there, and small."""
+"""The playground's page: who may open it, that it has no user's data, and that its resources exist and are small."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATH = "/playground/"
 
 @pytest.fixture
 def cookie_of() -> Callable[[User], dict[str, str]]:
-    """The session of a user, as a browser sends it."""
+    """Return a user's session cookie, as a browser sends it."""
 
     def cookie(user: User) -> dict[str, str]:
         browser = Browser()
@@ -41,7 +41,7 @@ def page(live: LiveServer, **options: dict[str, str]) -> httpx.Response:
     return httpx.get(f"{live.url}{PATH}", **options)  # type: ignore[arg-type]  # cookies, headers
 
 
-# Who gets it
+# Who may open it
 
 
 def test_by_default_it_is_for_staff(live: LiveServer, cookie_of: Callable[[User], dict[str, str]]) -> None:
@@ -159,7 +159,7 @@ def languages() -> set[str]:
 
 
 def test_every_language_is_loaded_by_name_and_has_those_that_stand_within_it() -> None:
-    """Which of them a worker fetches for a block of code, `tests/browser/test_walk_playground_code.py` sees."""
+    """Which of them a worker loads for a block of code is tested in `tests/browser/test_walk_playground_code.py`."""
     table = (SCRIPTS / "languages.js").read_text()
     assert set(re.findall(r'(\w+): "\1\b', table)) == languages()
     for name in languages():
@@ -169,7 +169,7 @@ def test_every_language_is_loaded_by_name_and_has_those_that_stand_within_it() -
 
 
 def test_all_scripts_together_are_small(live: LiveServer) -> None:
-    """What a browser fetches; and what it unpacks, for who wants to know."""
+    """Limits the bytes that a browser fetches; the unpacked size is only printed."""
     with httpx.Client(base_url=f"{live.url}/static/chatmemory/playground/") as browser:
         answers = [browser.get(str(path.relative_to(SCRIPTS))) for path in SCRIPTS.rglob("*.js")]
     assert {answer.status_code for answer in answers} == {200}

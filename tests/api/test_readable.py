@@ -1,4 +1,4 @@
-"""The memory laid out for people: no wire format, whatever the policy, and versions of two policies side by side."""
+"""The memory laid out for people: no wire format under any policy, and versions of two policies side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of one reply: however many, they share what is read of the database, and a user has so many at a time."""
+"""Readers of one reply: however many, they share the reads of the database; the number per user is limited."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.support.live_server import Client, Event, joined
 from tests.support.waiting import wait_for
 
 MANY = 40
-"""More than are woken together."""
+"""More readers than are woken together."""
 
 
 @pytest.fixture
 def elsewhere(alice: Client) -> Iterator[Turn]:
-    """A reply of alice's that another process writes: this test."""
+    """A reply of alice's that another process writes, played by this test."""
     asked = TurnRequest(message="Hello", variant=begin.default_variant())
     made = begin.begin_turn(User.objects.get(username="alice"), asked, chat_id=None, key="")
     assert isinstance(made, BegunTurn)
@@ -44,19 +44,19 @@ def elsewhere(alice: Client) -> Iterator[Turn]:
 
 
 def stored(text: str) -> None:
-    """That other process stores what is there so far."""
+    """Store the text so far, as the other process would."""
     ActiveReply.objects.update(text=text)
 
 
 def ended(text: str) -> None:
-    """It finishes the reply."""
+    """Finish the reply, as the other process would."""
     active = ActiveReply.objects.select_related("user_message").get()
     assert finish(Pending.of(active), text, Ending.of(Reply("complete"))) is not None
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The positions that the server's pollers looked from."""
+    """Record the positions from which the server's pollers look."""
     found: list[int] = []
     look = pollers.text_after
 
@@ -99,7 +99,7 @@ def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: 
         wait_for(lambda: looks)
     wait_for(lambda: pollers.running() == 0)
     stored("one ")
-    late = alice.events  # a new reader has it looked up anew
+    late = alice.events  # a new reader causes a new look-up
     with ExitStack() as stack:
         reader = reading(alice, elsewhere, stack, params={"after": 1})
         assert next(reader).data["delta"] == "ne "
@@ -109,7 +109,7 @@ def test_nothing_polls_when_nobody_reads(alice: Client, elsewhere: Turn, looks: 
 
 
 def test_who_waits_for_the_whole_reply_shares_it(alice: Client, upstream: FakeUpstream) -> None:
-    """By its key, at the process that writes it."""
+    """Found by its idempotency key, at the process that writes it."""
     held(upstream)
     asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "k"}}
     whole = {**asked, "json": {"message": "x", "stream": False}}
@@ -187,7 +187,7 @@ def test_a_database_that_is_away_for_a_moment(
 
 @pytest.fixture
 def limit(settings: Any) -> Callable[[int], None]:
-    """Sets the limit on readers; all others are off."""
+    """Return a function that sets the limit on readers; all other limits are off."""
 
     def to(readers: int) -> None:
         settings.LIMITS = Limits(readers=readers)
@@ -253,12 +253,12 @@ def test_the_limit_is_exact_in_a_burst(
 def test_readers_that_leave_at_once_leave_no_trace(
     alice: Client, upstream: FakeUpstream, limit: Callable[[int], None]
 ) -> None:
-    """In whatever moment: before their answer, at its head, in its middle."""
+    """Readers that leave at any moment: before their answer, at its head, in the middle."""
     limit(1)
     held(upstream)
     turn = begun(alice)
     for patience in [0.001 * step for step in range(1, 30)]:
-        with suppress(httpx.TimeoutException):  # or 429, while the one before has not been noticed to be gone
+        with suppress(httpx.TimeoutException):  # or 429, while the last one is not noticed to be gone
             alice.get(f"{turn.path}/stream", timeout=patience)
     with ExitStack() as stack:
         assert wait_for(lambda: _reads(alice, turn, stack))

@@ -1,4 +1,4 @@
-"""What README and docs/clients.md tell people to paste, pasted: against a real server, with the built-in model."""
+"""Commands that README and docs/clients.md tell users to paste, run against a real server with the built-in model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODE = shutil.which("node")
 
 
 def snippet(page: str, language: str, url: str) -> str:
-    """The one block of that language, for the server at `url`."""
+    """Return the only block of that language, adapted to the server at `url`."""
     (found,) = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert found.count("http://127.0.0.1:8000") == 1
     return str(found).replace("http://127.0.0.1:8000", url)
@@ -27,7 +27,7 @@ def snippet(page: str, language: str, url: str) -> str:
 
 @pytest.fixture
 def offline(settings: Any) -> None:
-    """No key and no base URL, as after `make run`."""
+    """Clear the key and the base URL, as after `make run`."""
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
@@ -39,7 +39,7 @@ def run(command: list[str], alice: Client) -> str:
 
 
 def replies(alice: Client) -> list[str]:
-    """All that was replied in the one chat that there is."""
+    """Return all replies in the only chat."""
     (chat,) = alice.get("chats").json()["results"]
     messages = alice.get(f"chats/{chat['id']}/messages", params={"order": "asc"}).json()["results"]
     return [one["content"] for one in messages if one["role"] == "assistant"]

@@ -1,6 +1,6 @@
-"""What a user has memory do beyond their turns: counted, one task at a time, making way for what is due.
+"""The work a user causes memory to do beyond their turns: counted, one task at a time, after chats that are due.
 
-Never at the cost of deleting a text.
+None of the limits keeps a text from being deleted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOUR = 3600
 
 @pytest.fixture(autouse=True)
 def small(settings: Any, upstream: FakeUpstream) -> Iterator[None]:
-    """Thirty tokens a turn, three turns a bite; three rebuilds an hour; a summarizer that keeps every code."""
+    """Thirty tokens per turn, three turns per bite; three rebuilds per hour; a summarizer that keeps every code."""
     limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
     settings.MEMORY_LIMITS, settings.MEMORY_MIN_RETAINED = limits, 0
     settings.LIMITS = Limits(resummarize_per_hour=3)
@@ -57,13 +57,13 @@ def folded(turns: int = 12, name: str = "alice") -> Chat:
 
 
 def queued() -> list[str]:
-    """The chats of which a fold waits, oldest first."""
+    """Return the chats with a queued fold, oldest first."""
     found = [one.task for one in OrmQ.objects.order_by("pk")]
     return [task["args"][0] for task in found if task["func"] == "memory.tasks.fold_task"]
 
 
 def work_once() -> None:
-    """What a worker does with the oldest task."""
+    """Run the oldest task as a worker would."""
     row = OrmQ.objects.order_by("pk").first()
     assert row is not None
     row.delete()
@@ -222,7 +222,7 @@ def test_edits_of_what_was_not_folded_cost_nothing(alice: Client) -> None:
 def test_an_edit_again_and_again_wastes_no_more_calls_than_the_limit(
     alice: Client, upstream: FakeUpstream
 ) -> None:
-    """Each edit takes a fold under way out of date; the fourth within the hour makes it wait."""
+    """Each edit invalidates a fold in progress; the fourth within the hour makes it wait."""
     chat = folded(20)
     calls = summarizer_calls(upstream)
     question = Message.objects.get(chat=chat, seq=1)
@@ -236,7 +236,7 @@ def test_an_edit_again_and_again_wastes_no_more_calls_than_the_limit(
 
 
 def test_ordinary_folding_goes_on(alice: Client, settings: Any) -> None:
-    """Due by turns: neither the hour's count nor a spent day has a say."""
+    """Folds that are due by turns are limited neither by the hour's count nor by a spent day."""
     chat = folded(20)
     use_up(alice, chat)
     other = chat_of(20)

@@ -1,4 +1,4 @@
-"""Another answer to the last question: the older one is superseded, and memory counts the turn once."""
+"""A second answer to the last question: the older one is superseded, and memory counts the turn once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def again(client: Client, turn: Turn, message: str = "", **fields: Any) -> dict[
 
 
 def counted(chat: str) -> tuple[int, int]:
-    """The brief's turns and tokens, which must be those of a recount."""
+    """Return the brief's turns and tokens; assert that a recount agrees."""
     brief = ConversationBrief.objects.get(chat_id=chat)
     stands = brief.unfolded_turns, brief.unfolded_tokens
     counters.recount(brief)

@@ -1,4 +1,4 @@
-"""The rest of a reply, from any position: no gap, nothing twice, and past the end the final event alone."""
+"""The rest of a reply, from any position: no gap, nothing twice, and past the end only the final event."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_followed(alice: Client, bob: Client, upstream: FakeUpstr
 def test_a_checkpoint_that_fails_is_not_the_last_one(
     alice: Client, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database is away for a moment: what has grown since is stored as soon as it is back."""
+    """The database is unavailable for a moment: text received since is stored as soon as it is back."""
     failed: list[str] = []
     checkpoint = finish.checkpoint
 

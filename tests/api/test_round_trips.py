@@ -1,4 +1,4 @@
-"""What a turn asks of PostgreSQL: queries on the wire, each of them a trip there and back."""
+"""What a turn costs on PostgreSQL: queries on the wire, each of them a round trip."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tests.support.waiting import wait_for
 pytestmark = pytest.mark.skipif(settings.IS_SQLITE, reason="SQLite is no trip away")
 
 MOST = 8
-"""Limits included."""
+"""The maximum number of queries, including those for limits."""
 
 
 @pytest.fixture
 def trips(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Callable[[Callable[[], object]], list[str]]]:
-    """The queries that an act and the reply it begins send, whichever connection they take.
+    """Return the queries that an act and the reply it begins send, on any connection.
 
-    Without the process's checkpoints: they come twice a second, whatever the number of replies, and would be counted
-    where one falls into the turn.
+    Checkpoints of the process are off: they come twice a second, however many replies there are, and would be counted
+    if one fell into the turn.
     """
 
     async def no_checkpoint(open_now: Mapping[UUID, object], *_: object, renew: bool) -> dict[UUID, bool]:

@@ -1,4 +1,4 @@
-"""The schema says what the API does: valid, and of the same fields as what is really sent."""
+"""The schema describes what the API does: it is valid, and its fields are those that are really sent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_schema_is_served_and_names_every_route(live: LiveServer) -> None:
 
 def test_the_schema_tells_the_codes_that_errors_have() -> None:
     ours = {(kind.status, kind.code) for kind in kinds(errors.ChatMemoryError)}
-    # 405 is the answer to what is no operation.
+    # An unsupported method is answered with 405.
     theirs = {(status, code) for status, code in error_handler._DRF_CODES.items() if status != 405}
     told = {(status, code) for status, codes in schema_errors.CODES.items() for code in codes}
     assert told == ours | theirs

@@ -1,4 +1,4 @@
-"""The schema speaks to who reads it: everything is described, nothing internal is told, every body has an example."""
+"""The schema is written for readers: everything is described, nothing internal is named, every body has an example."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SENT_AS_THEY_ARE = {
     "search_privately": "search",
     "summarize": "summarize",
 }
-"""Operations whose example names nothing of anybody's, and their paths."""
+"""Operations whose example refers to no user's data, and their paths."""
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +39,13 @@ def operations(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def properties(schema: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each property that is inside of a schema, at any depth, and where it stands."""
+    """Yield each property in a schema, at any depth, with its location."""
     if isinstance(schema, dict):
         for name, inner in schema.get("properties", {}).items():
             yield f"{where}.{name}", inner
             yield from properties(inner, f"{where}.{name}")
         for key, inner in schema.items():
-            if key not in ("properties", "contains"):  # that is a condition, and says nothing new
+            if key not in ("properties", "contains"):  # that is a condition, without new properties
                 yield from properties(inner, where)
     elif isinstance(schema, list):
         for inner in schema:
@@ -108,7 +108,7 @@ def test_every_body_has_an_example_that_is_valid(schema: dict[str, Any]) -> None
 
 
 def bodies(operation: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The JSON that an operation takes and gives."""
+    """Return the JSON that an operation takes and returns."""
     name = operation["operationId"]
     asked = operation.get("requestBody", {}).get("content", {})
     if "application/json" in asked:

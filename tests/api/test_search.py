@@ -1,4 +1,4 @@
-"""Search in all of one's own messages, and in nobody else's."""
+"""Search in all of one's own messages, and in no one else's."""
 
 from __future__ import annotations
 

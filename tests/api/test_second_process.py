@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.exhaustive]
 def second(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Product]:
-    """The other server: in a process of its own, with an upstream that nobody answers at."""
+    """Run the other server: a separate process, with an upstream at which nothing listens."""
     folder: Path = tmp_path_factory.mktemp("second")
     with django_db_blocker.unblock(), Product(folder, here(), REPLY_CHECKPOINT_SECONDS="0.1") as product:
         product.server(OPENAI_BASE_URL="http://127.0.0.1:9/v1", OPENAI_API_KEY="sk-test-canary")
@@ -31,7 +31,7 @@ def second(
 
 @pytest.fixture
 def there(alice: Client, second: Product) -> Iterator[Client]:
-    """Alice, at the other server."""
+    """A client of the other server with alice's token."""
     client = Client(second.url, alice.token)
     yield client
     client.http.close()

@@ -1,4 +1,4 @@
-"""The doors for clients that keep their own history: what is sent is answered or summarized, and nothing is stored."""
+"""The endpoints for clients that keep their own history: messages are answered or summarized, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ QUICK = Deadlines(first_byte=0.3, idle=0.3, total=0.8, max_bytes=20_000)
 
 @pytest.fixture(autouse=True)
 def nothing_is_stored(house: None) -> Iterator[None]:
-    """Whatever is asked and whatever goes wrong, no row is left of it."""
+    """For any request and any failure, no row remains."""
     yield
     for model in (Chat, Message, ActiveReply, SummaryRevision):
         assert not model._default_manager.exists()

@@ -1,4 +1,4 @@
-"""A stream is only a way of reading: who leaves, stays away or comes twice changes nothing about the reply."""
+"""A stream is only a way to read: a client that leaves, stays away or connects twice does not change the reply."""
 
 from __future__ import annotations
 

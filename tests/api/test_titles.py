@@ -1,4 +1,4 @@
-"""Titles that are made from the first message: marked as such, and gone with the text they were made from."""
+"""Titles made from the first message: marked as such, and removed with the text they were made from."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_ones_own_title_is_left_alone(alice: Client, upstream: FakeUpstream) -> 
 def test_a_title_that_repeats_the_message_goes_with_it(
     alice: Client, upstream: FakeUpstream, message: str
 ) -> None:
-    """As playgrounds made them, before the server did."""
+    """A title as playgrounds made it before the server did."""
     (turn,) = asked(alice, message)
     made = message.strip().strip("\ufeff").split("\n")[0][:60].strip()
     Chat.objects.filter(pk=turn.chat).update(title=made, title_is_automatic=False)

@@ -1,4 +1,4 @@
-"""One's own tokens: listed without telling them, revoked one by one or all at once; whose account a token is of."""
+"""One's own tokens: listed without their values, revoked singly or all at once; and the account of a token."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_all_are_revoked_at_once(alice: Client, bob: Client, user_client: Callab
 def test_what_is_being_read_with_a_revoked_token_goes_on_and_is_not_resumed(
     alice: Client, upstream: FakeUpstream
 ) -> None:
-    """As documented: a stream ends with its reply. Whoever comes back is refused."""
+    """As documented: a stream ends with its reply. A reconnect is refused."""
     holding(upstream)
     turn = begun(alice, "now")
     wait_for(lambda: upstream.held())
@@ -137,7 +137,7 @@ def taken_away(user: User) -> None:
 
 
 def set_back(user: User) -> None:
-    """Somebody saves what they read before."""
+    """Save the user with values read before a change."""
     before = User.objects.get(pk=user.pk)
     User.objects.filter(pk=user.pk).update(password=make_password("meanwhile"))
     before.save()
@@ -166,7 +166,7 @@ def test_what_is_no_change_of_password_revokes_nothing(
     user.first_name = "Alice"
     user.save()
     user.save(update_fields=["last_login"])
-    # Django hashes otherwise by now: the same password gets another hash at the next sign-in.
+    # Django's hasher has changed: the same password gets another hash at the next sign-in.
     settings.PASSWORD_HASHERS = [
         "django.contrib.auth.hashers.ScryptPasswordHasher",
         "django.contrib.auth.hashers.MD5PasswordHasher",
@@ -181,7 +181,7 @@ def test_what_is_no_change_of_password_revokes_nothing(
 def test_no_token_comes_after_the_password_was_changed(
     live: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody signs in with the former password while it is changed: checked before, issued after."""
+    """A sign-in with the former password during a change: checked before it, issued after it."""
     user = User.objects.create_user("carol", password=PASSWORD)
     checked, may_go_on = threading.Event(), threading.Event()
 

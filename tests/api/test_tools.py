@@ -1,4 +1,4 @@
-"""Turns in which the model calls tools of the client, as OpenAI's own SDK speaks of them."""
+"""Turns in which the model calls the client's tools, with OpenAI's own SDK."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OUTPUT = '{"order":"AB-1234","state":"sent on 4 May","carrier":"Quicksilver Frei
 QUESTION: Any = {"role": "user", "content": "Where is my order?"}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 ANSWERED = {"role": "tool", "tool_call_id": "call_a", "content": OUTPUT}
-"""What a client sends once it has looked."""
+"""What a client sends after calling the tool."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ask(alice: Client) -> Iterator[OpenAI]:
 
 
 def scripted(*calls: tuple[str, str, str], text: str = "") -> str:
-    """An answer that calls tools."""
+    """Return an answer that calls tools."""
     said = f"&text={quote(text, safe='')}" if text else ""
     return f"normal?tools={quote(json.dumps(calls), safe='')}{said}"
 
@@ -57,7 +57,7 @@ FIRST = scripted(("call_a", "look_up_order", '{"order":"AB-1234"}'))
 
 
 class ToolTalk:
-    """A client that answers calls of tools, and sends the whole history each time."""
+    """A client that answers tool calls, and sends the whole history each time."""
 
     def __init__(self, ask: OpenAI, **options: Any) -> None:
         self.ask = ask
@@ -73,7 +73,7 @@ class ToolTalk:
         return raw.parse()
 
     def turn(self, text: str, output: str = OUTPUT) -> str:
-        """Say something, and look up what the model wants to know until it answers."""
+        """Send a message, and answer the model's tool calls until it replies."""
         self.messages.append({"role": "user", "content": text})
         while True:
             choice = self.create().choices[0]

@@ -1,4 +1,4 @@
-"""A fact is traced over HTTP: who said it, which version lost it, which prompts had it, and would it be there now?"""
+"""A fact traced over HTTP: who said it, which version lost it, which prompts had it, and whether the next one would."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = {"text", "said", "summary", "prompts", "now"}
 
 
 def folded(chat_id: str) -> None:
-    """Fold all of the chat that is beyond the window."""
+    """Fold everything in the chat that is beyond the window."""
     chat = Chat.objects.get(pk=chat_id)
     request_resummarize(chat, "update")
     assert fold(chat.pk, until=time.monotonic() + 60).outcome == "done"

@@ -1,4 +1,4 @@
-"""What was used, what may be chosen, and whether the server is well."""
+"""Usage, the models to choose from, and the server's health."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_without_an_upstream_the_built_in_model_answers(alice: Client) -> None:
 
 
 def a_worker_answered(seconds_ago: float = 0) -> None:
-    """As the monitor of a watched cluster writes it down."""
+    """Record a canary's answer, as the monitor of a watched cluster does."""
     at = Now() - timedelta(seconds=seconds_ago)
     Watch.objects.update_or_create(pk="a watchdog", defaults={"alive_at": at})
 
@@ -128,7 +128,7 @@ def test_without_a_worker_it_is_not_ready(live: LiveServer, settings: Any) -> No
 def test_a_database_that_hangs_is_told_in_time(
     alice: Client, live: LiveServer, upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many ask: one thread waits, and chats go on."""
+    """However many requests ask for it, only one thread waits, and chats continue."""
     a_worker_answered()
     asked, answers = [], threading.Event()
 

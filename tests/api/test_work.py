@@ -1,4 +1,4 @@
-"""What the memory in use says of the work on it: queued, being worked on, waiting, no worker, settled."""
+"""What the memory in use says about the work on it: queued, in progress, waiting, no worker, settled."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A prompt as the upstream got it, taken apart again: summary, lines, verbatim turns, excerpts, the question. Pure.
+"""A prompt as the upstream received it, parsed: summary, lines, verbatim turns, excerpts, the question. Pure.
 
-Goes by the headings alone, as a model would, and not by what the server says that it sent.
+Uses only the headings, as a model would, and not what the server says that it sent.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Seen:
     verbatim: tuple[tuple[str, str], ...]
     """(role, text) of each message."""
     recalled: tuple[str, ...]
-    """What came back of earlier turns, whatever else shows them."""
+    """Excerpts of earlier turns, even if they are shown elsewhere, too."""
     tokens: int
-    """Of memory, overhead of its messages included."""
+    """Tokens of memory, including the overhead of its messages."""
 
     @property
     def places(self) -> tuple[set[str], set[str], set[str]]:
@@ -38,7 +38,7 @@ class Seen:
 
 
 def seen(request: Request) -> Seen:
-    """Take a streamed request apart. The question comes last; turns have no sources in these tests."""
+    """Parse a streamed request. The question comes last; turns have no sources in these tests."""
     *memory, (role, question) = request.said
     assert role == "user"
     summaries = [text for _, text in memory if text.startswith(SUMMARY_HEADING)]
@@ -58,10 +58,10 @@ def seen(request: Request) -> Seen:
 
 
 def codes(text: str) -> set[str]:
-    """Every planted fact in it."""
+    """Return every planted fact in `text`."""
     return set(CODE.findall(text))
 
 
 def code(number: int) -> str:
-    """The fact that turn `number` plants."""
+    """Return the fact that turn `number` plants."""
     return f"{chr(65 + number // 26 % 26)}{chr(65 + number % 26)}-{1000 + number}"

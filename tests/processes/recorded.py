@@ -1,6 +1,6 @@
-"""Recorded conversations, cut in two: what is imported, and the last questions, which are asked for real. Pure.
+"""Recorded conversations, split in two: a part to import, and the last questions, which are really asked. Pure.
 
-They are read from the folder that the environment names in `SAMPLES`, and never copied into the repository.
+They are read from the folder named in `SAMPLES`, and never copied into the repository.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 LONG = "tau_airline_xl.json"
 """4 chats of about 25,000 tokens and 260 turns."""
 WITH_TOOLS = "tau_airline_ship_sample10.json"
-"""10 chats of 3,000 to 5,000 tokens of talk, with calls of tools in between."""
+"""10 chats of 3,000 to 5,000 tokens of conversation, with tool calls in between."""
 ASKED = 5
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One conversation: what was said before its last user messages, and those."""
+    """One conversation: the part before its last user messages, and those messages."""
 
     name: str
     before: list[dict[str, Any]]
@@ -28,18 +28,18 @@ class Recorded:
 
     @property
     def document(self) -> str:
-        """What is to be imported, as a file."""
+        """The part to import, as a file's content."""
         return json.dumps({"chats": [{"id": self.name, "messages": self.before}]})
 
 
 def folder() -> Path | None:
-    """Where recorded conversations lie, or None where nobody named a folder."""
+    """Return the folder of recorded conversations; None if `SAMPLES` is not set."""
     named = os.environ.get("SAMPLES", "")
     return Path(named) if named else None
 
 
 def read(path: Path, asked: int = ASKED) -> list[Recorded]:
-    """Every conversation of a file, cut before its last `asked` user messages that say something."""
+    """Return every conversation of a file, split before its last `asked` user messages with text."""
     chats = json.loads(path.read_text(encoding="utf-8"))["chats"]
     return [_cut(chat["id"], chat["messages"], asked) for chat in chats]
 

@@ -1,4 +1,4 @@
-"""A client of OpenAI whose server is killed while it waits for a completion: it tries again, and says so."""
+"""An OpenAI client whose server is killed while it waits for a completion: it tries again, and says so."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from tests.support.fakes.upstream import FakeUpstream
 from tests.support.processes import Product, wait_for
 
 LEASES = {"REPLY_CHECKPOINT_SECONDS": "0.1", "REPLY_LEASE_SECONDS": "2"}
-"""Settings with which a reply whose server is gone is soon known for one."""
+"""Settings with which a reply is soon recognized as abandoned after its server is gone."""
 CUT_OFF = "Bad Gateway: /v1/chat/completions"
-"""What the next server logs of a retry that meets what was cut off."""
+"""What the next server logs for a retry that finds the interrupted reply."""
 
 
 def answered_after_a_kill(
     product: Product, fake: FakeUpstream, server: Any, headers: dict[str, str], body: dict[str, Any]
 ) -> httpx.Response:
-    """The completion that `body` asks for, of a second server: the first is killed once it has begun."""
+    """Return a second server's completion for `body`, after the first is killed in the middle of it."""
     fake.hold("stream")
     with ThreadPoolExecutor() as pool:
         lost = pool.submit(_ask, product, headers, body)

@@ -1,8 +1,8 @@
 """`SAMPLES=<folder> python -m tests.processes.samples [--chat N] [--postgres URL]`: a long chat, shown as a report.
 
-One recorded chat is imported into a scratch database up to its last five questions; those are asked over HTTP with a
+One recorded chat is imported into a scratch database up to its last five questions; these are sent over HTTP with a
 server and a worker running, on the built-in model. Then its brief, its revisions and the context of the next reply are
-read over HTTP and printed. Everything is gone afterwards.
+read over HTTP and printed. Everything is removed afterwards.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _report(product: Product, chat: recorded.Recorded, chat_id: str) -> None:
 
 
 def print_report(client: Client, chat: recorded.Recorded, chat_id: str, brief: dict[str, Any]) -> None:
-    """The chat, its brief, its revisions, and what the model would be sent for the next reply."""
+    """Return the chat, its brief, its revisions, and the prompt for the next reply."""
     out = Console(width=WIDTH, highlight=False)
     messages = client.get(f"chats/{chat_id}").json()["message_count"]
     asked = len(chat.questions)

@@ -1,4 +1,4 @@
-"""Talking to the running product, turn by turn, each turn planting a fact; and waiting until its memory is at rest."""
+"""Talk to the running product, each turn planting a fact, and wait until its memory is at rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.live_server import Client, Event, joined
 from tests.support.processes import wait_for
 
 WORDS = 170
-"""In a question: with the fake's echo, a turn is about 240 tokens."""
+"""Words in a question: with the fake's echo, a turn is about 240 tokens."""
 
 LOW = {
     "MEMORY_PROMPT_TOKEN_BUDGET": "1500",
@@ -29,7 +29,7 @@ MARKED = 5
 
 
 def question(number: int, words: int = WORDS) -> str:
-    """What is asked in turn `number`: its fact, and so many words."""
+    """Return the question of turn `number`: its fact, and `words` words."""
     text = f"In turn {number} note {code(number)}, please: {lorem(words)}"
     return f"{text}\n{MARKERS}" if number == MARKED else text
 
@@ -42,7 +42,7 @@ def talk(
     words: int = WORDS,
     patient: bool = False,
 ) -> tuple[UUID, list[Event]]:
-    """Say these turns, streamed; returns the chat's id and all events.
+    """Send these turns, streamed; return the chat's id and all events.
 
     `patient`: as slowly as people do, so that what is due is folded before the next turn.
     """
@@ -58,7 +58,7 @@ def talk(
 
 
 def say(client: Client, message: str, chat_id: UUID | None = None) -> list[Event]:
-    """Say one thing and hear the answer to its end, which must be a complete one."""
+    """Send a message and read the answer to its end; assert that it is complete."""
     path = "message" if chat_id else "message/first"
     body = {"message": message, **({"chat_id": str(chat_id)} if chat_id else {})}
     events = client.events("POST", path, json=body)
@@ -68,6 +68,6 @@ def say(client: Client, message: str, chat_id: UUID | None = None) -> list[Event
 
 
 def settled(chat_id: UUID) -> ConversationBrief | None:
-    """The brief of a chat that has nothing left to fold, with nobody at it."""
+    """Return the brief of a chat if nothing is left to fold and no worker has its lease; otherwise None."""
     brief = ConversationBrief.objects.get(pk=chat_id)
     return None if brief.due or brief.requested or brief.lease_owner else brief

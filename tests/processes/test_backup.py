@@ -1,4 +1,4 @@
-"""Backups as docs/backup.md makes them: what is restored is what was there, while a server writes."""
+"""Backups as docs/backup.md makes them: a restore gives what was there, although a server was writing."""
 
 from __future__ import annotations
 

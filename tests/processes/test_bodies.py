@@ -1,4 +1,4 @@
-"""Bodies that do not say how long they are: cut off at the limit, at once, and never kept in memory."""
+"""Bodies without a length: cut off at the limit, at once, and never held in memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.support.processes import Product
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 CHUNK = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-"""64 KiB, as chunked transfer coding sends it."""
+"""64 KiB in chunked transfer coding."""
 FIVE_MB = 80
 BODIES = 20
 ROOM_KIB = 16 * 1024
-"""How much the most memory that the server ever had may grow: less than one body every fifth time."""
+"""The limit on the growth of the server's peak memory: less than one body in every five."""
 
 
 def opened(client: Client) -> socket.socket:
-    """A connection on which a body has been announced, but not its length."""
+    """Return a connection on which a body is announced without its length."""
     where = urlsplit(client.base)
     assert where.hostname is not None
     made = socket.create_connection((where.hostname, where.port or 80), timeout=20)
@@ -43,7 +43,7 @@ def opened(client: Client) -> socket.socket:
 
 
 def answer_to(connection: socket.socket, chunks: int) -> str:
-    """What comes back while so many chunks are sent; the server need not read them all."""
+    """Return the answer while `chunks` chunks are sent; the server need not read them all."""
     with suppress(ConnectionResetError, BrokenPipeError):
         for _ in range(chunks):
             connection.sendall(CHUNK)
@@ -56,7 +56,7 @@ def answer_to(connection: socket.socket, chunks: int) -> str:
 
 
 def most_memory(pid: int) -> int:
-    """The most that a process ever had in memory, in KiB."""
+    """Return the peak memory of a process, in KiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
@@ -70,7 +70,7 @@ def test_a_body_of_5_mb_that_does_not_say_so(offline_product: Product, tally: Ta
     pid, seconds = server.process.pid, list[float]()
     for number in range(BODIES):
         if number == 2:
-            before = most_memory(pid)  # what one such body needs has been had
+            before = most_memory(pid)  # after the peak that one such body needs
         started = time.monotonic()
         with opened(client) as connection:
             said = answer_to(connection, FIVE_MB)

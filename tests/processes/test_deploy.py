@@ -1,4 +1,4 @@
-"""The files of `deploy/`, run: the proxy before a real server, and what the image does, by its own commands."""
+"""The files of `deploy/`, run: the proxy in front of a real server, and the image's own commands."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ pytestmark = [pytest.mark.processes, pytest.mark.services]
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-"""One that every user may run; that of the tests may lie in somebody's home."""
+"""A Python that every user may run; the one of the tests may be in someone's home directory."""
 SYSTEMD = shutil.which("systemd-analyze")
 
 
 @contextmanager
 def proxy(folder: Path, server: str) -> Iterator[str]:
-    """nginx with our own file, but for the addresses. Its URL."""
+    """Run nginx with our own file, except for the addresses; yield its URL."""
     assert NGINX
     port = free_port()
     text = (ROOT / "deploy" / "nginx.conf").read_text()
@@ -85,7 +85,7 @@ def test_the_proxy_passes_each_piece_on_as_it_comes(
 def test_nobody_says_by_a_header_where_they_come_from(
     product: Product, fake: FakeUpstream, tmp_path: Path
 ) -> None:
-    """Else wrong passwords would be counted for an address that the attacker chooses anew each time."""
+    """Otherwise wrong passwords would be counted for an address that the attacker chooses anew each time."""
     product.env |= {"RATE_LIMITS": "on", "LIMIT_SIGN_INS": "3"}
     product.server("--forwarded-allow-ips", "*")
     with proxy(tmp_path, product.url) as url:

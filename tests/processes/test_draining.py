@@ -1,4 +1,4 @@
-"""A server that is told to go, or killed: readers are sent on, replies end, the process is gone in bounded time."""
+"""A server that drains or is killed: readers are sent on, replies end, the process is gone in bounded time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ alone = pytest.mark.parametrize("servers", [(ALONE,)], ids=[ALONE], indirect=Tru
 
 @dataclass
 class Servers:
-    """A server to end, another one that stays, and the same user at both."""
+    """A server to end, another one that stays, and the same user's client of each."""
 
     product: Product
     first: Child
@@ -47,7 +47,7 @@ class Servers:
 
 @pytest.fixture
 def servers(product: Product, request: pytest.FixtureRequest) -> Iterator[Servers]:
-    """Two servers, the first with the options that are the fixture's parameter; or one alone, which is both."""
+    """Two servers, the first with the options that are the fixture's parameter; or a single one in both roles."""
     product.env |= QUICK
     options = getattr(request, "param", ())
     first = product.server(*(option for option in options if option != ALONE))
@@ -74,7 +74,7 @@ def path_of(created: dict[str, Any]) -> str:
 
 
 def read_on(servers: Servers, created: dict[str, Any], said: str) -> list[Event]:
-    """Come back at the other server, as `reconnect` says."""
+    """Reconnect to the other server, as `reconnect` says."""
     headers = {"Last-Event-ID": str(len(said))}
     return servers.there.events("GET", f"{path_of(created)}/stream", headers=headers)
 

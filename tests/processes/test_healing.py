@@ -1,4 +1,4 @@
-"""What is killed, lost or changed behind the product's back: the work is done all the same, and once."""
+"""Processes killed, and rows lost or changed, without the product's knowledge: the work is done anyway, and once."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tests.support.processes import Product, wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 QUICK = {"MEMORY_FOLD_LEASE_SECONDS": "1", "MEMORY_FOLD_BACKOFF_SECONDS": "0.1"}
-"""What a dead worker held is free again soon."""
+"""Settings with which a dead worker's lease is soon free again."""
 
 
 def due_chat() -> Chat:
-    """A chat with 40 turns that is due, as an import leaves it: its fold is on the queue."""
+    """Make a chat with 40 turns that is due, as an import leaves it: its fold is in the queue."""
     chat = make_chat()
     add_turns(chat, [(question(number), "Noted.") for number in range(40)])
     assert ConversationBrief.objects.get(pk=chat.pk).due
-    assert queued.size() > 0 or connection.in_atomic_block  # a queue that is no table waits for the commit
+    assert queued.size() > 0 or connection.in_atomic_block  # a queue that is not a table waits for the commit
     return chat
 
 
 def folded_once(chat_id: UUID) -> bool:
-    """At rest, with every turn in one revision: the invariants see to the rest when the test ends."""
+    """Whether it is at rest, with every turn in one revision; the invariants check the rest when the test ends."""
     brief = settled(chat_id)
     if brief is None or not brief.version:
         return False
@@ -86,7 +86,7 @@ def test_an_emptied_queue(product: Product, fake: FakeUpstream) -> None:
 def test_a_queue_emptied_while_a_worker_runs(
     product: Product, fake: FakeUpstream, tally: Tally, effort: Callable[[int, int], int]
 ) -> None:
-    """A sweep finds the chat: in the long form the one on schedule, for which the worker looks every 30 s.
+    """A sweep finds the chat: in the long form the scheduled one, which the worker checks for every 30 s.
 
     The watchdog misses its canary and sends another; it does not blame the cluster.
     """
@@ -96,7 +96,7 @@ def test_a_queue_emptied_while_a_worker_runs(
         with transaction.atomic():
             chat = due_chat()
             queued.empty()
-        queued.empty()  # a queue that is no table gets its task with the commit
+        queued.empty()  # a queue that is not a table gets its task with the commit
         if effort(0, 1):
             Schedule.objects.update(next_run=Now())
             wait_for(partial(folded_once, chat.pk), "a fold after a sweep on schedule", timeout=90)
@@ -117,7 +117,7 @@ def test_a_changed_secret_key(product: Product, fake: FakeUpstream) -> None:
 
 
 def test_a_server_killed_in_the_middle_of_a_stream(product: Product, fake: FakeUpstream) -> None:
-    """The next begin finishes what the dead server left, with what its last checkpoint holds."""
+    """The next begin finishes the dead server's reply, with the text of its last checkpoint."""
     product.env |= {"REPLY_LEASE_SECONDS": "1", "REPLY_CHECKPOINT_SECONDS": "0.05"}
     fake.behave("normal?deltas=50&hold_after=20", lane="stream")
     fake.hold("stream")
@@ -161,7 +161,7 @@ def test_a_server_that_comes_back_finishes_what_was_left(product: Product, fake:
 
 
 def _is_answered(product: Product, token: str, chat_id: UUID) -> bool:
-    """Whether the next turn is taken: 409 until the lease of the dead server has run out."""
+    """Whether the next turn is accepted: 409 until the lease of the dead server has run out."""
     client = product.clients[-1]
     assert client.token == token
     body = {"message": question(1), "chat_id": str(chat_id), "stream": False}

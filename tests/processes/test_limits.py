@@ -1,4 +1,4 @@
-"""A user's limits hold over all processes: what they let in is exact, and what a crash leaves of it adds up."""
+"""A user's limits across all processes: the number let in is exact, and a crash leaves correct totals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.processes import Product, wait_for
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SERVERS, AT_ONCE, LIMIT = 2, 100, 5
-"""Each server is two processes."""
+"""Each server has two processes."""
 ON = {
     "RATE_LIMITS": "on",
     "LIMIT_REQUESTS_PER_MINUTE": "0",
@@ -34,20 +34,20 @@ ON = {
 RESERVED = 1000
 LIMITS = {
     "requests": ({"requests_per_minute": LIMIT}, "rate_limited", 60),
-    # Five prompts of a few tokens fit beside what is reserved for five answers, a sixth answer does not.
+    # Five prompts of a few tokens fit beside the reservations for five answers, a sixth answer does not.
     "tokens": ({"tokens_per_day": (LIMIT + 1) * RESERVED - 1}, "quota_exceeded", 2),
     "streams": ({"streams": LIMIT}, "rate_limited", 2),
 }
-"""A user's own numbers, how the refusals say so, and how long they say to wait, in seconds at most."""
+"""A user's limits, the error code of refusals, and their maximum wait in seconds."""
 FIRST = ("/v1/message/first", {"message": "Hello"})
 ASK = ("/v1/ask", {"messages": [{"role": "user", "content": "Hello"}]})
 
 
 @contextmanager
 def at_once(clients: list[Client]) -> Iterator[list[httpx.Response]]:
-    """All answers to requests that go out together, half of them for turns, half stored nowhere; then they go on.
+    """Yield all answers to simultaneous requests, half of them turns, half stored nowhere; they continue on exit.
 
-    Who is let in reads to the end once the context is left.
+    Requests that were let in are read to the end when the context is left.
     """
     gate, left = threading.Barrier(AT_ONCE), threading.Event()
     answers: list[httpx.Response] = []
@@ -120,7 +120,7 @@ def test_100_requests_at_once_against_a_limit_of_5(
 
 
 def _only_what_was_let_in(user: User) -> None:
-    """Rows of five calls, and of no other."""
+    """Assert that there are rows of five calls, and of no others."""
     replies = ActiveReply.objects.filter(chat__owner=user).count()
     assert replies + PassingCall.objects.filter(user=user).count() == LIMIT
     assert Chat.objects.filter(owner=user).count() == replies
@@ -145,7 +145,7 @@ POINTS = (
     "finish.stored",
     "finish.committed",
 )
-"""Where a server is killed in the middle of a turn; in the short form, the first ones."""
+"""Points at which a server is killed during a turn; the short form uses only the first ones."""
 
 
 @pytest.mark.promise("P22", injected="the server killed between reserving and settling")
@@ -166,7 +166,7 @@ def test_what_a_killed_server_had_reserved_is_settled_by_another(
         assert struck.exists()
         tally()
 
-        # As often as a lease lasts, every server looks for what others left.
+        # Every server looks for what others left as often as a lease lasts.
         wait_for(partial(_is_settled, user), f"what was held at {point} is settled")
         product.kill(doomed)
         del product.urls[doomed.name]

@@ -1,6 +1,6 @@
-"""Meaning without an upstream, with real processes: workers that are forked load the model, and so does the server.
+"""Embeddings without an upstream, with real processes: forked workers load the model, and so does the server.
 
-Needs the extra `check`, which carries the model: `make test-embeddings`.
+Needs the extra `check`, which contains the model: `make test-embeddings`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.processes, pytest.mark.embeddings]
 
 FACT = "Our cat Mimi is afraid of thunder."
 QUESTION = "Which pet fears storms?"
-"""It means the same as the fact, and has no word of it."""
+"""Has the same meaning as the fact, but no word in common."""
 TURNS = 9
-"""Enough that the fact is in none of the last ones."""
+"""Enough turns that the fact is in none of the last ones."""
 
 
 def embedded(chat_id: UUID, messages: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the logs say, at their most talkative: every figure that was promised, and never a word of what people said."""
+"""The logs at their most verbose level: every promised figure, and never a word that people said."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURES = ("turns", "tokens_before", "tokens_after", "call_ms", "write_ms", "cos
 
 
 def spoken(place: str, words: int = 150) -> str:
-    """Something said in that place, which must stay there."""
+    """Return text for that place, which must not appear elsewhere."""
     return f"{CANARY}-{place} " + "and so on " * words
 
 
@@ -75,7 +75,7 @@ def _chat(client: Client) -> UUID:
 
 
 def _failures(product: Product, fake: FakeUpstream, client: Client, chat_id: UUID) -> None:
-    """One reply fails, one is cut off; the summarizer fails once with an error that quotes what was said."""
+    """Make one reply fail and cut one off; the summarizer fails once with an error that quotes the text."""
     fake.script("stream", "status?code=500", "failed?error=server_error")
     body = {
         "chat_id": str(chat_id),
@@ -91,7 +91,7 @@ def _failures(product: Product, fake: FakeUpstream, client: Client, chat_id: UUI
 
 
 def _refusals(client: Client, chat_id: UUID) -> None:
-    """Requests that are refused say why to whoever sent them, not to the logs."""
+    """Send requests whose refusals give the reason to the client, not to the logs."""
     assert client.post("message", json={"message": "", CANARY: CANARY}).status_code == 400
     assert client.post("message", content=f'{{"message": "{CANARY}').status_code in (400, 415)
     assert client.get(f"chats/{chat_id}/context?message={CANARY}").status_code == 200
@@ -117,7 +117,7 @@ def _every_fold_is_told(product: Product, chat_id: UUID) -> None:
 
 
 def _every_failure_is_told(product: Product, fake: FakeUpstream) -> None:
-    """Three calls failed, one of them the summarizer's."""
+    """Assert the logs of three failed calls, one of them the summarizer's."""
     failed = product.logged("upstream failed")
     assert [line["status"] for line in failed if line["variant"] == "arco"] == [500, None]
     assert all(line["code"] and line["duration_ms"] >= 0 for line in failed)
@@ -130,9 +130,9 @@ def _every_failure_is_told(product: Product, fake: FakeUpstream) -> None:
 
 
 def _one_id_all_the_way(product: Product) -> None:
-    """The fold's line in the worker's log has the id of the request that made it due, and so has its reply's.
+    """Assert that the fold's log line has the id of the request that made it due, like its reply's.
 
-    A worker sweeps when it starts; where that comes late, it finds a chat that is due, by no request.
+    A worker sweeps when it starts; if that comes late, it finds a due chat, which no request made due.
     """
     requested = {line["request_id"] for line in product.logged("request", name="server")}
     turns = {f"turn-{turn:04}" for turn in range(TURNS)}

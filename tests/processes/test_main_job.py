@@ -29,7 +29,7 @@ WINDOW = 3
 def test_nothing_is_forgotten(
     product: Product, fake: FakeUpstream, numbers: dict[str, str], turns: int, folds: int
 ) -> None:
-    # The whole budget for the window, as the seed has it: of the low one, shares would be too little.
+    # The window gets the whole budget, as in the seed: shares of the low one would be too small.
     product.env |= {**numbers, "MEMORY_WINDOW_SHARE": "1", "MEMORY_RECALL": "off"} if numbers else {}
     product.worker()
     product.server()
@@ -69,7 +69,7 @@ def _the_input_is_to_the_letter(chat_id: UUID, fake: FakeUpstream) -> None:
 
 
 def expected_input(chat_id: UUID, existing: str, revision: SummaryRevision) -> str:
-    """What the summarizer must have been shown for `revision`, written out here after seed 000, section 5.2.4."""
+    """Return the summarizer's input that `revision` requires, written out here from seed 000, section 5.2.4."""
     span = Message.objects.filter(chat=chat_id, seq__range=(revision.from_seq, revision.through_seq))
     said = [text.replace(MARKERS, QUOTED) for text in span.order_by("seq").values_list("content", flat=True)]
     pairs = zip(said[::2], said[1::2], strict=True)

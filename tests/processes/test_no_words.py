@@ -1,7 +1,7 @@
-"""Errors everywhere, each with what was said in its message; and no word of it in what the processes write.
+"""Errors everywhere, each with message text in it; the processes must not write any of that text.
 
-The database quotes the row that it refuses, as PostgreSQL does by itself. What the healthy product writes is
-`test_logs`'.
+The database quotes the row that it refuses, as PostgreSQL does by itself. `test_logs` covers what the healthy product
+writes.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ TABLES = {
     "conversations_activereply": "UPDATE",
     "memory_contextrecord": "INSERT",
 }
-"""Tables that refuse, one after the other, and what."""
+"""The tables that refuse rows, one after the other, and the statement that each refuses."""
 
 
 @contextmanager
 def refusing(table: str, act: str) -> Iterator[None]:
-    """Within, that table refuses every row, in an error that quotes what was said."""
+    """Make the table refuse every row inside the context, with an error that quotes message text."""
     name = f"refuse_{table}"
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
@@ -115,7 +115,7 @@ def test_no_error_tells_what_was_said(product: Product, fake: FakeUpstream, tall
 
 
 def _talk(client: Client) -> UUID:
-    """A chat in which there is something to fold."""
+    """Make a chat with something to fold."""
     chat_id = client.ask(f"{CANARY} " + "and so on " * 200)["chat_id"]
     for _ in range(6):
         client.ask(f"{CANARY} " + "and so on " * 200, chat_id)
@@ -123,7 +123,7 @@ def _talk(client: Client) -> UUID:
 
 
 def _upset(client: Client, chat_id: UUID) -> None:
-    """Whatever writes: a turn, streamed and not, a chat, memory. Some of it fails, which one depends on the table."""
+    """Run everything that writes: turns, streamed and not, a chat, memory. Some of it fails, depending on the table."""
     said = {"message": f"{CANARY} again", "metadata": {"a": CANARY}}
     calls = [
         ("message/first", {**said, "stream": False}),
@@ -131,19 +131,19 @@ def _upset(client: Client, chat_id: UUID) -> None:
         (f"chats/{chat_id}/resummarize", {"mode": "rebuild"}),
     ]
     for path, body in calls:
-        with suppress(httpx.ReadTimeout):  # a reply that cannot be stored goes on trying
+        with suppress(httpx.ReadTimeout):  # a reply that cannot be stored is retried
             answer = client.post(path, json=body, timeout=2)
             assert answer.status_code < 500 or CANARY not in answer.text
 
 
 def _is_told(product: Product) -> bool:
-    """SQLite tells an error of the row, with which the fold deals; PostgreSQL any error, of which its task dies."""
+    """Whether the refusal was reported: the fold handles the error of SQLite; that of PostgreSQL ends the task."""
     is_dealt_with = "memory does not fit the database" in product.log_text()
     return is_dealt_with or Task.objects.filter(success=False).exists()
 
 
 def _failing_task(chat_id: UUID) -> None:
-    """A task to which the first row is refused that it writes."""
+    """Run a task whose first write is refused."""
     failed = Task.objects.filter(success=False)
     before = failed.count()
     ConversationBrief.objects.filter(pk=chat_id).update(queued_at=Now())
@@ -153,7 +153,7 @@ def _failing_task(chat_id: UUID) -> None:
 
 
 def _refusals(client: Client) -> None:
-    """What the server does not take, and must not repeat."""
+    """Send input that the server refuses and must not repeat."""
     token = client.http.headers["Authorization"].split()[1]
     client.post("auth/token", json={"username": CANARY, "password": PASSWORD})
     client.post("message", content=f'{{"message": "{CANARY}', headers={"Content-Type": "application/json"})
@@ -164,7 +164,7 @@ def _refusals(client: Client) -> None:
 
 
 def _command_lines(product: Product, client: Client) -> None:
-    """Who lists the processes of the machine learns no secret."""
+    """A list of the machine's processes reveals no secret."""
     if not Path("/proc/self/cmdline").exists():
         return
     pids = [

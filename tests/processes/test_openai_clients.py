@@ -34,7 +34,7 @@ SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
 
 
 def exchanges() -> Iterator[tuple[str, str]]:
-    """The questions of the sample, each with its recorded reply."""
+    """Yield the questions of the sample, each with its recorded reply."""
     said = [one for one in json.loads(SAMPLE.read_text("utf-8"))["messages"] if one["role"] != "system"]
     for asked, told in zip(said[::2], said[1::2], strict=True):
         yield asked["content"], told["content"]
@@ -46,7 +46,7 @@ def sdk(product: Product, user: str = "alice") -> OpenAI:
 
 
 def played(product: Product, fake: FakeUpstream, *, keeps: int | None = None) -> tuple[Chat, list[str]]:
-    """Play the sample, sending all of it each time, or the last `keeps` messages; the one chat, and the decisions."""
+    """Play the sample, sending all of it each time, or the last `keeps` messages; return the chat and the decisions."""
     messages: list[Any] = []
     decisions: list[str] = []
     with sdk(product) as ask:

@@ -1,8 +1,8 @@
-"""A stock loop of OpenAI's SDK that answers calls of tools, through folds, against servers and a worker of our own.
+"""A stock loop of OpenAI's SDK that answers tool calls, through folds, against servers and a worker of our own.
 
-Sixty turns under every policy, of our own making and, where `TAU` names a file of tau-bench's trajectories, recorded;
-two clients that race with the same outputs; a server killed in mid-turn; a client that trims. The upstream refuses
-every prompt in which a call and its output are apart (`tests.support.fakes.tools`).
+Sixty turns under every policy, of our own making and, if `TAU` names a file of tau-bench's trajectories, recorded; two
+clients that race with the same outputs; a server killed in mid-turn; a client that trims. The upstream refuses every
+prompt in which a call and its output are separated (`tests.support.fakes.tools`).
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ AIRPORTS = ("SFO", "JFK", "ATL", "ORD", "SEA", "MCO", "DTW")
 
 
 def code(number: int) -> str:
-    """What is to be remembered of one output."""
+    """Return the code to be remembered from one output."""
     return f"RK-{4000 + number}"
 
 
 def output(number: int) -> str:
-    """What a tool gives back: some short, some far longer than a memory has room for."""
+    """Return a tool's output: some are short, some far longer than memory has room for."""
     flights = [
         {
             "flight_number": f"HAT{100 + (number * 7 + at) % 200}",
@@ -90,7 +90,7 @@ def answer(number: int) -> str:
 
 
 class Agent:
-    """A client that calls tools where it is asked to, and sends all of the conversation each time, or its end."""
+    """A client that calls tools on request, and sends the whole conversation each time, or its last turns."""
 
     def __init__(self, product: Product, fake: FakeUpstream, *, keeps_turns: int = 0) -> None:
         client = product.client()
@@ -123,7 +123,7 @@ class Agent:
         self.turns[-1].append(self._asked())
 
     def play(self, turn: list[Any]) -> None:
-        """A recorded turn: the model says and calls what it did, the tools give back what they did."""
+        """Play a recorded turn: the model's texts and calls, and the tools' outputs, are those recorded."""
         self.turns.append([])
         for message in turn:
             if message["role"] != "assistant":
@@ -139,7 +139,7 @@ class Agent:
             self.turns[-1].append(self._asked())
 
     def ask_for(self, text: str) -> None:
-        """A question after which the upstream says again what it was asked."""
+        """Ask a question that the upstream echoes."""
         self.turns.append([{"role": "user", "content": text}])
         self.turns[-1].append(self._asked())
 
@@ -211,7 +211,7 @@ def test_recorded_turns_with_tools_go_through_folds(
 
 
 def recorded(path: Path) -> list[list[Any]]:
-    """The first sixty turns of the recorded conversations, one after the other, without the user's last word of it."""
+    """Return the first sixty recorded turns, conversation after conversation, without turns that have no reply."""
     turns: list[list[Any]] = []
     for one in json.loads(path.read_text()):
         for message in one["traj"]:
@@ -226,7 +226,7 @@ def recorded(path: Path) -> list[list[Any]]:
 
 
 def early_fact(turns: list[list[Any]]) -> tuple[str, str]:
-    """A question about the first user whose details a tool gave back, and what answers it."""
+    """Return a question about the first user whose details a tool returned, and the answer."""
     outputs = (message["content"] for turn in turns for message in turn if message["role"] == "tool")
     details = next(json.loads(one) for one in outputs if '"email"' in one and '"dob"' in one)
     first, last = details["name"].values()
@@ -245,7 +245,7 @@ def test_a_client_that_trims_its_history_has_one_chat(product: Product, fake: Fa
 
 
 def opened(product: Product, fake: FakeUpstream) -> tuple[dict[str, str], dict[str, Any]]:
-    """A turn that waits for an output; headers, and the body that sends it."""
+    """Begin a turn that waits for an output; return the headers and the body that send it."""
     client = product.client()
     headers = {"Authorization": f"Bearer {client.token}"}
     messages: list[Any] = [{"role": "user", "content": question(1)}]

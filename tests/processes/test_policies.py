@@ -1,6 +1,6 @@
-"""One chat a policy, all in one product: 120 turns each over HTTP, then a summarizer that is down for 50 turns.
+"""One chat per policy in one product: 120 turns each over HTTP, with a summarizer that is down for 50 turns.
 
-What a prompt holds is told from what the fake upstream received, by the seeds' own words, which are written out here.
+Prompts are checked as the fake upstream received them, against the seeds' own words, which are written out here.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ MARKS = {
         ("assistant", r"I've summarized our previous exchanges for context: ", rf"Codes so far: {CODE}"),
     ],
 }
-"""How memory reads from the first fold on, message by message: its role, how it begins, and what comes then, if it was
-the fake upstream that summarized."""
+"""The messages of memory from the first fold on: role, heading, and the content that follows if the fake summarized."""
 
 LINES = "EARLIER TURNS, ONE LINE EACH"
 SMALL = {"MEMORY_PROMPT_TOKEN_BUDGET": "2000"}
@@ -67,7 +66,7 @@ Chats = dict[str, tuple[Client, UUID]]
 
 @pytest.fixture
 def chats(product: Product) -> Callable[[], Chats]:
-    """Starts server and worker, and makes a chat for each policy by its first turn, each with a client of its own."""
+    """Start server and worker, and make a chat for each policy by its first turn, each with its own client."""
 
     def make() -> Chats:
         product.worker()
@@ -85,7 +84,7 @@ def chats(product: Product) -> Callable[[], Chats]:
 
 
 def say(chats: Chats, numbers: Sequence[int], *, patient: bool = False) -> list[Event]:
-    """Say these turns in all chats at once, a thread each; returns all events."""
+    """Send these turns in all chats at once, each in a thread; return all events."""
 
     def one(client: Client, chat_id: UUID) -> list[Event]:
         try:
@@ -103,7 +102,7 @@ def of_chat(requests: Sequence[Request], chat_id: UUID) -> list[Request]:
 
 
 def assert_prompts(fake: FakeUpstream, policy: str, chat_id: UUID, budget: int) -> Iterator[int]:
-    """Hold every prompt of a chat to the promises; yields how many turns each left out."""
+    """Check every prompt of a chat against the promises; yield how many turns each left out."""
     records = ContextRecord.objects.filter(reply__chat=chat_id).order_by("reply__seq")
     folds = {fold.version: fold for fold in SummaryRevision.objects.filter(chat=chat_id)}
     prompts = of_chat(fake.calls("stream"), chat_id)
@@ -123,12 +122,12 @@ def assert_prompts(fake: FakeUpstream, policy: str, chat_id: UUID, budget: int) 
 
 
 def _is_state(policy: str, role: str, text: str) -> bool:
-    """Not what shows turns: a card may name what a turn said that is not folded yet."""
+    """Whether this is the state. It shows no turns, but a card may name something from a turn not folded yet."""
     return any(role == wanted and re.match(heading, text) for wanted, heading, _ in MARKS[policy])
 
 
 def assert_marks(policy: str, memory: Sequence[tuple[str, str]], *, degraded: bool) -> None:
-    """The state reads as the seed has it, before lines and turns."""
+    """Assert that the state reads as in the seed, before lines and turns."""
     for (role, text), (wanted, heading, content) in zip(memory, MARKS[policy], strict=False):
         assert role == wanted
         assert re.match(heading + ("" if degraded else content), text), f"{policy}: {text[:300]}"
@@ -137,7 +136,7 @@ def assert_marks(policy: str, memory: Sequence[tuple[str, str]], *, degraded: bo
 
 
 def assert_summarizer_was_shown(fake: FakeUpstream, policy: str, chat_id: UUID, since: int = 0) -> None:
-    """Every turn that is folded was new to the summarizer in a call from that number on. Cards need none."""
+    """Assert that every folded turn was new to the summarizer in a call from `since` on. Cards need none."""
     brief = ConversationBrief.objects.get(pk=chat_id)
     asked = of_chat(fake.calls("complete")[since:], chat_id)
     texts = (request.said[0][1] for request in asked)
@@ -146,7 +145,7 @@ def assert_summarizer_was_shown(fake: FakeUpstream, policy: str, chat_id: UUID, 
 
 
 def assert_never_heard(heard: Sequence[Event]) -> None:
-    """Nothing of memory shows in any stream, nor in what is stored as said."""
+    """Assert that no part of memory is in any stream, or in the stored messages."""
     assert {event.name for event in heard} == {"message.created", "content.delta", "message.completed"}
     said = "".join(str(event.data.get("delta", "")) for event in heard)
     assert "MEMORY_CARD" not in said
@@ -157,7 +156,7 @@ def assert_never_heard(heard: Sequence[Event]) -> None:
 def test_120_turns_under_each_policy(
     product: Product, fake: FakeUpstream, chats: Callable[[], Chats]
 ) -> None:
-    """90 of them as people talk; then 30 while the summarizer does not answer, and no reply waits for it."""
+    """90 of them at the pace of people; then 30 while the summarizer does not answer, and no reply waits for it."""
     made = chats()
     heard = say(made, range(1, 90), patient=True)
     for policy, (_, chat_id) in made.items():
@@ -189,8 +188,10 @@ def _folded_by_summarizer(chat_id: UUID) -> int:
 def test_a_summarizer_that_is_down_for_50_turns(
     product: Product, fake: FakeUpstream, chats: Callable[[], Chats]
 ) -> None:
-    """Nor do replies bring usable cards. All chats go on: the built-in summarizer keeps them within their budgets, and
-    when the upstream is back, all is read anew."""
+    """Nor do replies bring usable cards. All chats continue: the built-in summarizer keeps them within their budgets.
+
+    When the upstream is back, everything is summarized anew.
+    """
     product.env |= SMALL | IMPATIENT
     made = chats()
     heard = say(made, range(1, 30), patient=True)
@@ -222,7 +223,7 @@ def test_a_summarizer_that_is_down_for_50_turns(
 
 
 def _swept(is_there: Callable[[UUID], T], chat_id: UUID) -> T:
-    """The state, as often as the schedule would see to it."""
+    """Return the state after a sweep, as often as the schedule would run one."""
     if not waiting_tasks():
         sweep()
     return is_there(chat_id)

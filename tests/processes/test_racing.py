@@ -59,12 +59,12 @@ def _talk(client: Client, numbers: Sequence[int]) -> UUID:
 
 
 def _calls(fake: FakeUpstream, chat_id: UUID) -> list[Request]:
-    """What the summarizer was asked for this chat."""
+    """Return the summarizer's requests for this chat."""
     return [one for one in fake.calls("complete") if one.body["prompt_cache_key"] == str(chat_id)]
 
 
 def _each_once(calls: Sequence[Request], numbers: Sequence[int], *, wasted: int) -> None:
-    """Each of these turns was new to the summarizer in one call, but for calls that came to nothing."""
+    """Assert that each of these turns was new to the summarizer in one call, except for up to `wasted` failed calls."""
     new = Counter(
         found for call in calls for found in codes(call.said[0][1].partition("=== NEW_TURNS ===")[2])
     )
@@ -74,7 +74,7 @@ def _each_once(calls: Sequence[Request], numbers: Sequence[int], *, wasted: int)
 
 @pytest.mark.promise("P10", injected="eight racing folds of one chat, in processes")
 def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> None:
-    """Their lease runs out at once, so that all eight are in the middle of the same call; one of them wins."""
+    """Their leases run out at once, so that all eight are in the middle of the same call; one of them wins."""
     chat = make_chat()
     add_turns(chat, [(question(number), "Noted.") for number in range(60)])
     product.env |= {
@@ -88,7 +88,7 @@ def test_8_racing_folds_of_one_chat(product: Product, fake: FakeUpstream) -> Non
         product.worker()
 
     def all_are_in() -> bool:
-        """One that finds the lease taken, or an attempt that waits, goes away at once: so keep asking."""
+        """A fold that finds the lease taken, or a waiting attempt, ends at once, so keep queueing."""
         ConversationBrief.objects.filter(pk=chat.pk).update(next_attempt_at=None)
         if waiting_tasks() < RACERS:
             enqueue_fold(chat.pk, lost=True)

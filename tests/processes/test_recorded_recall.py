@@ -1,6 +1,6 @@
-"""One recorded conversation under every policy, turn by turn over HTTP, with a worker and with recall at its defaults.
+"""One recorded conversation under every policy, turn by turn over HTTP, with a worker and recall at its defaults.
 
-What people really say brings earlier turns back, which filler does not: and still no turn is left out, nor the window.
+Real conversation triggers recall, which filler does not; still, neither a turn nor the window may be left out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SAMPLE = Path(conversations.__file__).parent / "samples" / "trip.json"
 RECALLED = 3
-"""Prompts, of some fifty, that bring something back at the least."""
+"""The minimum number of prompts, of some fifty, with recalled excerpts."""
 
 
 def exchanges() -> Iterator[tuple[str, str]]:
-    """The questions of the sample, each with its recorded reply."""
+    """Yield the questions of the sample, each with its recorded reply."""
     said = [one for one in json.loads(SAMPLE.read_text("utf-8"))["messages"] if one["role"] != "system"]
     for asked, told in zip(said[::2], said[1::2], strict=True):
         assert (asked["role"], told["role"]) == ("user", "assistant")
@@ -56,7 +56,7 @@ def test_no_turn_is_left_out_while_others_come_back(
     assert {record.unrepresented for record in records} == {0}
     assert all(record.tokens <= record.budget for record in records)
     recalled = [record for record in records if any(one["kind"] == "recall" for one in record.sections)]
-    if policy != "card":  # its replies bring no card here, and it recalls nothing unless it is told to
+    if policy != "card":  # its replies bring no card here, and its recall is off by default
         assert records[-1].revision > 0, "older turns were folded"
         assert len(recalled) >= RECALLED
     for before, record in pairwise(records):

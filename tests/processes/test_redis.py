@@ -1,6 +1,6 @@
-"""Redis as the broker: the main job works, and what Redis loses is found in the tables.
+"""Redis as the broker: the main job works, and tasks that Redis loses are recovered from the tables.
 
-Uses the database that `REDIS_URL_FOR_TESTS` names, and empties it: one with a number of its own, never the first.
+Uses the database that `REDIS_URL_FOR_TESTS` names, and empties it: a dedicated number, never the first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture
 def queue(product: Product) -> Iterator[Redis]:
-    """The Redis database, emptied, and the product queueing on it."""
+    """Empty the Redis database, and make the product queue in it."""
     assert urlsplit(URL).path.strip("/") not in ("", "0"), "the tests empty this database: give it a number"
     product.env |= {"REDIS_URL": URL, "Q_BROKER": "redis"}
     with Redis.from_url(URL) as server:
@@ -73,7 +73,7 @@ def test_a_flushed_queue_heals_when_a_worker_starts(
 def test_a_queue_flushed_while_a_worker_runs(
     product: Product, fake: FakeUpstream, queue: Redis, tally: Tally, effort: Callable[[int, int], int]
 ) -> None:
-    """Both workers are at a fold, so that the tasks of other chats wait in Redis, or are prefetched and not lost."""
+    """Both workers are busy with a fold, so the tasks of other chats wait in Redis, or are prefetched and not lost."""
     product.worker(WORKER_CANARY_SECONDS="0.2", WORKER_PATIENCE_SECONDS="9")
     wait_for(lambda: product.logged("swept"), "a worker at work", timeout=60)
     for _ in range(effort(1, 10)):
@@ -100,7 +100,7 @@ def test_whichever_process_is_killed(
         worker.kill(worker.whole().cluster()[victim])
         chat_id = (
             due_chat()
-        )  # queued in the tables, where no worker looks: the one that starts finds it by its sweep
+        )  # queued in the tables, where no worker looks: the next one to start finds it by its sweep
         product.manage("sweep")
         wait_for(lambda: is_folded(chat_id), f"a fold after the death of {victim}", timeout=60)  # noqa: B023
         assert worker.whole()
@@ -113,7 +113,7 @@ def test_a_lost_task_heals_by_a_sweep(product: Product, fake: FakeUpstream, queu
     product.worker()
     wait_for(lambda: product.logged("swept"), "a worker at work")
     chat = make_chat()
-    # This process queues in the tables, where no worker looks now: for them the task is lost.
+    # This process queues in the tables, where no worker looks now: for the workers the task is lost.
     add_turns(chat, [(question(number), "Noted.") for number in range(40)])
     assert not settled(chat.pk)
     assert "1 chats enqueued" in product.manage("sweep")

@@ -1,4 +1,4 @@
-"""Real conversations: imported up to their last five questions, which are then asked over HTTP."""
+"""Real conversations: imported up to their last five questions, which are then sent over HTTP."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _goes_through(product: Product, folder: Path, chats: list[Recorded]) -> None
 
 
 def import_all(product: Product, folder: Path, chats: list[Recorded]) -> list[UUID]:
-    """Import them by the command; the chats' ids, in their order."""
-    client = product.client()  # makes the user
+    """Import the chats by the command; return their ids, in order."""
+    client = product.client()  # creates the user
     assert client.token
     path = folder / "recorded.json"
     path.write_text(json.dumps({"chats": [json.loads(chat.document)["chats"][0] for chat in chats]}))
@@ -84,7 +84,7 @@ def import_all(product: Product, folder: Path, chats: list[Recorded]) -> list[UU
 
 
 def _folded_to_the_end(chat_id: UUID, chat: Recorded) -> None:
-    """What was over the threshold is folded, in revisions that follow each other; the window is left."""
+    """Assert that everything over the threshold is folded, in contiguous revisions, and that the window is left."""
     brief = ConversationBrief.objects.get(pk=chat_id)
     tokens = sum(Message.objects.filter(chat=chat_id).values_list("token_count", flat=True))
     revisions = SummaryRevision.objects.filter(chat=chat_id)

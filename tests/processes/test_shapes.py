@@ -26,7 +26,7 @@ def _prompts(fake: FakeUpstream) -> list[Seen]:
 
 
 def _cuts_are_logged(product: Product, chat_id: UUID) -> None:
-    """What a record says had no room was logged, figure by figure, in the same order."""
+    """Assert that the omissions of each record were logged, with the same figures, in the same order."""
     cut = [
         (record.clipped, record.dropped, record.unrepresented)
         for record in ContextRecord.objects.filter(reply__chat=chat_id).order_by("reply__seq")
@@ -38,13 +38,13 @@ def _cuts_are_logged(product: Product, chat_id: UUID) -> None:
 
 
 def _is_cut_of(shown: str, said: str) -> bool:
-    """Whether it is the beginning and the end of what was said."""
+    """Whether `shown` is the beginning and the end of `said`."""
     head, *_, tail = LEFT_OUT.split(shown)
     return LEFT_OUT.search(shown) is not None and said.startswith(head) and said.endswith(tail)
 
 
 def test_replies_of_800_tokens(product: Product, fake: FakeUpstream) -> None:
-    """Three of them alone pass the share of the window: each is cut in its middle, what was asked is not."""
+    """Three of them already exceed the window's share: each is cut in the middle, the questions are not."""
     fake.behave("normal?deltas=800", lane="stream")
     product.worker()
     product.server()
@@ -71,7 +71,7 @@ def test_replies_of_800_tokens(product: Product, fake: FakeUpstream) -> None:
 
 
 def test_turns_of_20_tokens(product: Product, fake: FakeUpstream) -> None:
-    """Their lines fill the prompt long before the threshold is reached: so they are folded by that rule."""
+    """Their lines fill the prompt long before the threshold is reached, so they are folded by that rule."""
     fake.behave("normal?text=Noted.", lane="stream")
     product.worker()
     product.server()

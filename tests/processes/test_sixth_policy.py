@@ -1,4 +1,4 @@
-"""`docs/policies.md` is right: its worked example is a sixth policy by one module and one registry line."""
+"""`docs/policies.md` is right: its worked example is a sixth policy in one module and one registry line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Manage = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def recorded() -> list[dict[str, str]]:
-    """A chat in which each side names a booking of its own a turn."""
+    """Make a chat in which each side names its own booking in every turn."""
     return [
         {
             "role": role,
@@ -36,7 +36,7 @@ def recorded() -> list[dict[str, str]]:
 
 @pytest.fixture
 def manage(tmp_path: Path) -> Manage:
-    """`manage.py` of a copy of the product in which the steps of the document were taken."""
+    """Return `manage.py` of a copy of the product in which the document's steps were followed."""
     for name in ("chatmemory", "conversations", "memory", "templates"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "manage.py", tmp_path)

@@ -1,4 +1,4 @@
-"""What a wrong or unmigrated database makes of commands and servers: one sentence that names the reason."""
+"""How commands and servers report a wrong or unmigrated database: one sentence that names the reason."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.support.processes import ROOT, SERVER, Product, here, scratch
 pytestmark = [pytest.mark.processes, pytest.mark.slow]
 
 SECONDS = 2.0
-"""In which a command is to end."""
+"""The time limit for a command to end."""
 TRIES = 3
-"""The quickest counts: what a busy machine adds is not the command's."""
+"""The number of tries, of which the quickest counts: delays of a busy machine are not the command's."""
 PASSWORD = "geheim-7261"
 COMMANDS = {
     "migrate": ["manage.py", "migrate"],
@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 def run(command: list[str], url: str, **env: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    """What the command says, and how many seconds it took beyond what Python and the settings take to load."""
+    """Run a command; return its result and how many seconds it took."""
     outside = {**os.environ, "DATABASE_URL": url, "DJANGO_SECRET_KEY": "x" * 50, **env}
     began = time.monotonic()
     done = subprocess.run(
@@ -54,7 +54,7 @@ def run(command: list[str], url: str, **env: str) -> tuple[subprocess.CompletedP
 
 
 def loading() -> float:
-    """Seconds that the settings alone take to load here and now, over what they take on a machine that is free."""
+    """Return the seconds that loading the settings takes now, beyond what it takes on an idle machine."""
     code = "from django.conf import settings; settings.DATABASES; import psycopg"
     _, took = run(["-c", code], "", DJANGO_SETTINGS_MODULE="chatmemory.settings")
     return max(0.0, took - 0.4)
@@ -62,7 +62,7 @@ def loading() -> float:
 
 @contextmanager
 def silent_port() -> Iterator[int]:
-    """A port whose connections are never taken: its queue is full, so that what comes is dropped."""
+    """Yield a port whose connections are never accepted: its queue is full, so that new ones are dropped."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as waiting:
         port: int = server.getsockname()[1]
         for _ in range(4):
@@ -73,7 +73,7 @@ def silent_port() -> Iterator[int]:
 
 
 def wrong(what: str, port: int) -> str:
-    """The URL of the database, with one thing about it wrong."""
+    """Return the URL of the database, with one part of it wrong."""
     at = urlsplit(here())
     user, host = at.username or "postgres", f"{at.hostname}:{at.port or 5432}"
     return {
@@ -164,7 +164,7 @@ def test_an_unmigrated_database_is_one_sentence(empty: str, command: list[str]) 
 
 
 def test_a_server_on_an_unmigrated_database(empty: str, tmp_path: Path) -> None:
-    """It starts, says so in its log, and answers 503 until somebody migrates: then all is well without a restart."""
+    """It starts, logs the reason, and answers 503 until the tables are migrated: then all is well without a restart."""
     with Product(tmp_path, empty) as product:
         product.expected |= {"database not migrated", *(f"Service Unavailable: {path}" for path in PATHS)}
         product.server()
@@ -191,7 +191,7 @@ KNOWN = {"Authorization": f"Bearer {'a' * 64}", "Cookie": f"sessionid={'a' * 32}
 
 
 def test_migrations_after_a_deploy(empty: str, tmp_path: Path) -> None:
-    """One that came with this version is missing: `readyz` names it, and what stands on it says so."""
+    """A migration of this version is missing: `readyz` names it, and requests that need it are told so."""
     with Product(tmp_path, empty) as product:
         product.manage("migrate")
         product.manage("migrate", "memory", "zero")

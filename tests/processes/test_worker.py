@@ -1,6 +1,6 @@
-"""The watchdog: whichever process is killed, work goes on, nothing of the old stays behind, and it ends when told to.
+"""The watchdog: after the death of any process, work continues, nothing is left behind, and it ends when told to.
 
-Which processes there are is read from /proc, so on Linux alone.
+The process tree is read from /proc, so Linux only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PATIENCE = float(QUICK["WORKER_PATIENCE_SECONDS"])
 
 @pytest.fixture
 def start(product: Product) -> Iterator[Start]:
-    """Starts a worker. In the end nothing of any may be left."""
+    """Return a function that starts a worker. At the end, no process of any may be left."""
     started: list[Watched] = []
 
     def worker(**env: str) -> Watched:
@@ -52,7 +52,7 @@ def start(product: Product) -> Iterator[Start]:
 
 
 def passing(seconds: float) -> Iterator[float]:
-    """Time, to look at something as it passes."""
+    """Yield the seconds passed, for checks while time passes."""
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
         yield passed
@@ -101,7 +101,7 @@ def test_by_default_work_goes_on_within_two_minutes(
 def test_a_cluster_at_work_does_not_hide_one_that_has_frozen(
     start: Start, fake: FakeUpstream, product: Product
 ) -> None:
-    """Each has canaries of its own, which no other cluster takes."""
+    """Each has its own canaries, which no other cluster takes."""
     frozen, other = start(), start()
     frozen.kill(frozen.family.monitor)
     replaced = "the cluster has frozen and is replaced"
@@ -150,7 +150,7 @@ def test_a_cluster_that_cannot_answer_is_left_alone(
     wait_for(lambda: all(map(is_folded, chats)), "all folds", timeout=60)
     tally()
 
-    with transaction.atomic():  # on SQLite, nobody else can write now
+    with transaction.atomic():  # on SQLite, nothing else can write now
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("LOCK TABLE memory_watch IN ACCESS EXCLUSIVE MODE")
@@ -183,7 +183,7 @@ def test_nothing_outlives_the_watchdog_and_readyz_tells(
 def test_told_to_end_it_ends_with_all_it_has(
     start: Start, fake: FakeUpstream, effort: Callable[[int, int], int]
 ) -> None:
-    """Also in the middle of a fold that takes longer than it may: what is left of that is free for others."""
+    """Also in the middle of a fold that exceeds the stop time: its lease is free for others afterwards."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)[: effort(1, 3)]:
         worker = start(WORKER_STOP_SECONDS="0.5")
         fake.hold("complete")
@@ -200,7 +200,7 @@ def test_told_to_end_it_ends_with_all_it_has(
 def test_a_cluster_that_cannot_start_is_tried_again_ever_more_rarely(
     product: Product, tmp_path: Path
 ) -> None:
-    """Something on this machine ends every process that is watched, at once."""
+    """Something on this machine kills every watched process at once."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os\n"
         "os.register_at_fork(after_in_child=lambda: os._exit(1))\n"
