@@ -1,7 +1,7 @@
-"""Undoing: whether a restore costs the same in a long chat, and how long other writers wait during a deletion.
+"""Undoing: whether a restore costs the same in a long chat, and how long others wait while a message is forgotten.
 
-The restore goes back over the turns of three folds. The message is forgotten in a chat that was never folded, so all of
-it is counted anew.
+The restore goes back over the turns of three folds. The message is forgotten in a chat that was never folded, so all
+turns are counted again.
 """
 
 from __future__ import annotations

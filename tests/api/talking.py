@@ -111,7 +111,7 @@ def held(upstream: FakeUpstream, deltas: int = 12, after: int = 3, **numbers: An
 
 
 def heard(events: Iterator[Event], words: int = 3) -> str:
-    """Read deltas until there are so many words: the contract does not say how text is split."""
+    """Read deltas until there are `words` words: the contract does not say how text is split into deltas."""
     said = ""
     while said.count(" ") < words:
         said += next(events).data["delta"]

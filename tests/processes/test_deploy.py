@@ -85,7 +85,7 @@ def test_the_proxy_passes_each_piece_on_as_it_comes(
 def test_nobody_says_by_a_header_where_they_come_from(
     product: Product, fake: FakeUpstream, tmp_path: Path
 ) -> None:
-    """Otherwise wrong passwords would be counted for an address that the attacker chooses anew each time."""
+    """Otherwise wrong passwords would be counted for an address that the attacker chooses for each request."""
     product.env |= {"RATE_LIMITS": "on", "LIMIT_SIGN_INS": "3"}
     product.server("--forwarded-allow-ips", "*")
     with proxy(tmp_path, product.url) as url:

@@ -1,4 +1,4 @@
-"""The watchdog: after the death of any process, work continues, nothing is left behind, and it ends when told to.
+"""The watchdog: after the death of any process, work continues, nothing is left behind, and it ends on a signal.
 
 The process tree is read from /proc, so Linux only.
 """

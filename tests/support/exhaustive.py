@@ -1,4 +1,4 @@
-"""Cases of which `make test` runs the first and `make test-exhaustive` all."""
+"""Test cases: `make test` runs only the first of them, `make test-exhaustive` all."""
 
 from __future__ import annotations
 
