@@ -16,7 +16,7 @@ from django.db import connection
 from chatmemory.database import migration_state
 from chatmemory.runtime.threads import OneAtATime
 from memory import queue
-from memory.queue import AWAY
+from memory.queue import UNAVAILABLE
 from memory.worker import watches
 
 logger = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ def _silent(unanswered: Sequence[str]) -> Problems:
 def _ask(part: Callable[[], str | None]) -> str | None:
     try:
         return part()
-    except AWAY as exc:
+    except UNAVAILABLE as exc:
         logger.warning("not ready", extra={"error": type(exc).__name__})
         return SILENT
 

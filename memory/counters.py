@@ -15,7 +15,7 @@ from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.models import ConversationBrief
-from memory.pause import waited
+from memory.pause import counts_at_pause
 from memory.policies import POLICIES, get_policy, is_due, with_window
 from memory.policies.protocol import Counts, FoldProgress
 from memory.policies.window import totals_of
@@ -118,7 +118,7 @@ def set_counters(brief: ConversationBrief, counts: Counts, limits: MemoryLimits)
     brief.unfolded_turns = counts.turns
     brief.unfolded_tokens = counts.tokens
     brief.unfolded_line_tokens = counts.line_tokens
-    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits, waited(brief))
+    brief.due = is_due(get_policy(brief.policy), stored_state(brief), counts, limits, counts_at_pause(brief))
 
 
 def _totals(brief: ConversationBrief, pieces: Iterable[TallyPiece]) -> Counts:

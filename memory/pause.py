@@ -43,7 +43,7 @@ def paused_by(brief: ConversationBrief) -> Literal["user", "staff"]:
     return "user" if brief.paused_by_id == brief.chat.owner_id else "staff"
 
 
-def waited(brief: ConversationBrief) -> Counts | None:
+def counts_at_pause(brief: ConversationBrief) -> Counts | None:
     """The counts of what was unfolded when updates were paused; None if they are not."""
     if brief.paused_at is None:
         return None

@@ -58,7 +58,7 @@ def enqueue_fold(chat_id: UUID, name: str = "", *, lost: bool = False) -> str:
     return name
 
 
-def taken(chat_id: UUID) -> None:
+def task_started(chat_id: UUID) -> None:
     """Record that a worker has begun the chat's task, so that another one may be queued."""
     ConversationBrief.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
 
@@ -74,7 +74,7 @@ def enqueue_embedding(chat_id: UUID, *, lost: bool = False) -> None:
     _enqueue(put, undo=partial(rows.update, queued_at=None))
 
 
-def embedding_taken(chat_id: UUID) -> None:
+def embedding_task_started(chat_id: UUID) -> None:
     """Record that a worker has begun to embed a chat, so that another task may be queued."""
     ChatEmbeddings.objects.filter(pk=chat_id, queued_at__isnull=False).update(queued_at=None)
 
@@ -143,12 +143,12 @@ def _put_or_leave(put: Callable[[], object], undo: Callable[[], object]) -> None
     """Queue a task, or leave its work to the sweep while the queue is away."""
     try:
         _put(put)
-    except AWAY as exc:
+    except UNAVAILABLE as exc:
         undo()
         logger.warning("task not queued, its work waits for the sweep", extra={"error": type(exc).__name__})
 
 
-AWAY: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
+UNAVAILABLE: tuple[type[Exception], ...] = (DatabaseError, InterfaceError, OSError)
 """Raised while the database, or the queue's own server, does not answer."""
 
 

@@ -58,7 +58,7 @@ from memory.models import (
     SummaryRevision,
 )
 from memory.models.briefs import new_brief
-from memory.pause import waited
+from memory.pause import counts_at_pause
 from memory.pins import by_rule
 from memory.pins.by_rule import exported_pins as exported_pins
 from memory.pins.by_rule import message_changed as message_changed
@@ -167,7 +167,7 @@ def context_for(
     log_cuts(chat, context)
     record = {**record_of(chat, brief, context, asked, turn_instructions), "again": again, "said": said}
     if request.form:
-        record |= carding.asked(brief, request)
+        record |= carding.card_request_fields(brief, request)
     return PreparedPrompt(context.prompt, record, brings_card=request.form == "block")
 
 
@@ -232,8 +232,8 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
         # A failed answer replaces none, but the question may not have been counted.
         changed = reply if reply.status == Status.FAILED else reply.reply_to
         said = _said_before(reply, messages_changed(reply.chat_id, from_seq=changed.seq))
-    asked_for_card = carding.was_asked(record) and not reply.leaves_open
-    became = carding.take(reply, record, card) if asked_for_card else CardOutcome.NONE
+    asked_for_card = carding.requested_card(record) and not reply.leaves_open
+    became = carding.publish_card(reply, record, card) if asked_for_card else CardOutcome.NONE
     recorded = {name: record[name] for name in RECORDED if name in record}
     _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
     if reply.reply_to is not None and not reply.leaves_open:
@@ -283,7 +283,7 @@ def count_beforehand(chat_id: UUID, seq: int) -> Tally | None:
         return None
     after = brief.folded_through_seq
     if seq <= brief.seen_seq:
-        older = step_back.to_stand_on(brief, seq)
+        older = step_back.revision_to_apply(brief, seq)
         after = older.through_seq if older else 0
     return counters.tally(chat_id, after, besides=seq)
 
@@ -330,7 +330,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
     brief = ConversationBrief(chat=branch, **new_brief(branch))
     older = step_back.newest_before(origin, branch.last_seq + 1)
     if older is not None and older.policy == branch.policy:
-        step_back.stand_on(brief, older)
+        step_back.apply_revision(brief, older)
         brief.version = brief.head = 1
         brief.degraded = older.degraded
     counters.recount(brief)
@@ -401,7 +401,7 @@ def _said_before(reply: Message, brief: ConversationBrief) -> int | None:
 def _is_due(brief: ConversationBrief) -> bool:
     """Whether the chat is due by its counters. Those of the window are read only if they can make a difference."""
     policy, limits = get_policy(brief.policy), limits_beside_pins(brief)
-    state, paused = briefs.stored_state(brief), waited(brief)
+    state, paused = briefs.stored_state(brief), counts_at_pause(brief)
     alone = counters.unfolded(brief)
     small = state_tokens(policy, state) + brief.unfolded_tokens < limits.usual_budget // 2
     if small and not is_due(policy, state, alone, limits, paused):

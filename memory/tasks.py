@@ -37,7 +37,7 @@ def _task(request_id: str = "") -> Iterator[None]:
 def fold_task(chat_id: str, request_id: str = "") -> None:
     """Fold a chat for at most `MEMORY_FOLD_SECONDS`, and queue the task again if that was not enough."""
     with _task(request_id):
-        queue.taken(UUID(chat_id))
+        queue.task_started(UUID(chat_id))
         report = fold.fold(UUID(chat_id), until=time.monotonic() + settings.MEMORY_FOLD_SECONDS)
         if report.outcome == "more":
             queue.enqueue_fold(report.chat_id)
@@ -48,7 +48,7 @@ def fold_task(chat_id: str, request_id: str = "") -> None:
 def embed_task(chat_id: str, request_id: str = "") -> None:
     """Compute the vectors of a chat's messages, and queue the task again if its time was not enough."""
     with _task(request_id):
-        queue.embedding_taken(UUID(chat_id))
+        queue.embedding_task_started(UUID(chat_id))
         if embedding_job.catch_up(UUID(chat_id), time.monotonic() + settings.MEMORY_FOLD_SECONDS):
             queue.enqueue_embedding(UUID(chat_id))
 
@@ -68,4 +68,4 @@ def sweep_task() -> None:
 def canary_task(watch: str, number: int) -> None:
     """Show a watchdog that its cluster runs tasks."""
     with _task():
-        heartbeat.sing(watch, number)
+        heartbeat.run_canary(watch, number)

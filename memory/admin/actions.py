@@ -23,7 +23,7 @@ from conversations.admin.access import may_see, sees_cost
 from conversations.admin.audit_log import LIST, record
 from conversations.admin.html import chat_trail, heading, trail
 from conversations.models import Chat
-from memory.folding.request import Mode, foresee, request_resummarize
+from memory.folding.request import Mode, estimate_for, request_resummarize
 from memory.models import Comparison, ConversationBrief
 
 CHATS_NAMED = 20
@@ -123,7 +123,7 @@ class MemoryActions(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "count": queryset.count(),
             "named": [(chat, heading(chat, may)) for chat in named],
             "verb": verb,
-            "estimate": foresee(named[0], mode) if len(named) == 1 else None,
+            "estimate": estimate_for(named[0], mode) if len(named) == 1 else None,
             "sees_cost": sees_cost(request),
             "across": across,
             "selected": selected[:1] if across else selected,  # at least one, or the list refuses the action

@@ -30,13 +30,13 @@ from memory.admin.states import PARAMETER, MemoryFilter, health_of, memory_steps
 from memory.briefs import remembered, text_of
 from memory.explain.coverage import Coverage, coverage_of
 from memory.explain.lineage import folded_turns, versions_of
-from memory.folding.rebuild import told
+from memory.folding.rebuild import current_progress
 from memory.models import ConversationBrief, SummaryRevision
 
 REVISIONS_SHOWN = 25
 """Revisions on one page of a brief's history."""
 
-HAPPENED = {
+KIND_LABELS = {
     "fold": ("↧", "updated"),
     "rebuild": ("⟳", "rebuilt"),
     "restore": ("↶", "restored"),
@@ -47,10 +47,10 @@ HAPPENED = {
 """A sign and a word for each kind of revision in the history."""
 
 
-def happened(revision: SummaryRevision) -> tuple[str, str]:
+def kind_label(revision: SummaryRevision) -> tuple[str, str]:
     """Sign and word for one revision: a clearing is distinguished from other edits by hand."""
     is_cleared = revision.kind == "manual" and not revision.tokens_after and not revision.forgotten_at
-    return ("∅", "cleared") if is_cleared else HAPPENED[revision.kind]
+    return ("∅", "cleared") if is_cleared else KIND_LABELS[revision.kind]
 
 
 _CHAT_COLUMNS = ("chat__instructions", "chat__metadata", "chat__options")
@@ -168,7 +168,7 @@ def history(brief: ConversationBrief, upto: str) -> dict[str, Any]:
     shown = rows.defer("global_summary", "state", "soft_faults", "drift").select_related("created_by")
     return {
         "rows": [
-            {"revision": one, "happened": happened(one), "share": one.retained.get("share")}
+            {"revision": one, "happened": kind_label(one), "share": one.retained.get("share")}
             for one in shown.order_by("-version")
         ],
         "older": top - REVISIONS_SHOWN if top > REVISIONS_SHOWN else None,
@@ -227,7 +227,7 @@ def _facts(brief: ConversationBrief) -> list[tuple[str, list[tuple[str, Any]]]]:
 
 
 def _rebuild(brief: ConversationBrief) -> str:
-    rebuild = told(brief)
+    rebuild = current_progress(brief)
     if rebuild is None:
         return "none"
     if rebuild.of_seq is None:

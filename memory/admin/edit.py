@@ -26,7 +26,7 @@ from conversations.admin.html import admin_url, chat_trail, heading
 from conversations.models import Chat
 from memory.admin.states import memory_steps
 from memory.briefs import remembered
-from memory.folding.request import foresee
+from memory.folding.request import estimate_for
 from memory.policies.edit_form import BadEdit, clean
 from memory.revisions.diff import difference
 from memory.revisions.edit import Draft, StaleEdit, changed, draft, edit_by_hand
@@ -128,7 +128,7 @@ class EditPage(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable
         context = self._context(request, chat, begun) | {
             "difference": found,
             "texts": sent.texts,
-            "again": foresee(chat, "update", after_seq=begun.base.through_seq),
+            "again": estimate_for(chat, "update", after_seq=begun.base.through_seq),
             "again_after": begun.base.through_seq,
         }
         return TemplateResponse(request, "admin/memory/confirm_edit.html", context)

@@ -18,7 +18,7 @@ from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path
 from django.utils import timezone
 
-from memory.folding.rebuild import RebuildProgress, told
+from memory.folding.rebuild import RebuildProgress, current_progress
 from memory.models import ConversationBrief, Requested
 from memory.worker import watches
 
@@ -93,7 +93,7 @@ class WorkProgress:
 
 def under_way(brief: ConversationBrief, now: datetime, has_worker: Callable[[], bool]) -> WorkProgress:
     """The progress of the work on the memory in `brief`. `has_worker` is called only if a worker is waited for."""
-    rebuild = told(brief)
+    rebuild = current_progress(brief)
     is_wanted = brief.due or brief.requested != Requested.NOTHING
     if brief.lease_owner and brief.lease_expires_at is not None and brief.lease_expires_at > now:
         doing, sentence = _at_work(rebuild)

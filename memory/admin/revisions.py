@@ -29,7 +29,7 @@ from conversations.models import Message
 from memory.admin.states import chip, memory_steps, policy_name
 from memory.briefs import remembered, text_of
 from memory.folding.answer_checks import SOFT_FAULTS
-from memory.folding.request import foresee
+from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.revisions.diff import Difference, difference, parent_of
 from memory.revisions.restore import restore
@@ -101,7 +101,7 @@ class RestoreAction(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
             "opts": self.opts,
             "revision": revision,
             "explained": EXPLAINED,
-            "again": foresee(revision.chat, "update", after_seq=revision.through_seq),
+            "again": estimate_for(revision.chat, "update", after_seq=revision.through_seq),
             "again_after": revision.through_seq,
             "checkbox": helpers.ACTION_CHECKBOX_NAME,
             "media": self.media,

@@ -28,7 +28,7 @@ from memory.briefs import remembered
 from memory.context.assemble import Context, prompt_messages
 from memory.explain.estimate import Estimate
 from memory.explain.work import BriefWork, WorkPhase, work_of
-from memory.folding.rebuild import told as rebuild_told
+from memory.folding.rebuild import current_progress
 from memory.folding.stateless import Summarized
 from memory.models import CardOutcome, ConversationBrief, Requested
 from memory.pause import paused_by
@@ -41,7 +41,7 @@ from memory.worker import watches
 
 def brief_json(brief: ConversationBrief) -> dict[str, Any]:
     """The brief as the API shows it; the inner `brief` has the shape of version 2 of the seeds."""
-    last, rebuild = brief.last_summarized_message_id, rebuild_told(brief)
+    last, rebuild = brief.last_summarized_message_id, current_progress(brief)
     progress = None if rebuild else counters.fold_progress(brief)
     return {
         "chat_id": str(brief.chat_id),

@@ -41,7 +41,7 @@ from memory.api.serializers import (
 from memory.context.sources import Source
 from memory.counters import said_tokens
 from memory.explain.verify import why_not_exact
-from memory.folding.request import demand_resummarize, foresee
+from memory.folding.request import demand_resummarize, estimate_for
 from memory.models import ConversationBrief, SummaryRevision
 from memory.models.briefs import new_brief
 from memory.policies import POLICIES
@@ -135,10 +135,10 @@ class EstimateView(APIView):
         asked = query.validated_data
         if version := asked.get("restore"):
             after = _revision(chat, version).through_seq
-            return Response(estimate_json(foresee(chat, "update", after_seq=after)))
+            return Response(estimate_json(estimate_for(chat, "update", after_seq=after)))
         if policy := asked.get("policy"):
             chat.policy = policy  # only for the estimate: it is not saved
-        return Response(estimate_json(foresee(chat, "rebuild" if policy else asked["mode"])))
+        return Response(estimate_json(estimate_for(chat, "rebuild" if policy else asked["mode"])))
 
 
 class RevisionPages(CursorPages):

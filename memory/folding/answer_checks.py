@@ -90,9 +90,9 @@ SOFT_FAULTS: dict[SoftFault, str] = {
 }
 """What each soft fault means, for staff."""
 
-FEW = 3
+MIN_KNOWN_LOST = 3
 """A known span may be lost where a fact was corrected: fewer losses than this are never a fault."""
-FEW_NEW = 10
+MIN_NEW_SPANS = 10
 """The fewest spans in new turns for which `new_lost` is checked: fewer say little that could be lost."""
 SUMMARIZED = 4
 """A summary is expected to have a fourth of the tokens that it replaces, up to its limit."""
@@ -100,7 +100,7 @@ SHORT = 5
 """An answer with less than a fifth of the expected tokens is far too short."""
 ENOUGH = 2
 """The second request names half of the expected tokens as enough: asking for more than was said would bring padding."""
-LITTLE = 50
+MIN_EXPECTED_TOKENS = 50
 """If at most this many tokens are expected, an answer may be of any length."""
 SPAN_TOKENS = 10
 """Tokens of a summary that one span is assumed to need."""
@@ -132,7 +132,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanting:
+class Assessment:
     """How an answer compares with what it was made from."""
 
     tokens: int
@@ -156,9 +156,9 @@ class Wanting:
         return [{"fault": fault, **told[fault]} for fault in self.faults]
 
 
-def wanting(
+def assess(
     policy: Policy, before: State, after: State, turns: Sequence[Turn], *, room: int, least: float
-) -> Wanting:
+) -> Assessment:
     """Compare `after` with `before` and `turns`, from which an answer of about `room` tokens made it.
 
     `least` is the share of the spans known before that an answer must have; with 0 no faults are reported.
@@ -167,13 +167,15 @@ def wanting(
     known = _held(policy.carried(before), holding)
     new = _held("\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side), holding)
     replaced = policy.size(before) + sum(turn.tokens for turn in turns)
-    found = Wanting(policy.size(after), min(room, replaced // SUMMARIZED), known, new)
+    found = Assessment(policy.size(after), min(room, replaced // SUMMARIZED), known, new)
     return (
-        found if not least else Wanting(found.tokens, found.expected, known, new, _faults(found, room, least))
+        found
+        if not least
+        else Assessment(found.tokens, found.expected, known, new, _faults(found, room, least))
     )
 
 
-def again(found: Wanting) -> str:
+def retry_instructions(found: Assessment) -> str:
     """Return the text appended to the material of a second request: what was wrong with the first answer.
 
     It is an instruction of ours, so all it repeats of people's messages are spans, quoted on one line, none of them
@@ -201,19 +203,19 @@ def again(found: Wanting) -> str:
     return "\n".join([*lines, END_AGAIN])
 
 
-def without_again(asked: str) -> str:
-    """Return a request without the part that `again` appended to it."""
+def without_retry_instructions(asked: str) -> str:
+    """Return a request without the part that `retry_instructions` appended to it."""
     return asked.partition(f"\n\n{AGAIN}\n")[0]
 
 
-def _faults(found: Wanting, room: int, least: float) -> tuple[SoftFault, ...]:
+def _faults(found: Assessment, room: int, least: float) -> tuple[SoftFault, ...]:
     faults: list[SoftFault] = []
-    if found.expected > LITTLE and found.tokens * SHORT < found.expected:
+    if found.expected > MIN_EXPECTED_TOKENS and found.tokens * SHORT < found.expected:
         faults.append("short")
-    if len(found.known.lost) >= FEW and found.known.share < least:
+    if len(found.known.lost) >= MIN_KNOWN_LOST and found.known.share < least:
         faults.append("known_lost")
     enough = min(found.new.total, room // SPAN_TOKENS) * least / NEW_SHARE
-    if found.new.total >= FEW_NEW and found.new.kept < enough:
+    if found.new.total >= MIN_NEW_SPANS and found.new.kept < enough:
         faults.append("new_lost")
     return tuple(faults)
 
@@ -225,7 +227,7 @@ def _held(text: str, holding: Holding) -> Held:
     return Held(len(found), tuple(span for span, _ in hard_first))
 
 
-def _named(found: Wanting) -> list[str]:
+def _named(found: Assessment) -> list[str]:
     """The lost spans to name in a second request: those known before come first, then the new ones."""
     lost = (*found.known.lost, *(found.new.lost if "new_lost" in found.faults else ()))
     orders = KnownOrders([])

@@ -17,7 +17,7 @@ from memory.history.rows import unfolded_turns
 from memory.history.turns import Turn, take_bite
 from memory.limits import MAX_TURNS, MemoryLimits
 from memory.models import ConversationBrief
-from memory.pause import waited
+from memory.pause import counts_at_pause
 from memory.policies import Counts, counts_of, get_policy, is_due, turns_beyond
 from memory.policies.protocol import Policy, State
 from memory.policies.window import totals_of
@@ -52,7 +52,7 @@ def is_due_now(brief: ConversationBrief, newest: Sequence[Turn]) -> bool:
     if newest and newest[0].from_seq > brief.folded_through_seq + 1:
         return brief.due or (len(newest) >= MAX_TURNS and not brief.paused_at)
     policy, state = get_policy(brief.policy), stored_state(brief)
-    return is_due(policy, state, counts_of(policy, state, newest, limits), limits, waited(brief))
+    return is_due(policy, state, counts_of(policy, state, newest, limits), limits, counts_at_pause(brief))
 
 
 def beyond_window(

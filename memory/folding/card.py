@@ -35,36 +35,36 @@ from memory.policies.window import before_window, totals_of
 
 logger = logging.getLogger(__name__)
 
-BROUGHT = ("new_url", "new_instruction", "unsaid")
+CONTENT_REFUSALS = ("new_url", "new_instruction", "unsaid")
 """Reasons to refuse a card although it is well-formed."""
 TOKEN_CHARS = 20
 """More characters than a token has: an upper bound of how much of a cut source was shown."""
 
 
-def asked(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
+def card_request_fields(brief: ConversationBrief, request: CardRequest) -> dict[str, Any]:
     """Return the fields that the record of a prompt has in addition if the prompt requested a card."""
     return {"card_asked": request.form, "epoch": brief.epoch}
 
 
-def was_asked(record: dict[str, Any]) -> bool:
+def requested_card(record: dict[str, Any]) -> bool:
     """Whether the prompt of this record requested a card."""
     return bool(record.get("card_asked"))
 
 
-def take(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
+def publish_card(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     """Make the card `text` of `reply` part of the chat's memory if it is usable, and return the outcome.
 
     Call it where the reply is finished, after the messages that it replaces have left the memory. A card counts as
     missing if its reply is incomplete, or if anything but a reply changed the memory while the reply was written.
     """
-    became = _taken(reply, record, text)
+    became = _publish(reply, record, text)
     if became is not CardOutcome.KEPT:
         extra = {"chat": str(reply.chat_id), "reply": str(reply.pk), "card": became.value}
         logger.info("reply without a usable card", extra=extra)
     return became
 
 
-def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
+def _publish(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     brief = locked_brief(reply.chat_id)
     if brief is None or reply.status != Status.COMPLETE or not text:
         return CardOutcome.MISSING
@@ -75,9 +75,9 @@ def _taken(reply: Message, record: dict[str, Any], text: str) -> CardOutcome:
     turns = _covered(brief, reply, Plan.from_json(record["plan"]))
     try:
         spoken = _Spoken(brief, reply, record, turns)
-        state = _told(brief, spoken, text)
+        state = _state_after(brief, spoken, text)
     except Refusal as refusal:
-        if refusal.reason in BROUGHT:
+        if refusal.reason in CONTENT_REFUSALS:
             _note(brief, refusal)
         return CardOutcome.MALFORMED
     # What was left out of the card may have been about the turns that it would fold.
@@ -173,7 +173,7 @@ class _Spoken:
         return dict(rows.values_list("sha256", "text"))
 
 
-def _told(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
+def _state_after(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
     """Return the state after the card `text`. Raises `Refusal`.
 
     An order or a link that comes from a source refuses the whole card, as the rest of it is not trusted either. Text

@@ -21,10 +21,10 @@ from memory.briefs import limits_of, stored_state
 from memory.counters import COUNTERS, recount
 from memory.folding import dispatch, lease
 from memory.folding.bites import Bite, beyond_window, is_due_now, next_bite
-from memory.folding.lease import LeaseLost, attempt, forgive, storing
+from memory.folding.lease import LeaseLost, attempt, reset_failures, storing
 from memory.folding.next_step import NextStep, Work, WorkState, next_step
 from memory.folding.provenance import retained_in, source_hash
-from memory.folding.publish import Done, Result, locked_brief, publish
+from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.rebuild import rebuild_step
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest
 from memory.history.rows import newest_turns, pending_seq
@@ -33,7 +33,7 @@ from memory.policies import get_policy
 
 Outcome = Literal["idle", "nothing", "done", "waiting", "failed", "more"]
 
-A_LITTLE = 5.0
+GRACE_SECONDS = 5.0
 """Seconds that the last call of a task may take beyond the task's own time."""
 
 
@@ -172,38 +172,38 @@ def _settle(chat_id: UUID, job: Job) -> None:
 
 def _take_step(job: Job, until: float, report: FoldReport) -> None:
     left = max(0.0, until - time.monotonic())
-    timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, left + A_LITTLE)
+    timeout = min(settings.SUMMARIZER_TOTAL_SECONDS, left + GRACE_SECONDS)
     try:
-        done = _step(job, timeout)
+        outcome = _step(job, timeout)
     except FoldFailed as failure:
         report.error = failure.code
         report.stuck = job.step.builtin
         return
     except LeaseLost:
-        done = Done.LOST
-    report.lost += done is Done.LOST
-    report.bites += done is not Done.LOST
-    report.published += done is Done.PUBLISHED
-    if job.bite is not None and job.step.work is Work.FOLD and done is Done.PUBLISHED:
+        outcome = StepOutcome.LOST
+    report.lost += outcome is StepOutcome.LOST
+    report.bites += outcome is not StepOutcome.LOST
+    report.published += outcome is StepOutcome.PUBLISHED
+    if job.bite is not None and job.step.work is Work.FOLD and outcome is StepOutcome.PUBLISHED:
         report.turns += job.bite.counts.turns
 
 
-def _step(job: Job, timeout: float) -> Done:
+def _step(job: Job, timeout: float) -> StepOutcome:
     if job.bite is not None and job.step.work is Work.FOLD:
         return _fold_bite(job.brief, job.bite, builtin=job.step.builtin, timeout=timeout)
     recovers = job.step.work is Work.RECOVER
     return rebuild_step(job.brief, builtin=job.step.builtin, recovers=recovers, timeout=timeout)
 
 
-def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> Done:
+def _fold_bite(brief: ConversationBrief, bite: Bite, *, builtin: bool, timeout: float) -> StepOutcome:
     """Fold one bite and publish it. Return `LOST` if the memory had changed in the meantime: the answer is dropped."""
     folding = FoldRequest(get_policy(brief.policy), stored_state(brief), bite.shown, limits_of(brief))
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout)
     result = _result(brief, bite, answer, degraded=builtin)
-    done = storing(brief, RevisionKind.FOLD, lambda: publish(brief, result))
-    if done is Done.LOST and not builtin:
-        forgive(brief)
-    return done
+    outcome = storing(brief, RevisionKind.FOLD, lambda: publish(brief, result))
+    if outcome is StepOutcome.LOST and not builtin:
+        reset_failures(brief)
+    return outcome
 
 
 def _result(brief: ConversationBrief, bite: Bite, answer: FoldAnswer, *, degraded: bool) -> Result:

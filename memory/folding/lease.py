@@ -28,7 +28,7 @@ from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_s
 from memory.models import ConversationBrief, Requested, RevisionKind
 from memory.usage import daily
 
-TOO_FAR = timedelta(hours=1)
+CLOCK_TOLERANCE = timedelta(hours=1)
 """A timestamp this far beyond the longest lease or wait was written before the clock was set back, and is ignored."""
 
 LONGEST_DELAY = timedelta(days=1)
@@ -38,7 +38,9 @@ WANTED = FLAGGED | Q(degraded=True)
 UNPAUSED = Q(paused_at=None) | FLAGGED
 """What the built-in summarizer did is not replaced while updates are paused."""
 ALLOWED = (
-    Q(delayed_until=None) | Q(delayed_until__lte=Now()) | Q(delayed_until__gt=Now() + LONGEST_DELAY + TOO_FAR)
+    Q(delayed_until=None)
+    | Q(delayed_until__lte=Now())
+    | Q(delayed_until__gt=Now() + LONGEST_DELAY + CLOCK_TOLERANCE)
 )
 
 
@@ -63,12 +65,12 @@ def may_try() -> Q:
     return (
         Q(next_attempt_at=None)
         | Q(next_attempt_at__lte=Now())
-        | Q(next_attempt_at__gt=Now() + longest + TOO_FAR)
+        | Q(next_attempt_at__gt=Now() + longest + CLOCK_TOLERANCE)
     )
 
 
 def _latest_expiry() -> Any:
-    return Now() + timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS) + TOO_FAR
+    return Now() + timedelta(seconds=settings.MEMORY_FOLD_LEASE_SECONDS) + CLOCK_TOLERANCE
 
 
 def take(chat_id: UUID) -> str | None:
@@ -182,7 +184,7 @@ def storing(brief: ConversationBrief, kind: RevisionKind, store: Callable[[], T]
         raise FoldFailed(NOT_STORED, message) from exc
 
 
-def forgive(brief: ConversationBrief) -> None:
+def reset_failures(brief: ConversationBrief) -> None:
     """Reset the failure count after an answer from the upstream, whether or not that answer is used.
 
     Failures to store still count: otherwise a rebuild that can never be stored would be made, and paid for, again and

@@ -39,7 +39,7 @@ MAX_STORED_TOKENS = 2**31 - 1
 """The largest token count that a revision's column can hold: the calls of a long rebuild may add up to more."""
 
 
-class Done(Enum):
+class StepOutcome(Enum):
     """The outcome of a step."""
 
     PUBLISHED = "published"
@@ -88,7 +88,7 @@ def locked_brief(chat_id: UUID) -> ConversationBrief | None:
     return ConversationBrief.objects.select_for_update().filter(chat_id=chat_id).first()
 
 
-def publish(seen: ConversationBrief, result: Result) -> Done:
+def publish(seen: ConversationBrief, result: Result) -> StepOutcome:
     """Make `result` the memory in use, if the brief is still at the version and epoch of `seen`."""
     started = time.monotonic()
     with transaction.atomic():
@@ -97,13 +97,13 @@ def publish(seen: ConversationBrief, result: Result) -> Done:
             logger.info(
                 "memory fold lost the race", extra={"chat": str(seen.chat_id), "version": seen.version}
             )
-            return Done.LOST
+            return StepOutcome.LOST
         write(brief, result)
         _count(brief, result)
         fault_points.point("publish.stored")
     fault_points.point("publish.committed")
     _log(brief, result, started)
-    return Done.PUBLISHED
+    return StepOutcome.PUBLISHED
 
 
 def write(brief: ConversationBrief, result: Result) -> None:

@@ -24,9 +24,9 @@ from memory.counters import COUNTERS, recount
 from memory.folding import lease
 from memory.folding.bites import Bite, beyond_window, next_bite
 from memory.folding.drift import Survey
-from memory.folding.lease import attempt, forgive, storing
+from memory.folding.lease import attempt, reset_failures, storing
 from memory.folding.provenance import source_hash
-from memory.folding.publish import Done, Result, locked_brief, publish
+from memory.folding.publish import Result, StepOutcome, locked_brief, publish
 from memory.folding.summarizer import FoldAnswer, FoldRequest
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
@@ -43,7 +43,7 @@ SURVEY_SECONDS = 30.0
 """Time limit for comparing a rebuilt memory with the originals, so that any chat's rebuild ends within its task."""
 
 
-def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> Done:
+def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, timeout: float) -> StepOutcome:
     """Fold the next bite of the chat's rebuild, or publish the rebuild if everything beyond the window is folded.
 
     It uses the policy set on the chat. `recovers`: the rebuild replaces what the built-in summarizer did, so progress
@@ -60,7 +60,7 @@ def rebuild_step(brief: ConversationBrief, *, builtin: bool, recovers: bool, tim
     folding = FoldRequest(policy, state, bite.shown, limits)
     answer = attempt(brief, folding, builtin=builtin, timeout=timeout, kind=RevisionKind.REBUILD)
     if not builtin:
-        forgive(brief)
+        reset_failures(brief)
     after = _after(progress, bite, answer, target, builtin=builtin)
     return storing(brief, RevisionKind.REBUILD, lambda: _keep(brief, after))
 
@@ -96,11 +96,11 @@ def _faults_of(bite: Bite, answer: FoldAnswer) -> list[dict[str, Any]]:
     return [{**fault, **span} for fault in answer.soft_faults]
 
 
-def _keep(brief: ConversationBrief, progress: Progress) -> Done:
+def _keep(brief: ConversationBrief, progress: Progress) -> StepOutcome:
     """Save the progress, if we still hold the lease and the epoch is unchanged."""
     mine = lease.held(brief.chat_id, brief.lease_owner).filter(epoch=brief.epoch)
     if not mine.update(rebuild=asdict(progress)):
-        return Done.LOST
+        return StepOutcome.LOST
     fault_points.point("rebuild.kept")
     logger.info(
         "memory rebuild progressed",
@@ -112,10 +112,10 @@ def _keep(brief: ConversationBrief, progress: Progress) -> Done:
             "call_ms": progress.duration_ms,
         },
     )
-    return Done.KEPT
+    return StepOutcome.KEPT
 
 
-def _swap(brief: ConversationBrief, progress: Progress) -> Done:
+def _swap(brief: ConversationBrief, progress: Progress) -> StepOutcome:
     state = State.from_json(progress.summary, progress.state)
     survey = _survey(brief, progress, state)
     result = Result(
@@ -181,12 +181,12 @@ def _bites(chat_id: UUID, through_seq: int, border: int) -> Iterator[list[Turn]]
         yield bite
 
 
-def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
+def _nothing(seen: ConversationBrief, progress: Progress) -> StepOutcome:
     """Change only the policy: there is nothing to fold and nothing to replace."""
     with transaction.atomic():
         brief = locked_brief(seen.chat_id)
         if brief is None or (brief.version, brief.epoch) != (seen.version, seen.epoch):
-            return Done.LOST
+            return StepOutcome.LOST
         brief.policy, brief.requested = progress.policy, Requested.NOTHING
         brief.options = brief.chat.options
         brief.rebuild, brief.degraded = None, False
@@ -194,7 +194,7 @@ def _nothing(seen: ConversationBrief, progress: Progress) -> Done:
         recount(brief)
         fields = ["policy", "options", "requested", "rebuild", "degraded"]
         brief.save(update_fields=[*COUNTERS, *PAUSE, *fields])
-    return Done.KEPT
+    return StepOutcome.KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def progress_of(brief: ConversationBrief, *, recovers: bool) -> Progress:
     return saved
 
 
-def told(brief: ConversationBrief) -> RebuildProgress | None:
+def current_progress(brief: ConversationBrief) -> RebuildProgress | None:
     """Return the progress of the chat's rebuild; None if none is running or requested."""
     saved = _saved(brief)
     if saved is not None:

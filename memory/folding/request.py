@@ -124,7 +124,7 @@ CALLS_LOOKED_AT = 50
 """Newest folds from which the time of a call is estimated."""
 
 
-def foresee(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate:
+def estimate_for(chat: Chat, mode: Mode, *, after_seq: int | None = None) -> Estimate:
     """Estimate what a rebuild of the chat's memory would take, or an update of everything beyond the window.
 
     `after_seq`: for an update, start after this message instead of at the end of the memory in use.

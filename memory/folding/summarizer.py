@@ -28,7 +28,7 @@ from chatmemory.llm.reasoning import output_limit
 from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.control_tokens import disarm
 from memory.folding import answer_checks
-from memory.folding.answer_checks import Wanting, again, wanting
+from memory.folding.answer_checks import Assessment, assess, retry_instructions
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import prompt_hash
@@ -96,7 +96,7 @@ class _Calls:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _Accepted:
     """An acceptable state, and the requested length of its answer in tokens; 0 if nothing was requested."""
 
     state: State
@@ -146,26 +146,28 @@ def _best(folding: FoldRequest, calls: _Calls) -> tuple[State, list[dict[str, An
     first = _folded(folding, calls)
     if calls.is_free or not first.room:
         return first.state, []
-    found = _wanting(folding, first)
+    found = _assess(folding, first)
     if not found.faults or not calls.may_repeat:
         return first.state, found.to_json()
     logger.info("summarizer asked again", extra={"chat": calls.chat_id, "faults": list(found.faults)})
     try:
-        second = _folded(folding, calls, again(found))
+        second = _folded(folding, calls, retry_instructions(found))
     except (UpstreamError, Refusal):
         return first.state, found.to_json()
-    later = _wanting(folding, second)
+    later = _assess(folding, second)
     if later.rank < found.rank:
         return second.state, later.to_json()
     return first.state, found.to_json()
 
 
-def _wanting(folding: FoldRequest, taken: _Taken) -> Wanting:
+def _assess(folding: FoldRequest, accepted: _Accepted) -> Assessment:
     least = settings.MEMORY_MIN_RETAINED
-    return wanting(folding.policy, folding.state, taken.state, folding.turns, room=taken.room, least=least)
+    return assess(
+        folding.policy, folding.state, accepted.state, folding.turns, room=accepted.room, least=least
+    )
 
 
-def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Taken:
+def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Accepted:
     """Return the state after as many calls as the policy wants. `behind` is appended to the material of each."""
     policy, state, turns, limits = folding.policy, folding.state, folding.turns, folding.limits
     answers: list[Completion | None] = []
@@ -180,7 +182,7 @@ def _folded(folding: FoldRequest, calls: _Calls, behind: str = "") -> _Taken:
     if calls.is_hosted:
         # The built-in summarizer only repeats what it was shown, and no fallback comes after it: never refused.
         answer_checks.check(state, after, answer_checks.said_in(turns))
-    return _Taken(after, room)
+    return _Accepted(after, room)
 
 
 def _call(calls: _Calls, ask: Ask) -> Completion | None:

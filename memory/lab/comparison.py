@@ -48,7 +48,7 @@ KEPT = 20
 
 OPEN = (Comparing.WAITING, Comparing.RUNNING)
 
-NOT_SENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "PROMPT_ID_SUMMARY_GLOBAL": ""}
+OFFLINE_ENVIRONMENT = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "", "PROMPT_ID_SUMMARY_GLOBAL": ""}
 """Settings of the child processes: without key and address, only the built-in model is available."""
 
 NOTHING = "There is nothing to compare: nobody answers a question in this chat."
@@ -152,7 +152,7 @@ def compare(comparison_id: UUID) -> None:
     _hint_next()
 
 
-def heal() -> int:
+def give_up_stale() -> int:
     """Give up the comparisons of dead workers, and queue one that waits. Returns how many were given up."""
     given_up = _given_up().update(**_failure(STOPPED))
     if not Comparison.objects.filter(state=Comparing.RUNNING).exists():
@@ -222,8 +222,8 @@ def _played(comparison: Comparison, talk: Conversation, policy: str) -> tuple[Ru
             [policy],
             budget=comparison.budget,
             tell=watch.tell,
-            meanwhile=watch.beat,
-            environment=NOT_SENT,
+            on_tick=watch.beat,
+            environment=OFFLINE_ENVIRONMENT,
         )
     except ChildFailed:
         return None, CHILD_FAILED

@@ -31,7 +31,7 @@ SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class BreakEven:
     """The turn from which a policy has cost less than sending everything.
 
     `always`: from the first. `since`: from turn `turn` on, as measured. `expected`: from about turn `turn` on, if the
@@ -50,9 +50,9 @@ class Course:
     name: str
     warm: tuple[float, ...]
     cold: tuple[float, ...]
-    meets_warm: Meeting | None = None
+    meets_warm: BreakEven | None = None
     """None for sending everything itself."""
-    meets_cold: Meeting | None = None
+    meets_cold: BreakEven | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _compared(
     steady = is_steady(run.requests, whole)
     slopes = _slopes(whole, models.replies.price if unit == "USD" else None)
     meets = [
-        meeting(one, other, slope, is_steady=steady)
+        break_even(one, other, slope, is_steady=steady)
         for one, other, slope in zip(costs, without, slopes, strict=True)
     ]
     return Course(run.policy, _summed(costs[0]), _summed(costs[1]), *meets)
@@ -153,7 +153,9 @@ def is_steady(requests: Sequence[BilledRequest], whole: Sequence[BilledRequest])
     return sent <= STEADY * said
 
 
-def meeting(costs: Sequence[float], without: Sequence[float], slope: float, *, is_steady: bool) -> Meeting:
+def break_even(
+    costs: Sequence[float], without: Sequence[float], slope: float, *, is_steady: bool
+) -> BreakEven:
     """Find the turn from which a policy is cheaper, given the cost of each turn with and without it.
 
     `slope` is how much more each turn costs than the turn before it without the policy.
@@ -161,15 +163,15 @@ def meeting(costs: Sequence[float], without: Sequence[float], slope: float, *, i
     ahead = list(accumulate(one - other for one, other in zip(costs, without, strict=True)))
     not_cheaper = [at for at, more in enumerate(ahead) if more > -SAME]
     if ahead and not not_cheaper:
-        return Meeting("always", 1)
+        return BreakEven("always", 1)
     if ahead and ahead[-1] < -SAME:
-        return Meeting("since", not_cheaper[-1] + 2)
+        return BreakEven("since", not_cheaper[-1] + 2)
     if len(ahead) < FEWEST or not is_steady:
-        return Meeting("unknown")
+        return BreakEven("unknown")
     return _expected(ahead, slope)
 
 
-def _expected(ahead: Sequence[float], slope: float) -> Meeting:
+def _expected(ahead: Sequence[float], slope: float) -> BreakEven:
     """Extrapolate the mean of the second half, over which folds are spread evenly, less `slope` more each turn."""
     count = len(ahead)
     half = count // 2
@@ -178,10 +180,10 @@ def _expected(ahead: Sequence[float], slope: float) -> Meeting:
     for number in range(count + 1, TIMES * count + 1):
         more += mean - slope * (number - middle)
         if more < 0:
-            return Meeting("expected", number)
-    return Meeting("later", TIMES * count)
+            return BreakEven("expected", number)
+    return BreakEven("later", TIMES * count)
 
 
 def _way(data: Mapping[str, Any]) -> Course:
-    meets = [Meeting(**one) if one else None for one in (data["meets_warm"], data["meets_cold"])]
+    meets = [BreakEven(**one) if one else None for one in (data["meets_warm"], data["meets_cold"])]
     return Course(data["name"], tuple(data["warm"]), tuple(data["cold"]), *meets)

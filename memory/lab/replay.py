@@ -33,7 +33,7 @@ from conversations.replies.open_turn import ToolOutput
 from memory.folding import fold
 from memory.lab.conversation import Conversation, Exchange
 from memory.lab.measures import Run, SummarizerCall, TurnMeasure, memory_text, prompt_tokens, shared_prefix
-from memory.lab.retention import Haystack, Keeping, Naming, Thing, as_written, spans_of
+from memory.lab.retention import Haystack, Mention, NamedFactTracker, RetentionTracker, as_written, spans_of
 from memory.models import ConversationBrief
 
 
@@ -102,7 +102,7 @@ class Player:
         self._prompts: deque[Prompt] = deque(maxlen=CACHED_PROMPTS)
         self._turns: list[TurnMeasure] = []
         self._called: list[SummarizerCall] = []
-        self._spans, self._facts, self._named = Keeping(), Keeping(), Naming()
+        self._spans, self._facts, self._named = RetentionTracker(), RetentionTracker(), NamedFactTracker()
 
     def turn(self) -> None:
         """Play the next exchange of the talk."""
@@ -212,13 +212,13 @@ def _is_due(chat_id: UUID) -> bool:
     return ConversationBrief.objects.filter(pk=chat_id, due=True).exists()
 
 
-def _facts_by_exchange(talk: Conversation) -> dict[int, list[Thing]]:
+def _facts_by_exchange(talk: Conversation) -> dict[int, list[Mention]]:
     """The annotated facts that each exchange says, as written there."""
-    said: dict[int, list[Thing]] = {}
+    said: dict[int, list[Mention]] = {}
     for fact in talk.facts:
         forms = (fact.canonical, *fact.surface)
         for number in fact.exchanges:
             exchange = talk.exchanges[number]
             written = as_written(forms, exchange.text)
-            said.setdefault(number, []).append(Thing(fact.key, written, forms))
+            said.setdefault(number, []).append(Mention(fact.key, written, forms))
     return said

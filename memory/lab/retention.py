@@ -66,13 +66,13 @@ def _runs_on(before: str, after: str) -> bool:
 DISTANCES = (1, 2, 5, 10, 20, 50, 100)
 """Distances, in turns, at which things are looked up: 1 is the very next prompt."""
 
-MOST_THINGS = 40
+MOST_MENTIONS = 40
 """Things of one turn that are followed; of more than that, an evenly spaced sample is taken."""
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """Something that was said, in its written forms. `key` is the same for the same thing."""
+class Mention:
+    """Something that was mentioned, in its written forms. `key` is the same for the same thing."""
 
     key: str
     said: tuple[str, ...]
@@ -111,11 +111,11 @@ Kept = dict[int, RetentionTally]
 
 
 @dataclass(slots=True)
-class Keeping:
+class RetentionTracker:
     """Follows the things of one talk from turn to turn: call `look` for each prompt, then `say` for its turn."""
 
     tallies: Kept = field(default_factory=lambda: {distance: RetentionTally() for distance in DISTANCES})
-    _recent: deque[Sequence[Thing]] = field(default_factory=lambda: deque(maxlen=max(DISTANCES)))
+    _recent: deque[Sequence[Mention]] = field(default_factory=lambda: deque(maxlen=max(DISTANCES)))
     _last_said: dict[str, int] = field(default_factory=dict)
     _turns: int = 0
 
@@ -124,15 +124,15 @@ class Keeping:
         for distance, tally in self.tallies.items():
             if distance > self._turns:
                 break
-            for thing in self._recent[-distance]:
-                if self._last_said[thing.key] == self._turns - distance:
-                    _count(tally, thing, memory)
+            for mention in self._recent[-distance]:
+                if self._last_said[mention.key] == self._turns - distance:
+                    _count(tally, mention, memory)
 
-    def say(self, things: Sequence[Thing]) -> None:
-        """Record a finished turn that said `things`."""
-        for thing in things:
-            self._last_said[thing.key] = self._turns
-        self._recent.append(_sampled(things))
+    def say(self, mentions: Sequence[Mention]) -> None:
+        """Record a finished turn that said `mentions`."""
+        for mention in mentions:
+            self._last_said[mention.key] = self._turns
+        self._recent.append(_sampled(mentions))
         self._turns += 1
 
 
@@ -149,13 +149,13 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 class _Place:
     """Where a thing was last said, and the terms beside it."""
 
-    thing: Thing
+    mention: Mention
     turn: int
     beside: frozenset[str]
 
 
 @dataclass(slots=True)
-class Naming:
+class NamedFactTracker:
     """Whether what questions name is in their memory: call `look` for each prompt, then `say` for its turn.
 
     A question names a thing if it repeats its value, or has at least two rare terms of the sentence that said it
@@ -171,14 +171,14 @@ class Naming:
         """Look up in the next prompt's memory the things that its `question` names."""
         asked, rare = Haystack(question), self._rare(question)
         for place in self._places.values():
-            forms = (*place.thing.said, *place.thing.other)
+            forms = (*place.mention.said, *place.mention.other)
             if asked.has(forms) or len(rare & place.beside) >= ENOUGH:
-                _count(self.tallies[self._distance(place)], place.thing, memory)
+                _count(self.tallies[self._distance(place)], place.mention, memory)
 
-    def say(self, things: Sequence[Thing], *texts: str) -> None:
-        """Record a finished turn that said `things` in `texts`."""
-        for thing in things:
-            self._places[thing.key] = _Place(thing, self._turns, _beside(thing, texts))
+    def say(self, mentions: Sequence[Mention], *texts: str) -> None:
+        """Record a finished turn that said `mentions` in `texts`."""
+        for mention in mentions:
+            self._places[mention.key] = _Place(mention, self._turns, _beside(mention, texts))
         self._turns_with.update({term for text in texts for term in terms(text)})
         self._turns += 1
 
@@ -190,18 +190,18 @@ class Naming:
         return next(distance for distance in NAMED if self._turns - place.turn <= distance)
 
 
-def _beside(thing: Thing, texts: Iterable[str]) -> frozenset[str]:
+def _beside(mention: Mention, texts: Iterable[str]) -> frozenset[str]:
     """The terms of the sentences that say a thing, without its own terms."""
-    forms = (*thing.said, *thing.other)
+    forms = (*mention.said, *mention.other)
     sentences = [one for text in texts for one in _SENTENCE_END.split(text) if Haystack(one).has(forms)]
     own = {term for form in forms for term in terms(form)}
     return frozenset(term for one in sentences for term in terms(one)) - own
 
 
-def spans_of(*texts: str) -> list[Thing]:
+def spans_of(*texts: str) -> list[Mention]:
     """The salient spans of `texts`, each once."""
     found = {span.casefold(): span for text in texts for span in spans(text)}
-    return [Thing(key, (span,)) for key, span in found.items()]
+    return [Mention(key, (span,)) for key, span in found.items()]
 
 
 def kept_to_json(kept: Mapping[int, RetentionTally]) -> dict[str, Any]:
@@ -226,12 +226,12 @@ def summed(many: Iterable[Mapping[int, RetentionTally]]) -> Kept:
     return total
 
 
-def _count(tally: RetentionTally, thing: Thing, memory: Haystack) -> None:
+def _count(tally: RetentionTally, mention: Mention, memory: Haystack) -> None:
     tally.asked += 1
-    tally.kept += memory.has((*thing.said, *thing.other))
-    tally.verbatim += memory.has_exactly(thing.said)
+    tally.kept += memory.has((*mention.said, *mention.other))
+    tally.verbatim += memory.has_exactly(mention.said)
 
 
-def _sampled(things: Sequence[Thing]) -> Sequence[Thing]:
-    step = -(-len(things) // MOST_THINGS)
-    return things[::step] if step > 1 else things
+def _sampled(mentions: Sequence[Mention]) -> Sequence[Mention]:
+    step = -(-len(mentions) // MOST_MENTIONS)
+    return mentions[::step] if step > 1 else mentions

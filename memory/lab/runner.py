@@ -43,8 +43,8 @@ LEAST_BUDGET = 200
 MOST_BUDGET = 10**9
 """In tokens; the bounds of the setting `MEMORY_PROMPT_TOKEN_BUDGET`."""
 
-BEAT = 0.5
-"""Seconds between two calls of `meanwhile`."""
+TICK_SECONDS = 0.5
+"""Seconds between two calls of `on_tick`."""
 
 
 def least_budget() -> int:
@@ -94,7 +94,7 @@ def run(
     *,
     budget: int | None = None,
     tell: Tell = lambda _policy, _turns: None,
-    meanwhile: Callable[[], None] = lambda: None,
+    on_tick: Callable[[], None] = lambda: None,
     environment: Mapping[str, str] = MappingProxyType({}),
     options: Mapping[str, Any] = MappingProxyType({}),
     at_once: int = AT_ONCE,
@@ -102,7 +102,7 @@ def run(
     """Play `talks` under each of `policies`. Return the runs by policy, in the order of the talks.
 
     `budget` replaces the setting `MEMORY_PROMPT_TOKEN_BUDGET`, `environment` other settings; `options` are those of
-    the chats, under the policies that have them. `meanwhile` is called in this thread every half second; if it
+    the chats, under the policies that have them. `on_tick` is called in this thread every half second; if it
     raises, the run ends. Raises `LabError`. After any error, no child and no file is left.
     """
     changes = {**environment} if budget is None else {**environment, BUDGET: str(budget)}
@@ -114,20 +114,20 @@ def run(
         with ThreadPoolExecutor(at_once) as pool:
             try:
                 futures = [pool.submit(_run, running, folder, policy, changes, tell) for policy in policies]
-                _wait(futures, meanwhile)
+                _wait(futures, on_tick)
             finally:
                 running.end()
         return {policy: future.result() for policy, future in zip(policies, futures, strict=True)}
 
 
-def _wait(futures: Sequence[Future[list[Run]]], meanwhile: Callable[[], None]) -> None:
+def _wait(futures: Sequence[Future[list[Run]]], on_tick: Callable[[], None]) -> None:
     """Wait for all futures, or for the first that raises."""
     left = set(futures)
     while left:
-        ended, left = wait(left, timeout=BEAT, return_when=FIRST_EXCEPTION)
+        ended, left = wait(left, timeout=TICK_SECONDS, return_when=FIRST_EXCEPTION)
         for future in ended:
             future.result()
-        meanwhile()
+        on_tick()
 
 
 def _run(running: _Running, folder: Path, policy: str, changes: Mapping[str, str], tell: Tell) -> list[Run]:

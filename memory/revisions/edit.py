@@ -26,7 +26,7 @@ from memory.models import ConversationBrief, RevisionKind, SummaryRevision
 from memory.policies import POLICIES, State
 from memory.policies.edit_form import EditField
 from memory.policies.protocol import Policy
-from memory.revisions.restore import choose, keep, restorable
+from memory.revisions.restore import make_current, restorable, save_with_revision
 
 logger = logging.getLogger(__name__)
 
@@ -155,12 +155,12 @@ def _publish(
     before = SummaryRevision.objects.get(chat_id=brief.chat_id, version=revision.parent or 0)
     if (before.global_summary, before.state) == (revision.global_summary, revision.state):
         raise Conflict("Nothing was changed.")
-    revision.tokens_before = choose(brief, revision, counted, user=user, pauses=pauses)
+    revision.tokens_before = make_current(brief, revision, counted, user=user, pauses=pauses)
     revision.version, revision.tokens_after = brief.version, brief.token_count
     revision.retained = asdict(retained(text_of(before), text_of(revision)))
     revision.created_by = user
     brief.kept_percent = revision.kept_percent
-    keep(brief, revision)
+    save_with_revision(brief, revision)
 
 
 def _readable(chat: Chat, version: int) -> SummaryRevision:

@@ -52,8 +52,8 @@ def restore(
             if on_demand:
                 quotas.take_rebuild(chat.owner_id)
                 dispatch.demand(brief)
-            tokens_before = choose(brief, revision, counted, user=user, pauses=pauses)
-            keep(brief, _revision(brief, revision, tokens_before, user))
+            tokens_before = make_current(brief, revision, counted, user=user, pauses=pauses)
+            save_with_revision(brief, _revision(brief, revision, tokens_before, user))
         logger.info(
             "memory restored",
             extra={
@@ -82,14 +82,14 @@ def restorable(chat: Chat, version: int) -> tuple[int, SummaryRevision]:
         raise Conflict(
             f"Version {version} was made by a policy that no longer exists. It cannot be restored."
         )
-    if _tells_of_replaced(revision):
+    if _includes_replaced_answer(revision):
         raise Conflict(
             f"Version {version} is based on a reply that was replaced since. It cannot be restored."
         )
     return epoch, revision
 
 
-def _tells_of_replaced(revision: SummaryRevision) -> bool:
+def _includes_replaced_answer(revision: SummaryRevision) -> bool:
     """Whether an answer that the revision had seen was replaced later. Only a chat's last answer ever is."""
     seen = Message.objects.filter(chat_id=revision.chat_id, seq__lte=revision.seen_seq)
     asked = seen.filter(role=Role.USER).order_by("-seq").values_list("seq", flat=True).first()
@@ -97,7 +97,7 @@ def _tells_of_replaced(revision: SummaryRevision) -> bool:
     return turn.filter(superseded_by__seq__gt=revision.seen_seq).exists()
 
 
-def choose(
+def make_current(
     brief: ConversationBrief,
     revision: SummaryRevision,
     counted: Tally | None = None,
@@ -112,7 +112,7 @@ def choose(
     """
     still = counted if counted and counted.epoch == brief.epoch else None
     tokens_before = brief.token_count
-    step_back.stand_on(brief, revision)
+    step_back.apply_revision(brief, revision)
     brief.version += 1
     brief.head = brief.version
     brief.epoch += 1
@@ -129,8 +129,8 @@ def choose(
     return tokens_before
 
 
-def keep(brief: ConversationBrief, revision: SummaryRevision) -> None:
-    """Save `brief` as `choose` left it, and its revision, and queue a fold if the chat is due."""
+def save_with_revision(brief: ConversationBrief, revision: SummaryRevision) -> None:
+    """Save `brief` as `make_current` left it, and its revision, and queue a fold if the chat is due."""
     revision.save(force_insert=True)
     brief.save()
     dispatch.hint(brief)

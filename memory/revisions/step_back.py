@@ -35,8 +35,8 @@ _CLEARED = Q(kind=RevisionKind.MANUAL, tokens_after=0, global_summary="")
 
 def step_back(brief: ConversationBrief, from_seq: int) -> None:
     """Make the newest revision that had seen no message from `from_seq` on the one in use, or none. Saves nothing."""
-    older = to_stand_on(brief, from_seq)
-    stand_on(brief, older)
+    older = revision_to_apply(brief, from_seq)
+    apply_revision(brief, older)
     brief.head = older.version if older else 0
     if brief.policy != brief.chat.policy:
         brief.requested = Requested.REBUILD
@@ -74,7 +74,7 @@ def _empty(brief: ConversationBrief, from_seq: int) -> None:
         seen.filter(_CLEARED).update(**_EMPTIED)  # what it had cleared; the clearing itself stays
 
 
-def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
+def apply_revision(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     """Give `brief` the text and position of `older`; None: an empty memory by the chat's policy. Saves nothing."""
     state = State.from_json(older.global_summary, older.state) if older else State()
     brief.policy = older.policy if older else brief.chat.policy
@@ -88,7 +88,7 @@ def stand_on(brief: ConversationBrief, older: SummaryRevision | None) -> None:
     brief.last_summarized_message = _replies(brief).filter(seq__lte=brief.folded_through_seq).first()
 
 
-def to_stand_on(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
+def revision_to_apply(brief: ConversationBrief, from_seq: int) -> SummaryRevision | None:
     """The revision to go back to when messages from `from_seq` on have changed; None if there is none."""
     return _cleared_since(brief, from_seq) or newest_before(brief.chat_id, from_seq)
 

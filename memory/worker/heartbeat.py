@@ -44,7 +44,7 @@ def listen() -> None:
     signals.post_execute.connect(acknowledged, dispatch_uid="memory.worker.heartbeat.acknowledged")
 
 
-def sing(watch: str, number: int) -> None:
+def run_canary(watch: str, number: int) -> None:
     """Run the canary: store its number as the last one done."""
     with _or_silent():
         Watch.objects.filter(pk=watch, done__lt=number).update(done=number)

@@ -22,7 +22,7 @@ class LivenessStep(enum.Enum):
 
     WAIT = "wait"
     SEND = "send"
-    VOUCH = "vouch"
+    MARK_ALIVE = "mark_alive"
     """Record on the cluster's behalf that it is alive: it is too busy to do so itself."""
     REPLACE = "replace"
 
@@ -62,7 +62,7 @@ class LivenessCheck:
         self._life = now
         """When the cluster last showed life, or could not have answered: the time limit counts from here."""
         self._looked = now
-        self._vouched = now
+        self._marked_alive_at = now
         self.is_proven = False
         """Whether this cluster has ever answered."""
 
@@ -83,7 +83,7 @@ class LivenessCheck:
             return LivenessStep.SEND if now - self._sent_at >= self._patience.every else LivenessStep.WAIT
         if facts.all_busy and not self.is_unacknowledged:
             self._life = now
-            return self._vouch(now)
+            return self._mark_alive(now)
         answer = self._patience.answer
         if now - self._life >= (answer if self.is_proven else max(answer, self._patience.start)):
             return LivenessStep.REPLACE
@@ -105,11 +105,11 @@ class LivenessCheck:
         if self.is_unacknowledged and not was_unacknowledged:
             self._life = now
 
-    def _vouch(self, now: float) -> LivenessStep:
-        if now - self._vouched < self._patience.every:
+    def _mark_alive(self, now: float) -> LivenessStep:
+        if now - self._marked_alive_at < self._patience.every:
             return LivenessStep.WAIT
-        self._vouched = now
-        return LivenessStep.VOUCH
+        self._marked_alive_at = now
+        return LivenessStep.MARK_ALIVE
 
 
 def pause_before_start(failures: int) -> float:

@@ -80,7 +80,7 @@ def sweep() -> SweepReport:
         keys_removed=_remove(IdempotencyKey.objects.filter(idempotency.IS_OLD)),
         tokens_removed=_remove(AuthToken.objects.filter(expiry__lt=Now())),
         failures_removed=_remove(Failure.objects.filter(stopped__lt=Now() - KEEP_FAILURES)),
-        comparisons_given_up=comparison.heal(),
+        comparisons_given_up=comparison.give_up_stale(),
         watches_removed=watches.remove_abandoned(),
         calls_refunded=quotas.refund_expired(),
         attempts_removed=_remove(SignInAttempts.objects.filter(minute__lt=Now() - KEEP_ATTEMPTS)),

@@ -27,7 +27,7 @@ from chatmemory.runtime import forks, garbage, parent_death, process_id, process
 from chatmemory.runtime.processes import Child, Running
 from chatmemory.runtime.threads import OneAtATime
 from chatmemory.text import tokens
-from memory.queue import AWAY
+from memory.queue import UNAVAILABLE
 from memory.worker import heartbeat, watches
 from memory.worker.liveness import LivenessCheck, LivenessStep, ProbeTimes, pause_before_start
 
@@ -94,7 +94,7 @@ class Watchdog:
             check, step = self._rounds.ask().result(timeout=self._tick)
         except TimeoutError:
             return False  # it is still looking
-        except AWAY as exc:
+        except UNAVAILABLE as exc:
             if not self._is_blind:
                 logger.warning(
                     "the database or the queue is not responding", extra={"error": type(exc).__name__}
@@ -117,15 +117,15 @@ class Watchdog:
         if step is LivenessStep.SEND:
             self._send(check)
             self._sweep_if_late()
-        elif step is LivenessStep.VOUCH:
-            watches.vouch(self.name)
+        elif step is LivenessStep.MARK_ALIVE:
+            watches.mark_alive(self.name)
         return check, step
 
     def _send(self, check: LivenessCheck) -> None:
         self._number += 1
         try:
             watches.send(self.name, self._number)
-        except AWAY:
+        except UNAVAILABLE:
             check.not_sent(time.monotonic())
             raise
         check.sent(time.monotonic())
@@ -143,7 +143,7 @@ class Watchdog:
             return False
 
     def _farewell(self) -> None:
-        with suppress(TimeoutError, *AWAY):
+        with suppress(TimeoutError, *UNAVAILABLE):
             OneAtATime(lambda: watches.end(self.name), "farewell").ask().result(timeout=FAREWELL_SECONDS)
 
 

@@ -51,7 +51,7 @@ def send(watch: str, number: int) -> None:
     Watch.objects.filter(pk=watch).update(seen_at=Now())
 
 
-def vouch(watch: str) -> None:
+def mark_alive(watch: str) -> None:
     """Record that the cluster is alive although its canary waits."""
     Watch.objects.filter(pk=watch).update(alive_at=Now(), seen_at=Now())
 

@@ -19,7 +19,7 @@ from conversations.models import ActiveReply, Chat, Message
 from conversations.replies import begin as services
 from conversations.replies import finish
 from memory.context.sources import Source
-from memory.lab.growth import Course, Growth, Meeting
+from memory.lab.growth import BreakEven, Course, Growth
 from memory.lab.outcome import Outcome
 from memory.lab.tables import as_json, sheets_of
 from memory.models import Comparing, Comparison, ConversationBrief, SummaryRevision
@@ -104,8 +104,10 @@ def add_comparison(chat: Chat, **fields: Any) -> Comparison:
 
 def growth() -> Growth:
     """Costs over six turns, of which memory is cheaper from the third."""
-    way = Course("chunked", (1, 3, 4, 5, 6, 7), (2, 4, 5, 6, 7, 8), Meeting("since", 3), Meeting("always", 1))
-    other = replace(way, name="interval", meets_warm=Meeting("unknown"))
+    way = Course(
+        "chunked", (1, 3, 4, 5, 6, 7), (2, 4, 5, 6, 7, 8), BreakEven("since", 3), BreakEven("always", 1)
+    )
+    other = replace(way, name="interval", meets_warm=BreakEven("unknown"))
     return Growth("USD", Course("everything", (1, 2, 5, 8, 12, 17), (3, 6, 9, 15, 20, 30)), (way, other))
 
 

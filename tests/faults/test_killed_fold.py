@@ -18,7 +18,7 @@ from django.db import connection
 from django.utils import timezone
 
 from conversations.models import Chat
-from memory.folding.rebuild import told
+from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
 from memory.models import ConversationBrief, RevisionKind
 from memory.worker.sweep import sweep
@@ -97,7 +97,7 @@ def test_a_rebuild_goes_on_where_its_worker_was_killed(upstream: FakeUpstream, s
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=10)
     brief = brief_of(chat)
-    progress = told(brief)
+    progress = current_progress(brief)
     assert progress is not None
     assert (progress.through_seq, progress.of_seq, progress.turns) == (12, 18, 6)
     assert (brief.requested, brief.version, brief.global_summary) == (

@@ -41,7 +41,7 @@ from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
 from memory.explain.timeline import Mark, Place, TurnPlaces
 from memory.explain.trace import TracedFact
-from memory.folding.rebuild import told
+from memory.folding.rebuild import current_progress
 from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
 from memory.policies import POLICIES
 from memory.policies.options import chosen, usual
@@ -130,7 +130,7 @@ class RememberedChatAdmin(MemoryActions, ChatAdmin):
 
 
 @admin.register(Message)
-class ToldMessageAdmin(MessageAdmin):
+class MessageContextAdmin(MessageAdmin):
     """A message with a link to the prompt that was sent for it."""
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -252,7 +252,7 @@ def panel(chat: Chat, brief: ConversationBrief | None, preview: Context) -> dict
         "numbers": numbers_of(chat),
         "state_of_it": _states(chat, brief) if brief else [],
         "error_words": error_words(code_of(brief.last_error)) if brief and brief.last_error else "",
-        "rebuild": told(brief) if brief else None,
+        "rebuild": current_progress(brief) if brief else None,
         "comparisons_url": admin_url("memory_comparison", "compare", chat.pk),
     }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memory.admin.comparison.verdict import amount
-from memory.lab.growth import Cache, Course, Growth, Meeting, Unit
+from memory.lab.growth import BreakEven, Cache, Course, Growth, Unit
 
 WIDTH, HEIGHT = 360, 230
 LEFT, RIGHT, TOP, BOTTOM = 56, 350, 10, 200
@@ -123,7 +123,7 @@ def _panel(growth: Growth, cache: Cache, most: float) -> Panel:
     )
 
 
-def _met(way: Course, cache: Cache) -> Meeting | None:
+def _met(way: Course, cache: Cache) -> BreakEven | None:
     return way.meets_warm if cache == "warm" else way.meets_cold
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memory.lab.growth import Course, Growth, Meeting, Unit
+from memory.lab.growth import BreakEven, Course, Growth, Unit
 
 EVERYTHING = "sending everything"
 CLOSE = 0.005
@@ -100,7 +100,7 @@ def _from_when(growth: Growth, best: Course) -> str:
     return _sentence(best.name, "is cheaper", meets)
 
 
-def _sentence(name: str, better: str, meets: Sequence[Meeting]) -> str:
+def _sentence(name: str, better: str, meets: Sequence[BreakEven]) -> str:
     """Say from which turn it is better, with a warm cache and, if that differs, with a cold one."""
     if all(one.kind == "unknown" for one in meets):
         return f"It is too early to tell from which turn on {name} {better}."
@@ -110,7 +110,7 @@ def _sentence(name: str, better: str, meets: Sequence[Meeting]) -> str:
     return f"{said}.{foreseen}"
 
 
-def _first(name: str, better: str, met: Meeting) -> str:
+def _first(name: str, better: str, met: BreakEven) -> str:
     if met.kind == "unknown":
         return f"It is too early to tell from which turn on {name} {better}"
     if met.kind == "later":
@@ -119,18 +119,18 @@ def _first(name: str, better: str, met: Meeting) -> str:
     return f"{when[0].upper()}{when[1:]}, {name} {better}"
 
 
-def _also(met: Meeting) -> str:
+def _also(met: BreakEven) -> str:
     if met.kind == "unknown":
         return "it is too early to tell"
     return f"not up to turn {met.turn:,}" if met.kind == "later" else f"it is {_when(met)}"
 
 
-def _when(met: Meeting) -> str:
+def _when(met: BreakEven) -> str:
     if met.kind == "always":
         return "from the first turn on"
     about = "about " if met.kind == "expected" else ""
     return f"from {about}turn {met.turn:,} on"
 
 
-def _is_foreseen(meets: Sequence[Meeting]) -> bool:
+def _is_foreseen(meets: Sequence[BreakEven]) -> bool:
     return any(one.kind in ("expected", "later") for one in meets)

@@ -69,7 +69,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     days = days_until(daily.today(), period)
     usage = list(UsageDay.objects.filter(day__gte=days[0]).values())
     folds = list(FoldDay.objects.filter(day__gte=days[0]).values())
-    now = workload.standing()
+    now = workload.current_workload()
     facts, totals = _facts(now, request), totals_of(usage, folds)
     context = {
         **admin.site.each_context(request),

@@ -22,7 +22,7 @@ from conversations.models import ActiveReply
 from memory import queue
 from memory.admin import states
 from memory.models import ContextRecord, Watch
-from memory.queue import AWAY
+from memory.queue import UNAVAILABLE
 from memory.worker import watches
 
 MOST = 1000
@@ -75,7 +75,7 @@ class Workload:
     next_sweep_at: datetime | None
 
 
-def standing() -> Workload:
+def current_workload() -> Workload:
     """The current workload, in a fixed number of queries."""
     oldest = _oldest_task() if settings.Q_BROKER == "orm" else None
     schedule = Schedule.objects.filter(func=queue.SWEEP_TASK).order_by("pk").first()
@@ -117,7 +117,7 @@ def _count(rows: QuerySet[Any]) -> Count:
 def _queued() -> int | None:
     try:
         return queue.waiting_tasks()
-    except AWAY:
+    except UNAVAILABLE:
         return None
 
 

@@ -20,8 +20,8 @@ from conversations.management.prompts import progress_bar
 from conversations.models import Chat
 from memory.explain.estimate import Estimate
 from memory.folding.fold import FoldReport
-from memory.folding.rebuild import told
-from memory.folding.request import Mode, foresee, request_resummarize, resummarize_now
+from memory.folding.rebuild import current_progress
+from memory.folding.request import Mode, estimate_for, request_resummarize, resummarize_now
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.revisions.policy_change import is_by_another_policy
@@ -107,7 +107,7 @@ class Command(BaseCommand):
         for chat in _each(chats):
             policy, mode = _asked(chat, options)
             chat.policy = policy  # only for the estimate: it is not saved
-            would = foresee(chat, mode)
+            would = estimate_for(chat, mode)
             totals.add(would)
             what = f"{_count(would.turns, 'turn')}, {_count(would.tokens, 'token')}"
             title = f" · {plain(chat.title)}" if chat.title else ""
@@ -115,7 +115,7 @@ class Command(BaseCommand):
         self.stdout.write(totals.told())
 
     def _now(self, chat: Chat, mode: Mode, title: str) -> FoldReport:
-        bites = math.ceil(foresee(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
+        bites = math.ceil(estimate_for(chat, mode).tokens / settings.MEMORY_LIMITS.bite_tokens)
         with progress_bar(title, bites, self.stderr) as advance:
             return resummarize_now(chat, mode, tell=advance)
 
@@ -205,7 +205,7 @@ def _each(chats: QuerySet[Chat]) -> Iterator[Chat]:
 def _told(chat: Chat, report: FoldReport) -> str:
     if report.outcome == "idle":
         brief = ConversationBrief.objects.filter(chat=chat).first()
-        rebuild = told(brief) if brief else None
+        rebuild = current_progress(brief) if brief else None
         far = f": messages 1–{rebuild.through_seq} of {rebuild.of_seq}" if rebuild and rebuild.of_seq else ""
         return f"a worker is already on it{far}"
     if report.outcome in ("failed", "waiting"):

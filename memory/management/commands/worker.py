@@ -17,7 +17,7 @@ from chatmemory.database import migration_state
 from chatmemory.llm import local_embeddings
 from chatmemory.runtime.logging_config import tell_of_crashes
 from memory.models import Watch
-from memory.queue import AWAY
+from memory.queue import UNAVAILABLE
 from memory.worker.watchdog import Watchdog
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def require_tables() -> None:
     try:
         problem = migration_state.problem()
         is_there = not problem or Watch._meta.db_table in connection.introspection.table_names()
-    except AWAY:
+    except UNAVAILABLE:
         return
     finally:
         connection.close()

@@ -19,7 +19,7 @@ from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.confusables import looks
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import is_marker, quote_markers
-from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
 from memory.policies import POLICIES
 from memory.policies.card.card import is_card
 from memory.policies.protocol import State
@@ -149,7 +149,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
         assert shape(asked) == shape(plain)
         assert asked.instructions == plain.instructions, "nothing of it is in the system's role"
         # A summarizer that says so little may be asked again, with what it left out.
-        material = without_again(asked.said[-1][1])
+        material = without_retry_instructions(asked.said[-1][1])
         note = asked.said[-1][1].removeprefix(material)
         assert [line for line in note.splitlines() if is_marker(line)] in ([], [AGAIN, END_AGAIN])
         said = [(as_sent(f"{text}{at}"), as_sent(f"{text}{at}")) for at in range(2)]

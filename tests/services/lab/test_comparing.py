@@ -397,9 +397,9 @@ def test_a_dead_worker_blocks_nobody(chat: Chat, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_worker_that_was_given_up_publishes_nothing(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*args: Any, meanwhile: Callable[[], None], **more: Any) -> Any:
+    def run(*args: Any, on_tick: Callable[[], None], **more: Any) -> Any:
         Comparison.objects.update(state=Comparing.FAILED, error=comparing.STOPPED)
-        meanwhile()
+        on_tick()
 
     pretend(monkeypatch, run)
     assert compared(chat).error == comparing.STOPPED

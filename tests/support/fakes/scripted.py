@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from chatmemory.llm.protocol import Completion, Deadlines, Delta, Prompt, Reply, Usage, Variant
 from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.tokens import count_tokens
-from memory.folding.answer_checks import without_again
+from memory.folding.answer_checks import without_retry_instructions
 from tests.support.fakes import objects, summarizer
 
 Line = str | Completion | BaseException | Callable[[Prompt], str]
@@ -57,7 +57,10 @@ class ScriptedModel:
     @property
     def inputs(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """The existing summary and the turns of each call."""
-        return [parse_summarizer_input(without_again(prompt.messages[0].content)) for prompt in self.prompts]
+        return [
+            parse_summarizer_input(without_retry_instructions(prompt.messages[0].content))
+            for prompt in self.prompts
+        ]
 
 
 class KeepingModel(ScriptedModel):

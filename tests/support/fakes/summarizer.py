@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memory.folding.answer_checks import without_again
+from memory.folding.answer_checks import without_retry_instructions
 
 CODE = r"[A-Z]{2}-\d{4}"
 FORM = re.compile(
@@ -63,7 +63,7 @@ def is_summarizer_input(text: str) -> bool:
 
 def parse(text: str) -> SummarizerInput:
     """Parse the input strictly. Raise `AssertionError` if it is not in the format."""
-    match = FORM.fullmatch(without_again(text))
+    match = FORM.fullmatch(without_retry_instructions(text))
     assert match, "summarizer input is not in the promised format"
     turns = match["turns"]
     assert turns.startswith("Turn 1:\n"), "new turns do not start with Turn 1"
@@ -73,7 +73,7 @@ def parse(text: str) -> SummarizerInput:
 
 def parse_facts(text: str) -> SummarizerInput:
     """Parse an input that requests facts, strictly. Raise `AssertionError` if it is not in the format."""
-    match = FACTS_FORM.fullmatch(without_again(text))
+    match = FACTS_FORM.fullmatch(without_retry_instructions(text))
     assert match, "input for facts is not in the promised format"
     return SummarizerInput("" if match["existing"] == "- none" else match["existing"], match["turns"])
 

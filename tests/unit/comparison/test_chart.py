@@ -18,14 +18,14 @@ from memory.admin.comparison.chart import (
     plot_of,
     sampled,
 )
-from memory.lab.growth import Course, Growth, Meeting, Unit
+from memory.lab.growth import BreakEven, Course, Growth, Unit
 
 
 def growth(turns: int = 500, unit: Unit = "USD") -> Growth:
     rising = tuple(accumulate(number / 1e5 for number in range(turns)))
     flat = tuple(accumulate(0.002 for _ in range(turns)))
     twice = tuple(2 * one for one in rising)
-    since, later = Meeting("since", min(400, turns)), Meeting("later", 5000)
+    since, later = BreakEven("since", min(400, turns)), BreakEven("later", 5000)
     return Growth(unit, Course("everything", rising, twice), (Course("chunked", flat, flat, since, later),))
 
 

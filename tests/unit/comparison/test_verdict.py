@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from memory.admin.comparison.verdict import amount, at_a_glance, verdict
-from memory.lab.growth import Course, Growth, Meeting, Unit
+from memory.lab.growth import BreakEven, Course, Growth, Unit
 
-ALWAYS, UNKNOWN = Meeting("always", 1), Meeting("unknown")
+ALWAYS, UNKNOWN = BreakEven("always", 1), BreakEven("unknown")
 
 
 def growth(
     whole: float,
     *costs: float,
-    warm: Meeting = UNKNOWN,
-    cold: Meeting = UNKNOWN,
+    warm: BreakEven = UNKNOWN,
+    cold: BreakEven = UNKNOWN,
     unit: Unit = "USD",
     turns: int = 50,
 ) -> Growth:
@@ -34,13 +34,13 @@ def growth(
     ("found", "sentence"),
     [
         (
-            growth(0.022, 0.029, 0.04, warm=Meeting("expected", 120), cold=Meeting("since", 35)),
+            growth(0.022, 0.029, 0.04, warm=BreakEven("expected", 120), cold=BreakEven("since", 35)),
             "At 50 turns, sending everything is cheapest: $0.0220 against $0.0290 for chunked. From about turn 120 on, "
             "chunked is cheaper; with a cold cache, it is from turn 35 on. This assumes that the chat "
             "continues as before.",
         ),
         (
-            growth(0.2, 0.1, 0.05, warm=Meeting("since", 30), cold=ALWAYS),
+            growth(0.2, 0.1, 0.05, warm=BreakEven("since", 30), cold=ALWAYS),
             "At 50 turns, card is cheapest: $0.0500 against $0.200 for sending everything. From turn 30 on, card is "
             "cheaper; with a cold cache, it is from the first turn on.",
         ),
@@ -50,12 +50,12 @@ def growth(
             "chunked is cheaper.",
         ),
         (
-            growth(0.022, 0.029, warm=Meeting("later", 500), cold=Meeting("later", 500)),
+            growth(0.022, 0.029, warm=BreakEven("later", 500), cold=BreakEven("later", 500)),
             "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. Up to turn 500, chunked "
             "is not cheaper. This assumes that the chat continues as before.",
         ),
         (
-            growth(0.022, 0.029, warm=Meeting("later", 500), cold=Meeting("expected", 90)),
+            growth(0.022, 0.029, warm=BreakEven("later", 500), cold=BreakEven("expected", 90)),
             "At 50 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. Up to turn 500, chunked "
             "is not cheaper; with a cold cache, it is from about turn 90 on. This assumes that the chat "
             "continues as before.",
@@ -66,7 +66,7 @@ def growth(
             "to tell from which turn on chunked is cheaper.",
         ),
         (
-            growth(0.022, 0.029, cold=Meeting("since", 5), turns=6),
+            growth(0.022, 0.029, cold=BreakEven("since", 5), turns=6),
             "At 6 turns, sending everything is cheaper: $0.0220 against $0.0290 for chunked. It is too early "
             "to tell from which turn on chunked is cheaper; with a cold cache, it is from turn 5 on.",
         ),
@@ -76,13 +76,13 @@ def growth(
             "which turn on chunked is cheaper.",
         ),
         (
-            growth(20_000, 12_345, warm=Meeting("since", 8), cold=Meeting("since", 8), unit="tokens"),
+            growth(20_000, 12_345, warm=BreakEven("since", 8), cold=BreakEven("since", 8), unit="tokens"),
             "At 50 turns, chunked takes fewer tokens: 12,345 tokens against 20,000 tokens for sending everything. From "
             "turn 8 on, chunked takes fewer tokens. Prices are not known, so tokens are compared, summary updates "
             "included.",
         ),
         (
-            growth(20_000, 22_345, 23_000, warm=Meeting("later", 500), unit="tokens"),
+            growth(20_000, 22_345, 23_000, warm=BreakEven("later", 500), unit="tokens"),
             "At 50 turns, sending everything takes the fewest tokens: 20,000 tokens against 22,345 tokens for chunked. "
             "Up to turn 500, chunked does not take fewer tokens. This assumes that the chat continues as before. "
             "Prices are not known, so tokens are compared, summary updates included.",

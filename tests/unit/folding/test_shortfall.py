@@ -16,10 +16,10 @@ from memory.folding.answer_checks import (
     END_AGAIN,
     LONGEST_NAMED,
     MOST_NAMED,
-    Wanting,
-    again,
-    wanting,
-    without_again,
+    Assessment,
+    assess,
+    retry_instructions,
+    without_retry_instructions,
 )
 from memory.history.turns import Turn
 from memory.policies import POLICIES, State
@@ -34,8 +34,8 @@ LONG = "and so they talked about the plan and what to do next, " * 20
 
 def found_in(
     before: str, after: str, turns: list[Turn] | None = None, *, room: int = 500, least: float = 0.5
-) -> Wanting:
-    return wanting(CHUNKED, State(before), State(after), turns or [], room=room, least=least)
+) -> Assessment:
+    return assess(CHUNKED, State(before), State(after), turns or [], room=room, least=least)
 
 
 def turns_with(spans: int, words: str = LONG) -> list[Turn]:
@@ -106,7 +106,7 @@ def named_in(told: str) -> list[str]:
 
 
 def test_the_note_names_what_is_missing_numbers_first() -> None:
-    told = again(found_in(KNOWN, LONG))
+    told = retry_instructions(found_in(KNOWN, LONG))
     assert named_in(told) == ["HAT062", "HAT039", "$120", "2024-05-17", "3RK2T9", "Mei Patel"]
     assert told.splitlines()[2] == AGAIN
     assert told.splitlines()[-1] == END_AGAIN
@@ -115,14 +115,14 @@ def test_the_note_names_what_is_missing_numbers_first() -> None:
 @given(st.lists(st.text(max_size=30), max_size=30), st.text(max_size=50))
 def test_no_text_gets_out_of_the_note(said: list[str], before: str) -> None:
     turns = turns_of([(f"{text} N{n}M{n}" * 3, "") for n, text in enumerate(said)])
-    told = again(found_in(f"{before} A1B1 C2D2 E3F3 G4H4", LONG, turns))
+    told = retry_instructions(found_in(f"{before} A1B1 C2D2 E3F3 G4H4", LONG, turns))
     lines = told.splitlines()
     assert [line for line in lines if is_marker(line)] == [AGAIN, END_AGAIN]
     assert 5 <= len(lines) <= 7
     named = named_in(told)
     assert len(named) <= MOST_NAMED
     assert all(len(one) <= LONGEST_NAMED for one in named)
-    assert without_again(f"what was asked{told}") == "what was asked"
+    assert without_retry_instructions(f"what was asked{told}") == "what was asked"
 
 
 @pytest.mark.parametrize("turns", [1, 2, 5, 10, 100])
@@ -130,7 +130,7 @@ def test_the_wish_for_length_is_one_that_what_was_said_can_meet(turns: int) -> N
     talk = turns_of([(LONG, LONG)] * turns)
     found = found_in("", "They met.", talk, room=500)
     assert "short" in found.faults
-    (wish,) = re.findall(r"for what was said, (\d+) to (\d+) are about right", again(found))
+    (wish,) = re.findall(r"for what was said, (\d+) to (\d+) are about right", retry_instructions(found))
     low, high = map(int, wish)
     assert 0 < low <= high // 2
     assert high <= 500, "the cap, which the instructions name"
@@ -141,6 +141,6 @@ def test_the_wish_for_length_is_one_that_what_was_said_can_meet(turns: int) -> N
 def test_no_order_gets_into_it() -> None:
     for text in ORDERS:
         shouted = text.upper()
-        told = again(found_in(f"{text} {shouted} A1B1 C2D2 E3F3 G4H4 {text.title()}", LONG))
+        told = retry_instructions(found_in(f"{text} {shouted} A1B1 C2D2 E3F3 G4H4 {text.title()}", LONG))
         for name in named_in(told):
             assert not KnownOrders([]).new_in(name), name

@@ -8,7 +8,7 @@ from chatmemory.llm.protocol import Price, Variant
 from memory.lab.conversation import Conversation, Exchange, KnownFact
 from memory.lab.measures import Run, SummarizerCall, TurnMeasure
 from memory.lab.outcome import Models, Outcome
-from memory.lab.retention import Keeping, Kept, Naming
+from memory.lab.retention import Kept, NamedFactTracker, RetentionTracker
 
 PRICE = Price(input=Decimal(1), cached=Decimal("0.1"), output=Decimal(10))
 MODELS = Models(Variant("arco", "big", price=PRICE), Variant("summarizer", "small", price=PRICE), False)
@@ -26,7 +26,7 @@ def turn(memory: int = 0, prompt: int = 100, prefix: int = 0, **more: int | bool
 
 
 def nothing_kept() -> Kept:
-    return Keeping().tallies
+    return RetentionTracker().tallies
 
 
 def run_of(
@@ -35,7 +35,9 @@ def run_of(
     policy: str = "chunked",
     spans: Kept | None = None,
 ) -> Run:
-    return Run("A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept(), Naming().tallies)
+    return Run(
+        "A talk", policy, turns, calls, spans or nothing_kept(), nothing_kept(), NamedFactTracker().tallies
+    )
 
 
 def outcome_of(*runs: Run, models: Models = MODELS, talk: Conversation = TALK) -> Outcome:

@@ -11,7 +11,7 @@ import pytest
 from chatmemory.llm.protocol import Variant
 from memory.lab.billing import BilledRequest, everything
 from memory.lab.conversation import Conversation, Exchange
-from memory.lab.growth import FEWEST, TIMES, Growth, Meeting, growth_of, is_steady, meeting
+from memory.lab.growth import FEWEST, TIMES, BreakEven, Growth, break_even, growth_of, is_steady
 from memory.lab.measures import SummarizerCall
 from tests.unit.lab.makers import MODELS, TALK, run_of, turn
 
@@ -62,19 +62,19 @@ def test_it_goes_through_json() -> None:
 # From which turn on
 
 
-def met(costs: list[float], without: list[float], slope: float = 1.0, *, is_steady: bool = True) -> Meeting:
-    return meeting(costs, without, slope, is_steady=is_steady)
+def met(costs: list[float], without: list[float], slope: float = 1.0, *, is_steady: bool = True) -> BreakEven:
+    return break_even(costs, without, slope, is_steady=is_steady)
 
 
 def test_always_and_since() -> None:
-    assert met([1, 1, 1], [2, 2, 2]) == Meeting("always", 1)
-    assert met([3, 1, 1], [2, 2, 2]) == Meeting("since", 3)  # at turn 2 they are equal
-    assert met([9, 1, 1, 1, 9, 1, 1], [3, 4, 5, 6, 7, 8, 9]) == Meeting("since", 3)
+    assert met([1, 1, 1], [2, 2, 2]) == BreakEven("always", 1)
+    assert met([3, 1, 1], [2, 2, 2]) == BreakEven("since", 3)  # at turn 2 they are equal
+    assert met([9, 1, 1, 1, 9, 1, 1], [3, 4, 5, 6, 7, 8, 9]) == BreakEven("since", 3)
 
 
 def test_what_was_cheaper_for_a_while_is_not_since_then() -> None:
     assert met([1, 9, 1, 1, 1], [2, 2, 9, 9, 9]).turn == 3
-    assert met([1, 9], [2, 2]) == Meeting("unknown")
+    assert met([1, 9], [2, 2]) == BreakEven("unknown")
 
 
 def test_what_is_expected_is_what_comes() -> None:
@@ -96,13 +96,13 @@ def test_folds_that_come_now_and_then_are_spread() -> None:
 
 def test_nothing_is_foreseen_of_few_turns_or_of_a_policy_that_still_grows() -> None:
     few = FEWEST - 1
-    assert met([5.0] * few, [1.0] * few) == Meeting("unknown")
-    assert met([5.0] * 40, [1.0] * 40, is_steady=False) == Meeting("unknown")
-    assert met([], []) == Meeting("unknown")
+    assert met([5.0] * few, [1.0] * few) == BreakEven("unknown")
+    assert met([5.0] * 40, [1.0] * 40, is_steady=False) == BreakEven("unknown")
+    assert met([], []) == BreakEven("unknown")
 
 
 def test_far_away_is_later() -> None:
-    assert met([500.0] * 10, [1.0] * 10, slope=0.001) == Meeting("later", 10 * TIMES)
+    assert met([500.0] * 10, [1.0] * 10, slope=0.001) == BreakEven("later", 10 * TIMES)
 
 
 def test_a_policy_is_steady_when_it_sends_clearly_less() -> None:

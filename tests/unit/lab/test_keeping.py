@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from memory.lab.retention import (
     DISTANCES,
-    MOST_THINGS,
+    MOST_MENTIONS,
     NAMED,
     Haystack,
-    Keeping,
-    Naming,
+    Mention,
+    NamedFactTracker,
     RetentionTally,
-    Thing,
+    RetentionTracker,
     kept_from_json,
     kept_to_json,
     spans_of,
@@ -24,13 +24,13 @@ from memory.lab.retention import (
 )
 
 
-def play(memories: list[str], said: list[list[str]]) -> Keeping:
+def play(memories: list[str], said: list[list[str]]) -> RetentionTracker:
     """`memories[n]` is the memory of prompt n, `said[n]` what turn n then says."""
-    keeping = Keeping()
-    for memory, things in zip(memories, said, strict=True):
-        keeping.look(Haystack(memory))
-        keeping.say([Thing(thing.casefold(), (thing,)) for thing in things])
-    return keeping
+    tracker = RetentionTracker()
+    for memory, mentions in zip(memories, said, strict=True):
+        tracker.look(Haystack(memory))
+        tracker.say([Mention(mention.casefold(), (mention,)) for mention in mentions])
+    return tracker
 
 
 def test_it_counts_by_distance() -> None:
@@ -49,21 +49,21 @@ def test_what_is_said_again_starts_anew() -> None:
 
 
 def test_another_form_counts_but_not_to_the_letter() -> None:
-    keeping = Keeping()
-    keeping.say([Thing("nyc", ("NYC",), ("New York",))])
-    keeping.look(Haystack("a flight to New York"))
-    assert keeping.tallies[1] == RetentionTally(asked=1, kept=1, verbatim=0)
+    tracker = RetentionTracker()
+    tracker.say([Mention("nyc", ("NYC",), ("New York",))])
+    tracker.look(Haystack("a flight to New York"))
+    assert tracker.tallies[1] == RetentionTally(asked=1, kept=1, verbatim=0)
 
 
 def test_of_very_many_things_some_are_followed() -> None:
-    keeping = Keeping()
-    keeping.say([Thing(str(number), (str(number),)) for number in range(10 * MOST_THINGS)])
-    keeping.look(Haystack("0 10 20"))
-    assert keeping.tallies[1] == RetentionTally(asked=MOST_THINGS, kept=3, verbatim=3)
+    tracker = RetentionTracker()
+    tracker.say([Mention(str(number), (str(number),)) for number in range(10 * MOST_MENTIONS)])
+    tracker.look(Haystack("0 10 20"))
+    assert tracker.tallies[1] == RetentionTally(asked=MOST_MENTIONS, kept=3, verbatim=3)
 
 
 def test_spans_of_both_sides_count_once() -> None:
-    assert [thing.said for thing in spans_of("Order QX-17 please", "qx-17 is sent to Lima")] == [
+    assert [mention.said for mention in spans_of("Order QX-17 please", "qx-17 is sent to Lima")] == [
         ("qx-17",),
         ("Lima",),
     ]
@@ -76,21 +76,21 @@ def test_shares() -> None:
     assert RetentionTally().share_verbatim is None
 
 
-HOTEL = Thing("heron", ("Heron",), ("The Heron",))
+HOTEL = Mention("heron", ("Heron",), ("The Heron",))
 
 
 def named(question: str, memory: str, *, turns_between: int = 0) -> dict[int, RetentionTally]:
     """What a question names, so many turns after the turn that spoke of a hotel."""
-    naming = Naming()
-    naming.say(
+    tracker = NamedFactTracker()
+    tracker.say(
         [HOTEL],
         "Where shall I sleep in Ljubljana?",
         "Noted. The castle hotel in Ljubljana is the Heron. Good!",
     )
     for _ in range(turns_between):
-        naming.say([], "And now some small talk", "Noted.")
-    naming.look(question, Haystack(memory))
-    return {distance: tally for distance, tally in naming.tallies.items() if tally.asked}
+        tracker.say([], "And now some small talk", "Noted.")
+    tracker.look(question, Haystack(memory))
+    return {distance: tally for distance, tally in tracker.tallies.items() if tally.asked}
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_question_about_something_else_names_nothing(question: str) -> None:
 
 
 def test_what_everybody_says_names_nothing() -> None:
-    naming = Naming()
-    naming.say([HOTEL], "Which hotel?", "The castle hotel is the Heron.")
+    tracker = NamedFactTracker()
+    tracker.say([HOTEL], "Which hotel?", "The castle hotel is the Heron.")
     for _ in range(3):
-        naming.say([], "Which castle hotel?", "That one.")
-    naming.look("Which castle hotel?", Haystack("Heron"))
-    assert all(not tally.asked for tally in naming.tallies.values())
+        tracker.say([], "Which castle hotel?", "That one.")
+    tracker.look("Which castle hotel?", Haystack("Heron"))
+    assert all(not tally.asked for tally in tracker.tallies.values())
 
 
 @pytest.mark.parametrize(("between", "distance"), [(0, 5), (4, 5), (5, 20), (99, 100), (100, 1_000_000)])
@@ -135,15 +135,15 @@ def test_what_is_named_counts_by_how_long_ago_it_was_said(between: int, distance
 
 
 def test_what_is_said_again_is_named_at_its_new_place() -> None:
-    naming = Naming()
-    naming.say([HOTEL], "The castle hotel is the Heron.")
+    tracker = NamedFactTracker()
+    tracker.say([HOTEL], "The castle hotel is the Heron.")
     for _ in range(30):
-        naming.say([], "Fine.")
-    naming.say([HOTEL], "I like the Heron.")
-    naming.look("castle hotel?", Haystack("Heron"))
-    naming.look("Heron?", Haystack(""))
-    assert naming.tallies[5] == RetentionTally(asked=1, kept=0, verbatim=0)
-    assert sum(tally.asked for tally in naming.tallies.values()) == 1
+        tracker.say([], "Fine.")
+    tracker.say([HOTEL], "I like the Heron.")
+    tracker.look("castle hotel?", Haystack("Heron"))
+    tracker.look("Heron?", Haystack(""))
+    assert tracker.tallies[5] == RetentionTally(asked=1, kept=0, verbatim=0)
+    assert sum(tally.asked for tally in tracker.tallies.values()) == 1
 
 
 @given(st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=130), st.sampled_from("abcde"))

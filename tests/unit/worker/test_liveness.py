@@ -90,7 +90,7 @@ def test_a_cluster_whose_workers_are_all_busy_is_not_frozen() -> None:
     cluster.all_busy = True
     steps = [cluster.look() for _ in range(300)]
     assert LivenessStep.REPLACE not in steps
-    assert 300 // 5 - 5 <= steps.count(LivenessStep.VOUCH) <= 300 // 5
+    assert 300 // 5 - 5 <= steps.count(LivenessStep.MARK_ALIVE) <= 300 // 5
     cluster.all_busy = False
     assert cluster.seconds_until(LivenessStep.REPLACE) == PATIENCE.answer
 

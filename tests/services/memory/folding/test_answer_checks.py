@@ -16,7 +16,7 @@ import pytest
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Completion, Prompt, UpstreamError, Usage
 from conversations.models import Chat
-from memory.folding.answer_checks import AGAIN, END_AGAIN, without_again
+from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
 from memory.folding.request import request_resummarize
 from memory.models import RevisionKind
 from tests.processes.prompts import code, codes
@@ -100,7 +100,7 @@ def test_what_was_lost_is_asked_for_once_more_by_name(telling: TellingModel) -> 
     assert (report.outcome, report.bites) == ("done", 1)
     first, second = telling.prompts
     assert asked(second).startswith(asked(first))
-    assert without_again(asked(second)) == asked(first)
+    assert without_retry_instructions(asked(second)) == asked(first)
     told = asked(second).removeprefix(asked(first))
     assert told.startswith(f"\n\n{AGAIN}\n")
     assert told.endswith(f"\n{END_AGAIN}")

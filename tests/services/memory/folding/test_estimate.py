@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat, Message
-from memory.folding.request import foresee, request_resummarize
+from memory.folding.request import estimate_for, request_resummarize
 from memory.models import RevisionKind
 from memory.policies import POLICIES
 from tests.support.exhaustive import first_of
@@ -52,7 +52,7 @@ def talk(policy: str, turns: int) -> Chat:
 @pytest.mark.parametrize("policy", first_of(POLICIES))
 def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -> None:
     chat = talk(policy, 60)
-    foretold = foresee(chat, "rebuild")
+    foretold = estimate_for(chat, "rebuild")
     request_resummarize(chat, "rebuild")
     assert run(chat).outcome == "done"
     (made,) = (row for row in revisions(chat) if row.kind == RevisionKind.REBUILD)
@@ -65,7 +65,7 @@ def test_a_rebuild_takes_what_was_foretold(policy: str, telling: TellingModel) -
 def test_nothing_is_read_but_counts(telling: TellingModel, django_assert_max_num_queries: Any) -> None:
     chat = talk("chunked", 60)
     with django_assert_max_num_queries(6) as captured:
-        foresee(chat, "rebuild")
+        estimate_for(chat, "rebuild")
     assert not any('"content"' in query["sql"] for query in captured.captured_queries)
 
 
@@ -74,19 +74,19 @@ def test_an_update_reads_only_what_is_not_folded(telling: TellingModel) -> None:
     request_resummarize(chat, "update")
     run(chat)
     add_turns(chat, [turn(number) for number in range(81, 91)])
-    update, whole = foresee(chat, "update"), foresee(chat, "rebuild")
+    update, whole = estimate_for(chat, "update"), estimate_for(chat, "rebuild")
     assert (update.turns, whole.turns) == (10, 87)
-    assert foresee(chat, "update", after_seq=brief_of(chat).folded_through_seq - 8).turns == 14
+    assert estimate_for(chat, "update", after_seq=brief_of(chat).folded_through_seq - 8).turns == 14
     assert update.minutes is not None
 
 
 def test_what_is_not_read_is_not_counted(telling: TellingModel) -> None:
     chat = chat_of(12)
-    before = foresee(chat, "rebuild")
+    before = estimate_for(chat, "rebuild")
     add_turn(chat, "And?", "No answer", status="failed")
     replies = Message.objects.filter(chat=chat, role="assistant")
     replies.filter(seq=2).update(superseded_by=replies.get(seq=4))
-    after = foresee(chat, "rebuild")
+    after = estimate_for(chat, "rebuild")
     assert after.turns == before.turns + 1
     assert after.tokens < before.tokens + 40
     replies.filter(seq=2).update(superseded_by=None)
@@ -95,9 +95,9 @@ def test_what_is_not_read_is_not_counted(telling: TellingModel) -> None:
 def test_a_giant_is_as_long_as_a_bite(telling: TellingModel) -> None:
     chat = make_chat()
     add_turns(chat, [("Read this.", "word " * 5000), *(turn(number) for number in range(12))])
-    assert foresee(chat, "rebuild").tokens < 1000 + 12 * 60
+    assert estimate_for(chat, "rebuild").tokens < 1000 + 12 * 60
 
 
 def test_a_short_chat_and_an_empty_one(telling: TellingModel) -> None:
     for chat in (chat_of(2), make_chat()):
-        assert foresee(chat, "rebuild").calls == 0
+        assert estimate_for(chat, "rebuild").calls == 0

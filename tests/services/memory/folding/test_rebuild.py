@@ -15,7 +15,7 @@ from conversations.models import Message
 from memory.folding import rebuild
 from memory.folding.fold import fold
 from memory.folding.provenance import source_hash
-from memory.folding.rebuild import told
+from memory.folding.rebuild import current_progress
 from memory.folding.request import request_resummarize
 from memory.history.rows import unfolded_turns
 from memory.models import RevisionKind
@@ -89,15 +89,15 @@ def test_the_old_memory_serves_until_the_rebuild_is_done(model: KeepingModel) ->
 def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
     chat = chat_of(12)
     run(chat)
-    assert told(brief_of(chat)) is None
+    assert current_progress(brief_of(chat)) is None
     request_resummarize(chat, "rebuild")
-    assert told(brief_of(chat)) == (0, None, 0)
+    assert current_progress(brief_of(chat)) == (0, None, 0)
     calls = len(model.prompts)
     model.lines = [lambda prompt: "T1 T2 T3", Killed()]
     with pytest.raises(Killed):
         run(chat)
     assert brief_of(chat).rebuild["through_seq"] == 6  # type: ignore[index]
-    assert told(brief_of(chat)) == (6, 18, 3)
+    assert current_progress(brief_of(chat)) == (6, 18, 3)
     wait_over(chat)
     assert run(chat).outcome == "done"
     assert asked(model)[calls:] == [
@@ -106,7 +106,7 @@ def test_a_rebuild_goes_on_where_a_crash_ended_it(model: KeepingModel) -> None:
         ["T4", "T5", "T6"],
         ["T7", "T8", "T9"],
     ]
-    assert told(brief_of(chat)) is None
+    assert current_progress(brief_of(chat)) is None
     assert_folded(chat, through=9)
 
 

@@ -16,7 +16,7 @@ from django_q.models import OrmQ
 from chatmemory.llm import registry
 from chatmemory.llm.protocol import Price
 from conversations.models import Chat
-from memory.folding.request import foresee
+from memory.folding.request import estimate_for
 from memory.models import ConversationBrief, RevisionKind
 from memory.policies import POLICIES
 from memory.policies.chunked import Chunked
@@ -81,7 +81,7 @@ def test_a_dry_run_tells_what_all_of_it_costs(
     for _ in range(2):
         chat_of(8)
     settings.SUMMARIZER = replace(settings.SUMMARIZER, price=Price(Decimal(100), Decimal(10), Decimal(200)))
-    each = [foresee(chat, "rebuild").cost_usd for chat in Chat.objects.all()]
+    each = [estimate_for(chat, "rebuild").cost_usd for chat in Chat.objects.all()]
     assert None not in each
     total = resummarize("--all", "--rebuild", "--dry-run")[-1]
     assert "in 2 chats; about 4 summarizer calls" in total
