@@ -26,13 +26,13 @@ from memory.briefs import limits_beside_pins, limits_of
 from memory.context import load
 from memory.context.assemble import Context
 from memory.context.prepare import card_request, context_of, log_cuts, prompt_request
-from memory.context.prompt_budget import beside
+from memory.context.prompt_budget import memory_limits
 from memory.context.record import RECORDED, record_of
 from memory.context.record import card_of as card_of
+from memory.context.record import history_tokens_before as history_tokens_before
 from memory.context.record import material_of as material_of
 from memory.context.record import outline_of as outline_of
 from memory.context.record import past_context as past_context
-from memory.context.record import said_before as said_before
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
 from memory.counters import Tally as Tally
@@ -68,7 +68,7 @@ from memory.pins.by_rule import stated_in as stated_in
 from memory.policies import get_policy, is_due, state_tokens, with_window
 from memory.policies.card.policy import CardRequest
 from memory.recall import embedding_job
-from memory.recall.embeddings import knows_meanings as knows_meanings
+from memory.recall.embeddings import has_vectors as has_vectors
 from memory.recall.embeddings import last_question as last_question
 from memory.recall.embeddings import near_in_meaning as near_in_meaning
 from memory.recall.embeddings import near_now
@@ -161,7 +161,7 @@ def context_for(
         open_turn=tuple(step for _, step in open_turn),
         attachments=tuple(attachments),
     )
-    context = context_of(brief, asked, before_seq, beside(limits, asked), near)
+    context = context_of(brief, asked, before_seq, memory_limits(limits, asked), near)
     if open_turn:
         context = replace(context, plan=replace(context.plan, open_turn=tuple(seq for seq, _ in open_turn)))
     log_cuts(chat, context)
@@ -192,7 +192,7 @@ def preview(
     request = card_request(brief, limits)
     near = near_now(chat.pk, question) if by_meaning and not _is_over_limits(chat) else ()
     asked = prompt_request(chat, question, request, "", sources)
-    return context_of(brief, asked, None, beside(limits, asked), near)
+    return context_of(brief, asked, None, memory_limits(limits, asked), near)
 
 
 def preview_last(chat: Chat) -> Context:
@@ -237,7 +237,7 @@ def turn_finished(reply: Message, record: dict[str, Any], card: str = "") -> Non
     recorded = {name: record[name] for name in RECORDED if name in record}
     _RECORD.save(ContextRecord(reply=reply, card=became, history_tokens=said, **recorded))
     if reply.reply_to is not None and not reply.leaves_open:
-        by_rule.find(reply.reply_to)
+        by_rule.pin_statements(reply.reply_to)
 
 
 def count_reply(reply: Message) -> None:
@@ -316,7 +316,7 @@ def messages_changed(
     brief.save()
     dispatch.hint(brief)
     if not delay:  # otherwise the sweep has it done
-        embedding_job.has_been_said(chat_id)
+        embedding_job.enqueue_chat(chat_id)
     return brief
 
 
@@ -350,7 +350,7 @@ def chat_branched(branch: Chat, origin: UUID) -> None:
             is_wanting=older.is_wanting,
         ).save(force_insert=True)
     dispatch.hint(brief)
-    embedding_job.has_been_said(branch.pk)
+    embedding_job.enqueue_chat(branch.pk)
 
 
 def _demanded(brief: ConversationBrief, from_seq: int) -> int:

@@ -25,7 +25,7 @@ def message_saved(
     """Count a reply in the transaction that stores it, in which a fold that becomes due is queued as well."""
     if created and not raw and instance.role == Role.ASSISTANT:
         services.count_reply(instance)
-        embedding_job.has_been_said(instance.chat_id)
+        embedding_job.enqueue_chat(instance.chat_id)
 
 
 def index_messages(sender: Any, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:

@@ -55,17 +55,17 @@ class Stored:
         return shown
 
     def _recalled(self, question: str, budget: int, near: Sequence[Near] = ()) -> dict[int, str]:
-        from memory.context.fit_excerpts import Picking
+        from memory.context.fit_excerpts import ExcerptChoice
         from memory.recall.retrieve import Search
 
         found = Search(self.row, question, before_seq=self.row.last_seq + 1, near=near).recalled(budget)
-        picking = Picking(found.excerpts)
-        picking.fill(budget, ())
+        choice = ExcerptChoice(found.excerpts)
+        choice.fill(budget, ())
         shown: dict[int, str] = {}
-        for quote in chain.from_iterable(picking.quotes):
+        for quote in chain.from_iterable(choice.quotes):
             piece = found.said[quote.seq].text[quote.start : quote.end]
             shown[quote.seq] = f"{shown.get(quote.seq, '')} {piece}"
-        return self._filled(shown, budget - picking.cost)
+        return self._filled(shown, budget - choice.cost)
 
     def _bm25(self, question: str, budget: int) -> dict[int, str]:
         from memory.recall.analysis.terms import terms

@@ -43,7 +43,7 @@ from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import BegunTurn
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.message_json import message_json
-from memory.services import Near, knows_meanings, last_question
+from memory.services import Near, has_vectors, last_question
 
 KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -112,7 +112,7 @@ class ReplyView(AsyncView):
             asked = replace(turn, near=near)
             return begun_or_waiting(partial(services.begin_turn, user, asked, chat_id=chat_id, key=key))
 
-        if chat_id is None or not knows_meanings(user, chat_id):
+        if chat_id is None or not has_vectors(user, chat_id):
             return begin()
         return Looking(chat_id, turn.message, begin)
 
@@ -221,7 +221,7 @@ class RegenerateView(ReplyView):
         def begin(near: tuple[Near, ...] = ()) -> Begun:
             return begun_or_waiting(partial(again, near=near))
 
-        if not knows_meanings(user, chat_id):
+        if not has_vectors(user, chat_id):
             return begin()
         return Looking(chat_id, last_question(chat_id), begin)
 

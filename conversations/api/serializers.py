@@ -18,7 +18,7 @@ from conversations.replies.begin import TurnRequest
 from conversations.replies.message_json import message_json, streaming_json
 from memory.context.sources import Source
 from memory.policies import POLICIES
-from memory.policies.options import wrong_in
+from memory.policies.options import option_errors
 
 JSON_DEPTH = 64
 """Maximum nesting of a client's JSON: what is stored must be written again, by code that recurses."""
@@ -82,7 +82,11 @@ known_variant = OneOf("variant", lambda: settings.MODEL_VARIANTS)
 
 def bad_options(policy: str, options: Mapping[str, Any], standing: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with `options` for a policy, a sentence each. `standing` are the chat's current options."""
-    return wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, standing) if policy in POLICIES else []
+    return (
+        option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, standing)
+        if policy in POLICIES
+        else []
+    )
 
 
 SOURCES_MAX = 200

@@ -54,7 +54,7 @@ from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
 from conversations.replies.stateless import StatelessReply, StatelessRequest
 from memory.context.assemble import tools_text
-from memory.services import knows_meanings, near_in_meaning, outline_of
+from memory.services import has_vectors, near_in_meaning, outline_of
 
 NAME_CHARS = 200
 TRIES = 3
@@ -212,7 +212,7 @@ async def _begun(opening: Opening) -> CompletionTurn:
 
 
 async def _has_meanings(asked: Asked, chat: Chat) -> bool:
-    return await executors.read(knows_meanings, asked.user, chat.pk)
+    return await executors.read(has_vectors, asked.user, chat.pk)
 
 
 def _variant(asked: ChatRequest) -> Variant:

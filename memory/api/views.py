@@ -285,7 +285,9 @@ class PastContextView(APIView):
         why = why_not_exact(reply, *past)
         told = {"exact": why is None, "why": why, "card": services.card_of(reply)}
         context, recorded_hash = past
-        return Response({**context_json(context, services.said_before(reply), recorded_hash), **told})
+        return Response(
+            {**context_json(context, services.history_tokens_before(reply), recorded_hash), **told}
+        )
 
 
 class UsageView(APIView):

@@ -14,7 +14,7 @@ from memory.history.turns import Turn
 from memory.recall.excerpts import DAY, MARK, Excerpt, Quote, excerpts_head_cost
 
 
-class Picking:
+class ExcerptChoice:
     """The excerpts chosen so far from those found, which are ordered best first. Each is of one message."""
 
     def __init__(self, found: Sequence[Excerpt]) -> None:

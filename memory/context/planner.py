@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_repeated
-from memory.context.fit_excerpts import Picking
+from memory.context.fit_excerpts import ExcerptChoice
 from memory.context.lines import LineCosts
 from memory.context.plan import Clips, Merged, Plan, Shown, TurnSpan, clip_state
 from memory.context.prefix import Room, first_verbatim
@@ -378,9 +378,9 @@ class _PlanChoice:
         """Return `plan` with the best excerpts that fit into what is left of the whole budget."""
         free = max(0, self.budget - self.part + self.left) if self.m.limits.recalls else 0
         room = free if self.m.recall_tokens is None else min(free, self.m.recall_tokens)
-        picking = Picking(self.m.excerpts)
-        picking.fill(room, [self.turns[index] for index in self.verbatim])
-        return replace(plan, recalled=picking.quotes, free=free)
+        choice = ExcerptChoice(self.m.excerpts)
+        choice.fill(room, [self.turns[index] for index in self.verbatim])
+        return replace(plan, recalled=choice.quotes, free=free)
 
 
 def _says_less_than_its_line(shown: Shown) -> bool:

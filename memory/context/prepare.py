@@ -55,16 +55,16 @@ def context_of(
         "anchor_seq": brief.anchor_seq,
     }
     plan = choose(state, span.turns, **shape)
-    beside = recalled.recall_beside(brief, span, state, shape, plan, asked.question, before_seq, near)
-    if beside.found.excerpts:
-        shape |= beside.shape
+    recall = recalled.recall_for_plan(brief, span, state, shape, plan, asked.question, before_seq, near)
+    if recall.found.excerpts:
+        shape |= recall.shape
         plan = choose(state, span.turns, **shape)
     turns = load.with_text(brief.chat_id, span.rows, span.turns, plan)
     attached = _sent_again(brief, plan, turns, limits)
     context = assemble(
-        plan, state, turns, asked, said=beside.found.said, pinned=pinned, attached=attached, **shape
+        plan, state, turns, asked, said=recall.found.said, pinned=pinned, attached=attached, **shape
     )
-    plan = replace(context.plan, recall=beside.decision, outline_of=str(last) if outline else "")
+    plan = replace(context.plan, recall=recall.decision, outline_of=str(last) if outline else "")
     return replace(context, plan=plan)
 
 
@@ -100,7 +100,7 @@ def pinned_for(brief: ConversationBrief, limits: MemoryLimits, *, disarms: bool)
     if not (brief.pin_tokens and limits.enabled):
         return NO_PINS
     room = room_for_pins(limits.prompt_budget, is_card=get_policy(brief.policy).asks_for_card)
-    return fit_pins(by_rule.holding(brief.chat_id), room, disarms=disarms)
+    return fit_pins(by_rule.holding_pins(brief.chat_id), room, disarms=disarms)
 
 
 def card_request(brief: ConversationBrief, limits: MemoryLimits) -> CardRequest:

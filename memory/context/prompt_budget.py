@@ -17,7 +17,7 @@ from memory.limits import MemoryLimits
 from memory.policies.card.policy import tool_of
 
 
-def beside(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
+def memory_limits(limits: MemoryLimits, asked: PromptRequest) -> MemoryLimits:
     """Return `limits` with the budget that the other parts of this prompt leave for memory."""
     if limits.budget_for == "memory":
         return limits

@@ -24,7 +24,7 @@ from memory.recall.retrieve import Recalled, Search
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class PlanRecall:
     """What is recalled for a plan: the decision, the excerpts, and the arguments for planning again with them."""
 
     decision: Recall
@@ -33,7 +33,7 @@ class Beside:
     """Additional arguments for `memory.context.planner.choose`."""
 
 
-def recall_beside(
+def recall_for_plan(
     brief: ConversationBrief,
     span: Newest,
     state: Sequence[StateSection],
@@ -42,33 +42,33 @@ def recall_beside(
     question: str,
     before_seq: int | None,
     near: Sequence[Near] = (),
-) -> Beside:
+) -> PlanRecall:
     """Return what is recalled for a prompt that would otherwise show `plan`, made of `state`, `span` and `shape`.
 
     Nothing is searched while every turn of the chat is verbatim in the prompt.
     """
     limits: MemoryLimits = shape["limits"]
     if not limits.recalls:
-        return Beside(Recall("none", "off"))
+        return PlanRecall(Recall("none", "off"))
     is_shown = {one.from_seq for one in plan.verbatim}
     verbatim = [turn for turn in span.turns if turn.from_seq in is_shown]
     beyond = span.older_turns or brief.folded_through_seq
     if not beyond and len(verbatim) == sum(turn.tokens > 0 for turn in span.turns):
-        return Beside(Recall("none", "all_shown"))
+        return PlanRecall(Recall("none", "all_shown"))
     if not question:
-        return Beside(Recall("none", "no_words"))
+        return PlanRecall(Recall("none", "no_words"))
     before = brief.chat.last_seq + 1 if before_seq is None else before_seq
     search = Search(brief.chat, question, before_seq=before, near=near)
     remembered = frozenset(terms("\n".join(section.text for section in state)))
     decision = search.decision(limits.recall, _seqs(verbatim), remembered)
     if decision.sought == "none":
-        return Beside(decision)
+        return PlanRecall(decision)
     if lean := is_lean(decision):
         plan = choose(state, span.turns, **shape, lean=True)
         verbatim = verbatim[-len(plan.verbatim) :] if plan.verbatim else []
     room = room_for(decision, limits, plan.free)
     found = search.recalled(room, _seqs(verbatim))
-    return Beside(decision, found, {"excerpts": found.excerpts, "recall_tokens": room, "lean": lean})
+    return PlanRecall(decision, found, {"excerpts": found.excerpts, "recall_tokens": room, "lean": lean})
 
 
 def _seqs(turns: Iterable[Turn]) -> Iterator[int]:

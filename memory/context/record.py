@@ -102,7 +102,7 @@ def card_of(reply: Message | ActiveReply) -> str:
     return ContextRecord.objects.filter(pk=reply.pk).values_list("card", flat=True).first() or ""
 
 
-def said_before(reply: Message | ActiveReply) -> int | None:
+def history_tokens_before(reply: Message | ActiveReply) -> int | None:
     """Return the tokens of the chat before the question of a reply, counted verbatim; None if unknown."""
     if isinstance(reply, ActiveReply):
         said: int | None = reply.context.get("said")

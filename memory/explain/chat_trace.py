@@ -27,7 +27,7 @@ from memory.models import ConversationBrief, Pin, RevisionKind, SummaryRevision
 from memory.recall import index
 from memory.recall.decision import Recall
 from memory.recall.query import read_question
-from memory.recall.search import Sayings, said_in
+from memory.recall.search import PassageMatches, said_in
 
 MOST_SHOWN = 20
 """The most messages shown of those that say it."""
@@ -63,7 +63,7 @@ class TracedVersions:
 class Trace:
     """Where a fact was and is. `prompts` are all that were examined, newest first."""
 
-    said: Sayings
+    said: PassageMatches
     versions: TracedVersions
     prompts: tuple[TracedPrompt, ...]
     earlier: int | None

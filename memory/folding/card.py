@@ -29,7 +29,7 @@ from memory.history.turns import Turn
 from memory.models import CardOutcome, ContextRecord, ContextText, ConversationBrief, RevisionKind
 from memory.policies import get_policy
 from memory.policies.card.copied_material import unsaid_in
-from memory.policies.card.policy import CardRequest, told_by_reply
+from memory.policies.card.policy import CardRequest, state_after_reply
 from memory.policies.protocol import Refusal, State
 from memory.policies.window import before_window, totals_of
 
@@ -180,13 +180,13 @@ def _state_after(brief: ConversationBrief, spoken: _Spoken, text: str) -> State:
     that comes from instructions, or is copied from a source, is left out of the card.
     """
     before, limits = stored_state(brief), limits_of(brief)
-    whole = told_by_reply(before, text, limits)
+    whole = state_after_reply(before, text, limits)
     try:
         answer_checks.check(before, whole, spoken.near)
     except Refusal:
         # Rare enough to afford a few more queries.
         answer_checks.check(before, whole, [*spoken.said, *spoken.instructions])
-    after = told_by_reply(before, text, limits, spoken.unsaid)
+    after = state_after_reply(before, text, limits, spoken.unsaid)
     if spoken.has_unsaid:
         answer_checks.check(before, after, spoken.said)
     return after

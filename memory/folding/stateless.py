@@ -23,7 +23,7 @@ from memory.briefs import limits_for
 from memory.folding.summarizer import FoldAnswer, FoldFailed, FoldRequest, ask_summarizer
 from memory.history.turns import StoredMessage, Turn, take_bite, to_turns
 from memory.policies import get_policy
-from memory.policies.interval import set_apart, without_opening
+from memory.policies.interval import split_carried, without_opening
 from memory.policies.protocol import State
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ def summarize(wanted: SummaryRequest, patience: TimeLeft) -> Summarized:
     `InvalidRequest` if there is too much or nothing to summarize, `UpstreamFailed` and `UpstreamTimedOut` if no
     answer came.
     """
-    carried, turns = set_apart(_turns(wanted.messages))
+    carried, turns = split_carried(_turns(wanted.messages))
     known = [without_opening(wanted.previous), *carried]
     made = Summarized(State("\n".join(dict.fromkeys(text for text in known if text))))
     if not (turns or made.state.summary):

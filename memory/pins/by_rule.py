@@ -17,7 +17,7 @@ from chatmemory.database.compiled import Select
 from conversations.models import Message, Role, Status
 from memory.models import MAX_CHARS, MOST_PINS, PEOPLE, ConversationBrief, Pin, PinKind, PinnedBy
 from memory.pins.contradictions import Stated, replaces, taken_back
-from memory.pins.screen import to_pin
+from memory.pins.screen import statements_to_pin
 from memory.pins.section import ImportedPin, PinText, clipped, head_cost, pin_cost
 from memory.pins.statements import Statement, StatementKind
 
@@ -33,7 +33,7 @@ _HOLDING = Select(
 )
 
 
-def holding(chat_id: UUID) -> list[PinText]:
+def holding_pins(chat_id: UUID) -> list[PinText]:
     """Return the pins of a chat that hold, newest first."""
     return [PinText(str(pk), text) for pk, text in _HOLDING.rows(chat_id)]
 
@@ -45,17 +45,17 @@ def texts_of(chat_id: UUID, ids: Iterable[str]) -> dict[str, str]:
     return {str(pk): text for pk, text in rows.values_list("pk", "text")}
 
 
-def find(question: Message) -> None:
+def pin_statements(question: Message) -> None:
     """Pin what a user's message states. Does nothing if that was done before (for another answer to the message).
 
     Call it in the turn's transaction.
     """
-    stated = to_pin(question.content)
+    stated = statements_to_pin(question.content)
     if not stated or Pin.objects.filter(message=question).exclude(by__in=PEOPLE).exists():
         return
-    board = _Board(question.chat_id)
-    board.state(question, stated)
-    board.save()
+    holding = _HoldingPins(question.chat_id)
+    holding.state(question, stated)
+    holding.save()
 
 
 def message_changed(message: Message) -> None:
@@ -74,27 +74,27 @@ def message_changed(message: Message) -> None:
         of_it.delete()
     else:
         of_it.update(text=clipped(message.content, MAX_CHARS))
-    board = _Board(message.chat_id)
+    holding = _HoldingPins(message.chat_id)
     for pin in sorted(was_ended, key=lambda one: one.place):
         pin.ended_at, pin.ended_by_id = None, None
-        board.place(pin)
+        holding.place(pin)
     if not is_gone and message.role == Role.USER:
-        board.state(message, to_pin(message.content))
-    board.save()
+        holding.state(message, statements_to_pin(message.content))
+    holding.save()
 
 
 def stated_in(messages: Sequence[Message]) -> list[tuple[Message, Sequence[Statement]]]:
     """Find the statements in the user's messages of an imported chat. Takes time, but does not use the database."""
     said = (one for one in messages if one.role == Role.USER)
-    return [(one, stated) for one in said if (stated := to_pin(one.content))]
+    return [(one, stated) for one in said if (stated := statements_to_pin(one.content))]
 
 
 def pin_imported(chat_id: UUID, stated: Iterable[tuple[Message, Sequence[Statement]]]) -> None:
     """Pin what the messages of an imported chat state, as if they had been sent one by one."""
-    board = _Board(chat_id)
+    holding = _HoldingPins(chat_id)
     for message, found in stated:
-        board.state(message, found)
-    board.save()
+        holding.state(message, found)
+    holding.save()
 
 
 def restore_pins(chat_id: UUID, pins: Sequence[ImportedPin], messages: Sequence[Message]) -> None:
@@ -145,12 +145,12 @@ def _exported(pin: Pin, last_seq: int) -> ImportedPin:
 
 def recount(chat_id: UUID) -> None:
     """Store in the brief how many tokens the pins that hold cost, for the rest of memory."""
-    costs = [pin_cost(pin.text) for pin in holding(chat_id)]
+    costs = [pin_cost(pin.text) for pin in holding_pins(chat_id)]
     tokens = head_cost() + sum(costs) if costs else 0
     ConversationBrief.objects.filter(pk=chat_id).exclude(pin_tokens=tokens).update(pin_tokens=tokens)
 
 
-class _Board:
+class _HoldingPins:
     """The pins of a chat that hold, updated as messages state something."""
 
     def __init__(self, chat_id: UUID) -> None:

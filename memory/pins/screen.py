@@ -18,7 +18,7 @@ HARMLESS = frozenset({"recasts", "restricts"})
 _NOTHING_KNOWN = KnownOrders(())
 
 
-def to_pin(text: str) -> Sequence[Statement]:
+def statements_to_pin(text: str) -> Sequence[Statement]:
     """Return the statements of a user's message that may be pinned, in order."""
     return [one for one in statements(text) if not links_in(one.text) and not _is_order(one.text)]
 

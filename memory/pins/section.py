@@ -20,7 +20,7 @@ SHARE = 10
 """Pins may have one part in so many of the budget."""
 CARD_TOKENS = 60
 """Maximum tokens of pins under the policy `card`, whose whole prompt is small."""
-LEAST = 16
+MIN_CLIP = 16
 """Tokens below which a pin that is cut would say nothing."""
 CUT = " […]"
 """Marks where a pin was cut."""
@@ -72,7 +72,7 @@ def fit_pins(pins: Sequence[PinText], room: int, *, disarms: bool = False) -> Pi
         if cost <= min(left, most):
             shown.append(ShownPin(pin.id))
             left -= cost
-        elif (clip := min(left, most) - pin_cost(CUT)) >= LEAST:
+        elif (clip := min(left, most) - pin_cost(CUT)) >= MIN_CLIP:
             shown.append(ShownPin(pin.id, clip))
             left -= min(left, most)
     return _fitting(shown, len(own), texts, room, disarms)

@@ -16,7 +16,7 @@ from memory.pins.wordings import LANGUAGES
 from memory.pins.wordings.cues import Words
 from memory.pins.wordings.patterns import Language
 
-LOOKED_AT = 2_000
+END_CHARS = 2_000
 """Characters at each end of a message that are examined: in longer messages the middle is taken to be pasted text."""
 WHOLE = 400
 """Longest sentence that is kept whole, in characters; of a longer one at most this much is kept, from its cue on."""
@@ -70,9 +70,9 @@ def statements(text: str) -> list[Statement]:
 
 def _ends(text: str) -> list[tuple[int, str]]:
     """The parts of a message to examine, each with its position; of a long message whole lines at both ends."""
-    if len(text) <= 2 * LOOKED_AT:
+    if len(text) <= 2 * END_CHARS:
         return [(0, text)]
-    head, tail = text[:LOOKED_AT], len(text) - LOOKED_AT
+    head, tail = text[:END_CHARS], len(text) - END_CHARS
     after = text.find("\n", tail)
     return [
         (0, head.rpartition("\n")[0] or head),

@@ -35,7 +35,7 @@ def prompt_hash(instructions: str) -> str:
     return hashlib.sha256(instructions.encode()).hexdigest()[:16]
 
 
-def said(completion: Completion | None) -> str:
+def answer_text(completion: Completion | None) -> str:
     """Return the text of the answer, in any format, without invisible characters.
 
     Raise `Refusal` if there is no answer, or if it is empty, truncated, refused, or the text of an error or a

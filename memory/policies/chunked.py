@@ -9,7 +9,7 @@ from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies.answers import said
+from memory.policies.answers import answer_text
 from memory.policies.protocol import (
     Answers,
     Ask,
@@ -57,7 +57,7 @@ class Chunked(Policy):
     label = "Rolling summary"
     description = "Older messages are merged into one summary."
     section_titles = {"summary": "Summary"}
-    goes_by = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
+    uses_options = ("k_raw_turns", "summary_token_cap", "threshold", "window_share")
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Tokens of summary and unfolded turns (seed 000, 5.2)."""
@@ -83,7 +83,7 @@ class Chunked(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """Return the new summary, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        answer = quote_markers(said(answers[0]))
+        answer = quote_markers(answer_text(answers[0]))
         summary = "" if answer == NO_SUMMARY else clip_end(answer, limits.summary_cap)
         if not summary:
             raise Refusal("empty")

@@ -25,11 +25,11 @@ def is_due(
         return False
     if waited is not None:
         since = counts.without(waited) if limits.recalls else counts
-        return _runs_full(policy, state, since, limits)
-    return policy.over_threshold(state, counts, limits) or _runs_full(policy, state, counts, limits)
+        return _prompt_is_full(policy, state, since, limits)
+    return policy.over_threshold(state, counts, limits) or _prompt_is_full(policy, state, counts, limits)
 
 
-def _runs_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
+def _prompt_is_full(policy: Policy, state: State, counts: Counts, limits: MemoryLimits) -> bool:
     beyond = counts.turns - counts.window_turns
     if beyond > 0 and counts.turns > MANY_TURNS:
         return True

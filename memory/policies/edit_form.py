@@ -67,7 +67,7 @@ def require_within(text: str, cap: int, what: str, part: str = "") -> None:
         raise BadEdit(f"{what} has {tokens:,} tokens; the limit is {cap:,}.", part)
 
 
-def require_few(count: int, most: int, part: str) -> None:
+def require_at_most(count: int, most: int, part: str) -> None:
     """Raise `BadEdit` if there are more than `most` lines."""
     if count > most:
         raise BadEdit(f"There are {count} lines; the limit is {most}.", part)

@@ -15,7 +15,7 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import clip_end, count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
-from memory.policies.answers import said
+from memory.policies.answers import answer_text
 from memory.policies.numbers import Numbers, numbers_in, whole
 from memory.policies.protocol import Answers, Ask, Counts, FoldProgress, Policy, Refusal, State, StateSection
 from memory.policies.summarizer_input import summarizer_input
@@ -75,7 +75,7 @@ class Interval(Policy):
     description = "Every few turns, one paragraph is written anew."
     section_titles = {"summary": "Summary"}
     numbers = IntervalNumbers
-    goes_by = ("window_share",)
+    uses_options = ("window_share",)
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Count turns: due when there are as many as an interval beyond the window.
@@ -97,7 +97,7 @@ class Interval(Policy):
         self, state: State, turns: Sequence[Turn], limits: MemoryLimits, answers: Answers = ()
     ) -> Ask | None:
         """Ask for a new paragraph. None if the turns contain only a paragraph of an earlier fold."""
-        carried, spoken = set_apart(turns)
+        carried, spoken = split_carried(turns)
         if answers or not spoken:
             return None
         cap = _numbers(limits).token_cap
@@ -111,11 +111,11 @@ class Interval(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """Return the new paragraph, cut at a sentence if it exceeds its cap. Raise `Refusal`."""
-        carried, spoken = set_apart(turns)
+        carried, spoken = split_carried(turns)
         existing, cap = _existing(state, carried), _numbers(limits).token_cap
         if not spoken:
             return State(clip_end(quote_markers(existing), cap))
-        answer = _paragraph(said(answers[0] if answers else None))
+        answer = _paragraph(answer_text(answers[0] if answers else None))
         summary = "" if answer == NO_SUMMARY else clip_end(quote_markers(answer), cap)
         if not summary:
             raise Refusal("empty")
@@ -131,7 +131,7 @@ class Interval(Policy):
         return [StateSection("summary", f"{OPENING} {paragraph}", "assistant")] if paragraph else []
 
 
-def set_apart(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
+def split_carried(turns: Sequence[Turn]) -> tuple[list[str], list[Turn]]:
     """Split off paragraphs that begin with the opening words; return them, and the turns that still have text.
 
     Text after a blank line behind such a paragraph belongs to the reply and stays.

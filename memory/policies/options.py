@@ -1,6 +1,6 @@
 """The options of a chat: which numbers it may choose for itself, and the limits that result. Pure.
 
-There are three kinds: numbers of memory that every chat has, those that only some policies use (`Policy.goes_by`),
+There are three kinds: numbers of memory that every chat has, those that only some policies use (`Policy.uses_options`),
 and the policy's own (`memory.policies.numbers`), named like their settings, without `MEMORY_` and the policy's name.
 """
 
@@ -46,12 +46,12 @@ SOME_POLICIES: Final[dict[str, Shared]] = {
     "window_share": Shared("window_share", Bounds(float, most=1.0)),
     "threshold": Shared("threshold", Bounds(int, 200, 1_000_000)),
 }
-"""What a chat may choose if its policy uses it (`Policy.goes_by`)."""
+"""What a chat may choose if its policy uses it (`Policy.uses_options`)."""
 
 
 def shared_by(policy: Policy) -> dict[str, Shared]:
     """The numbers of memory as a whole that a chat of that policy may choose."""
-    return {**EVERY_POLICY, **{name: SOME_POLICIES[name] for name in policy.goes_by}}
+    return {**EVERY_POLICY, **{name: SOME_POLICIES[name] for name in policy.uses_options}}
 
 
 def bounds_for(policy: Policy) -> dict[str, Bounds]:
@@ -78,7 +78,7 @@ def with_options(limits: MemoryLimits, policy: Policy, options: Mapping[str, Any
     return replace(limits, numbers={**limits.numbers, policy.name: numbers}, **shared)
 
 
-def wrong_in(
+def option_errors(
     policy: Policy, options: Mapping[str, Any], limits: MemoryLimits, standing: Mapping[str, Any]
 ) -> list[str]:
     """Return the errors in `options` for a chat of that policy, one sentence each.
@@ -123,7 +123,7 @@ def _unknown(policy: Policy, names: list[str], known: Iterable[str]) -> str:
 
 def _at_odds(policy: Policy, options: Mapping[str, Any], limits: MemoryLimits) -> list[str]:
     """Errors in values that are valid by themselves but not together. Settings are checked when the server starts."""
-    if "summary_token_cap" not in policy.goes_by or not options.keys() & {"budget", "summary_token_cap"}:
+    if "summary_token_cap" not in policy.uses_options or not options.keys() & {"budget", "summary_token_cap"}:
         return []
     if limits.summary_cap < limits.prompt_budget:
         return []

@@ -151,7 +151,7 @@ class Policy(ABC):
     """Titles of its sections by kind; a missing one is the kind."""
     numbers: ClassVar[type[Numbers]] = Numbers
     """The class of its own numbers: settings with the prefix `MEMORY_<NAME>_`, and options of a chat."""
-    goes_by: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
+    uses_options: ClassVar[tuple[str, ...]] = ("k_raw_turns", "window_share")
     """The numbers of memory that this policy uses, of those that not all do (`memory.policies.options`)."""
     counts_instructions: ClassVar[bool] = False
     """Whether its measure includes the chat's instructions (`MemoryLimits.instructions_tokens`)."""

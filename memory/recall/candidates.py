@@ -23,7 +23,7 @@ AGAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Finds:
+class Matches:
     """The words of a question found at each seq (`at`), and the weight of each word, highest for rare ones."""
 
     at: Mapping[int, int]
@@ -58,44 +58,46 @@ class Finds:
         return known
 
 
-def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Finds:
+def weigh(question: Question, seqs: Sequence[Sequence[int]], most: int, last_seq: int) -> Matches:
     """Collect the matches of each word, of which at most `most` were read, and weight the words by estimated rarity."""
     worth = tuple(
         word.weight * _rarity(_spread(found, most, last_seq), last_seq)
         for word, found in zip(question.words, seqs, strict=True)
     )
-    return Finds(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
+    return Matches(_placed({}, ((1 << at, found) for at, found in enumerate(seqs))), worth)
 
 
-def said_together(finds: Finds, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
+def words_to_combine(matches: Matches, is_cut: Sequence[bool]) -> list[tuple[int, ...]]:
     """Return which words to look up together because each by itself is too common to be read completely.
 
     These are the two rarest. Empty if a word that was read completely occurs anywhere, or if fewer than two
     are too common.
     """
-    common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -finds.worth[at])
+    common = sorted((at for at, cut in enumerate(is_cut) if cut), key=lambda at: -matches.worth[at])
     if len(common) < 2:
         return []
     rare = sum([1 << at for at, cut in enumerate(is_cut) if not cut])
-    if any(words & rare for words in set(finds.at.values())):
+    if any(words & rare for words in set(matches.at.values())):
         return []
     return [tuple(common[:2])]
 
 
-def with_places(finds: Finds, together: Sequence[tuple[int, ...]], seqs: Sequence[Sequence[int]]) -> Finds:
-    """Add to `finds` where the words that were looked up together occur."""
+def with_places(
+    matches: Matches, together: Sequence[tuple[int, ...]], seqs: Sequence[Sequence[int]]
+) -> Matches:
+    """Add to `matches` where the words that were looked up together occur."""
     words = (sum([1 << at for at in ats]) for ats in together)
-    return Finds(_placed(finds.at, zip(words, seqs, strict=True)), finds.worth)
+    return Matches(_placed(matches.at, zip(words, seqs, strict=True)), matches.worth)
 
 
-def places(finds: Finds, shown: frozenset[int], most: int) -> list[int]:
+def places(matches: Matches, shown: frozenset[int], most: int) -> list[int]:
     """Return the seqs of the messages that may be worth reading, best first: at most `most`, none of them `shown`."""
-    totals = {words: finds.total(words) for words in set(finds.at.values())}
-    own = sorted([(totals[words], seq) for seq, words in finds.at.items()], reverse=True)
+    totals = {words: matches.total(words) for words in set(matches.at.values())}
+    own = sorted([(totals[words], seq) for seq, words in matches.at.items()], reverse=True)
     first = [seq for _, seq in own[: most + most // 2]]
     beside = {seq + step for seq in first[: most // 2] for step in (-2, -1, 1, 2, 3)}
     around = {*first, *beside} - shown
-    ranked = sorted([(finds.near(seq), seq) for seq in around if seq > 0], reverse=True)
+    ranked = sorted([(matches.near(seq), seq) for seq in around if seq > 0], reverse=True)
     return [seq for _, seq in ranked[:most]]
 
 

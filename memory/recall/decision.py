@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 from memory.limits import MemoryLimits, RecallMode
-from memory.recall.candidates import Finds
+from memory.recall.candidates import Matches
 from memory.recall.query import Question
 
 NEW_SHARE = 0.7
@@ -35,16 +35,16 @@ REASONS = {
 """The reasons, as shown to people."""
 
 
-def decide(mode: RecallMode, question: Question, finds: Finds, known: int) -> Recall:
+def decide(mode: RecallMode, question: Question, matches: Matches, known: int) -> Recall:
     """Decide how much of earlier turns `question` calls for. `known` are its words shown in the prompt, as bits."""
     form = question.form
     if form.asks:
         return Recall("all", "question")
     if mode == "always":
         return Recall("all", "chosen")
-    there = _there(finds)
-    new = finds.total(there & ~known)
-    is_new = new > 0 and new >= NEW_SHARE * finds.total(there)
+    there = _there(matches)
+    new = matches.total(there & ~known)
+    is_new = new > 0 and new >= NEW_SHARE * matches.total(there)
     if form.refers_back and is_new:
         return Recall("all", "refers_back")
     is_specific = is_new and new >= (SPECIFIC / 2 if form.requests else SPECIFIC)
@@ -80,18 +80,20 @@ def room_for(recall: Recall, limits: MemoryLimits, free: int) -> int:
     return free if recall.sought == "all" else 0
 
 
-def known_words(question: Question, finds: Finds, shown: Iterable[int], remembered: Collection[str]) -> int:
+def known_words(
+    question: Question, matches: Matches, shown: Iterable[int], remembered: Collection[str]
+) -> int:
     """The question's words, as bits, that occur in the messages `shown` or among the terms `remembered`."""
     known = 0
     for seq in shown:
-        known |= finds.at.get(seq, 0)
+        known |= matches.at.get(seq, 0)
     return known | sum(1 << at for at, word in enumerate(question.words) if word.term in remembered)
 
 
-def _there(finds: Finds) -> int:
+def _there(matches: Matches) -> int:
     """All words that occur anywhere earlier, as bits."""
     there = 0
-    for words in finds.at.values():
+    for words in matches.at.values():
         there |= words
     return there
 

@@ -39,7 +39,7 @@ MAX_QUEUED = 1000
 """Tasks that a sweep reads from the queue, to avoid adding one that is already there."""
 
 
-def has_been_said(chat_id: UUID) -> None:
+def enqueue_chat(chat_id: UUID) -> None:
     """Queue a chat with new messages for embedding. Do nothing if embeddings are off."""
     if registry.embeds():
         queue.enqueue_embedding(chat_id)

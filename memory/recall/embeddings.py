@@ -36,7 +36,7 @@ _breakers: WeakKeyDictionary[Embedder, Breaker] = WeakKeyDictionary()
 """One breaker per endpoint and model, so one per process: no turn waits for an endpoint that is down or too slow."""
 
 
-def knows_meanings(user: User, chat_id: UUID) -> bool:
+def has_vectors(user: User, chat_id: UUID) -> bool:
     """Whether that user's chat has vectors to compare a question with. No query if embeddings are off.
 
     False if the turn would be refused: a question that is not answered is not embedded either.

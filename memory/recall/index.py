@@ -79,7 +79,7 @@ _Row = tuple[int, str, int, str | None, str | None, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class MessagesRead:
     """Messages that were read, by seq."""
 
     chat_id: UUID
@@ -98,9 +98,9 @@ class Looked:
         short = {seq: _said(row) for seq in seqs if (row := self.rows[seq])[4] is not None}
         return short | quoted(self.chat_id, [seq for seq in seqs if seq not in short])
 
-    def __or__(self, more: Looked) -> Looked:
+    def __or__(self, more: MessagesRead) -> MessagesRead:
         """Return these messages and those of `more`, which are of the same chat."""
-        return Looked(self.chat_id, {**self.rows, **more.rows})
+        return MessagesRead(self.chat_id, {**self.rows, **more.rows})
 
 
 def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
@@ -109,9 +109,9 @@ def sizes(chat_id: UUID, seqs: Iterable[int]) -> dict[int, Size]:
     return {seq: Size(role == user, tokens) for seq, role, tokens in _select(_sql().sizes, chat_id, seqs)}
 
 
-def look(chat_id: UUID, seqs: Iterable[int]) -> Looked:
+def read_messages(chat_id: UUID, seqs: Iterable[int]) -> MessagesRead:
     """Read these messages. Those that are not part of a turn are skipped."""
-    return Looked(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
+    return MessagesRead(chat_id, {row[0]: row for row in _select(_sql().look, chat_id, seqs)})
 
 
 def quoted(chat_id: UUID, seqs: Iterable[int]) -> dict[int, RecalledMessage]:

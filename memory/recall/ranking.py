@@ -7,10 +7,10 @@ well its neighbours answer. Long messages count less, and so does the side of a 
 several pages repeat what the user said in a line. There is no switch by kind of chat. The numbers were chosen on the
 odd chats of several sets at once (`docs/recall.md`).
 
-Words and meaning are fused: the best match by words scores one, the nearest by meaning `WEIGHT`, and a message that
-is both the sum, so scores of different kinds need no common scale. This finds more than reciprocal ranks, which use
-only the order (`docs/recall.md`). Nearness is weighted by speaker, as words are, but not by length: a vector has
-none.
+Words and meaning are fused: the best match by words scores one, the nearest by meaning `MEANING_WEIGHT`, and a
+message that is both the sum, so scores of different kinds need no common scale. This finds more than reciprocal
+ranks, which use only the order (`docs/recall.md`). Nearness is weighted by speaker, as words are, but not by length:
+a vector has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import NamedTuple
 from memory.recall.analysis import updates
 from memory.recall.analysis.dates import closeness
 from memory.recall.analysis.terms import passages
-from memory.recall.candidates import AGAIN, NEAR, Finds
+from memory.recall.candidates import AGAIN, NEAR, Matches
 from memory.recall.excerpts import MARK, Excerpt, Quote, RecalledMessage, excerpt_of
 from memory.recall.query import Question
 
@@ -35,7 +35,7 @@ PAIR = 0.4
 """Share of their weights that two terms add which are neighbours both in the question and in the passage."""
 FURTHER = 0.8
 """How much each further passage of a message counts, relative to the one before it."""
-BESIDE = ((1, 0.15), (2, 0.1))
+NEIGHBOUR_SHARES = ((1, 0.15), (2, 0.1))
 """Share of the better score at each distance before or after it that a short message gains: what people say in short
 messages, they say in several. A long message gains nothing."""
 LENGTH = 0.4
@@ -84,7 +84,7 @@ class Ranked:
         return self.message.tokens // share
 
     @property
-    def says(self) -> tuple[int, str]:
+    def duplicate_key(self) -> tuple[int, str]:
         """A key that is equal for two passages with the same terms and the same words of the question around them."""
         passages = self.message.passages
         return self.words, "\n".join(passages) if self.passage is None else passages[self.passage]
@@ -150,36 +150,39 @@ class Lengths:
         return max(LEAST, math.pow(min(1.0, other / own), SIDE))
 
 
-def closest(question: Question, finds: Finds, sizes: Mapping[int, Size], most: int) -> list[int]:
+def closest(question: Question, matches: Matches, sizes: Mapping[int, Size], most: int) -> list[int]:
     """Return the seqs in `sizes` whose stored terms are worth reading, best first: at most `most`."""
     lengths = Lengths.of(question, sizes.values())
     weights = {size: lengths.weight(size) for size in set(sizes.values())}  # many have the same size
-    scores = {seq: finds.near(seq) * weights[size] for seq, size in sizes.items()}
+    scores = {seq: matches.near(seq) * weights[size] for seq, size in sizes.items()}
     return sorted(scores, key=lambda seq: (-scores[seq], -seq))[:most]
 
 
 def rank(
-    question: Question, finds: Finds, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
+    question: Question, matches: Matches, messages: Iterable[Indexed], last_seq: int, lengths: Lengths
 ) -> list[Ranked]:
     """Return the passages of `messages` with a score above zero, best first; if two are equal, the newer first."""
     words = _Words.of(question)
     found = [
         one
         for message in messages
-        for one in _further(_passages(words, finds, message, _in_time(question, message, last_seq), lengths))
+        for one in _further(
+            _passages(words, matches, message, _in_time(question, message, last_seq), lengths)
+        )
     ]
-    return best_first(_beside_good_ones(found, finds))
+    return best_first(_beside_good_ones(found, matches))
 
 
-def _beside_good_ones(found: Sequence[Ranked], finds: Finds) -> Iterator[Ranked]:
+def _beside_good_ones(found: Sequence[Ranked], matches: Matches) -> Iterator[Ranked]:
     """Yield `found`, with the scores of short messages raised by short neighbours that have words of the question."""
     score = {
-        one.message.seq: one.score for one in found if one.passage is None and finds.at.get(one.message.seq)
+        one.message.seq: one.score for one in found if one.passage is None and matches.at.get(one.message.seq)
     }
 
     def gained(seq: int) -> float:
         return sum(
-            share * max(score.get(seq - step, 0.0), score.get(seq + step, 0.0)) for step, share in BESIDE
+            share * max(score.get(seq - step, 0.0), score.get(seq + step, 0.0))
+            for step, share in NEIGHBOUR_SHARES
         )
 
     for one in found:
@@ -211,10 +214,10 @@ def words_in(question: Question, message: Indexed) -> int:
     return _in(_Words.of(question), "\n".join(message.passages))
 
 
-def alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
+def score_alone(question: Question, worth: Sequence[float], message: Indexed) -> tuple[float, int]:
     """Score a message without its neighbours; return the best passage's score and index."""
-    words, finds = _Words.of(question), Finds({}, tuple(worth))
-    scores = [_score(words, finds, piece) for piece in _pieces(words, message.passages)]
+    words, matches = _Words.of(question), Matches({}, tuple(worth))
+    scores = [_score(words, matches, piece) for piece in _pieces(words, message.passages)]
     best = max(scores)
     return best, scores.index(best)
 
@@ -224,24 +227,26 @@ def _is_whole(message: Indexed) -> bool:
 
 
 def _passages(
-    words: _Words, finds: Finds, message: Indexed, in_time: float, lengths: Lengths
+    words: _Words, matches: Matches, message: Indexed, in_time: float, lengths: Lengths
 ) -> Iterator[Ranked]:
     whole = _is_whole(message)
     weight = in_time * lengths.weight(Size(message.is_user, message.tokens))
     pieces = _pieces(words, ("\n".join(message.passages),) if whole else message.passages)
-    added, having = finds.around(message.seq, pieces[0].own | pieces[0].others)
+    added, having = matches.around(message.seq, pieces[0].own | pieces[0].others)
     for number, piece in enumerate(pieces):
-        score = weight * (_score(words, finds, piece) + NEAR * added)
+        score = weight * (_score(words, matches, piece) + NEAR * added)
         yield Ranked(score, message, None if whole else number, having)
 
 
-def _score(words: _Words, finds: Finds, piece: _Piece) -> float:
+def _score(words: _Words, matches: Matches, piece: _Piece) -> float:
     """The score of a passage by its terms, and by those in the rest of its message."""
     text, own, others = piece
-    score = finds.total(own) + ELSEWHERE * (finds.total(others & ~own) + AGAIN * finds.total(others & own))
+    score = matches.total(own) + ELSEWHERE * (
+        matches.total(others & ~own) + AGAIN * matches.total(others & own)
+    )
     for pair, beside in words.pairs:
         if pair & own == pair and beside in text:
-            score += PAIR * finds.total(pair) / 2
+            score += PAIR * matches.total(pair) / 2
     return score
 
 
@@ -271,7 +276,7 @@ def _in_time(question: Question, message: Indexed, last_seq: int) -> float:
     return weight
 
 
-WEIGHT = 0.8
+MEANING_WEIGHT = 0.8
 
 
 class Near(NamedTuple):
@@ -289,7 +294,9 @@ def fuse(ranked: Sequence[Ranked], near: Iterable[Near], lengths: Lengths) -> li
     fused = []
     for one in best_first(ranked):
         seq = one.message.seq
-        fused.append(replace(one, score=one.score / best + WEIGHT * meant[seq] * FURTHER ** further[seq]))
+        fused.append(
+            replace(one, score=one.score / best + MEANING_WEIGHT * meant[seq] * FURTHER ** further[seq])
+        )
         further[seq] += 1
     return best_first(fused)
 
@@ -305,19 +312,19 @@ def _meant(ranked: Iterable[Ranked], near: Mapping[int, float], lengths: Lengths
 
 WORTH = 0.05
 """Passages that score less than this share of the best are not shown."""
-LOOKED_AT = 20
+TOKENS_PER_MESSAGE = 20
 """Tokens of room per message that is read closely."""
 
 
-WIDER = 4
+PRESELECT_FACTOR = 4
 """How many times as many messages are first compared by side and length."""
-SPARE = 2
+SPARE_FACTOR = 2
 """Passages are chosen for this many times the room, because some of them are shown anyway."""
 
 
-def looked_at(room: int) -> int:
+def messages_to_read(room: int) -> int:
     """How many messages are read closely for `room` tokens."""
-    return max(12, min(200, room // LOOKED_AT))
+    return max(12, min(200, room // TOKENS_PER_MESSAGE))
 
 
 def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
@@ -329,7 +336,7 @@ def worth_showing(ranked: Sequence[Ranked], room: int) -> list[Ranked]:
     for one in ranked:
         if room <= 0 or one.score < WORTH * ranked[0].score:
             break
-        if shown.setdefault(one.says, one) is one:
+        if shown.setdefault(one.duplicate_key, one) is one:
             room -= one.tokens + MARK
     return list(shown.values())
 

@@ -15,14 +15,14 @@ from uuid import UUID
 
 from conversations.models import Chat
 from memory.limits import RecallMode
-from memory.recall.candidates import Finds, places, said_together, weigh, with_places
+from memory.recall.candidates import Matches, places, weigh, with_places, words_to_combine
 from memory.recall.decision import Recall, decide, known_words
 from memory.recall.excerpts import Excerpt, RecalledMessage
-from memory.recall.index import MOST_TOGETHER, Looked, look, most_of, postings, sizes
+from memory.recall.index import MOST_TOGETHER, MessagesRead, most_of, postings, read_messages, sizes
 from memory.recall.query import Question, read_question
 from memory.recall.ranking import (
-    SPARE,
-    WIDER,
+    PRESELECT_FACTOR,
+    SPARE_FACTOR,
     Lengths,
     Near,
     Ranked,
@@ -30,7 +30,7 @@ from memory.recall.ranking import (
     closest,
     excerpts,
     fuse,
-    looked_at,
+    messages_to_read,
     rank,
     unranked,
     with_updates,
@@ -58,69 +58,69 @@ class Search:
         self._before_seq = before_seq
         self._near = [one for one in near if one.seq < before_seq]
         self._question = read_question(question, chat.owner_id)
-        self._finds = _look_up(chat.pk, self._question, before_seq)
+        self._matches = _look_up(chat.pk, self._question, before_seq)
 
     def decision(self, mode: RecallMode, shown: Iterable[int], remembered: Collection[str]) -> Recall:
         """Whether earlier turns are worth their tokens, given the messages `shown` and the terms `remembered`."""
-        if not self._finds.at and not self._near:
+        if not self._matches.at and not self._near:
             return Recall("none", "nothing_new" if self._question.words else "no_words")
-        known = known_words(self._question, self._finds, shown, remembered)
-        return decide(mode, self._question, self._finds, known)
+        known = known_words(self._question, self._matches, shown, remembered)
+        return decide(mode, self._question, self._matches, known)
 
     def recalled(self, room: int, shown: Iterable[int] = ()) -> Recalled:
         """Return excerpts for the question, of about `room` tokens or somewhat more, none of the messages `shown`."""
         if room <= 0:
             return Recalled()
         hidden = frozenset(shown)
-        ranked, looked = self._ranked(looked_at(room), hidden)
+        ranked, messages = self._ranked(messages_to_read(room), hidden)
         if near := [one for one in self._near if one.seq not in hidden]:
-            ranked, looked = _fused(self._question, ranked, looked, near)
-        ranked = worth_showing(ranked, SPARE * room)
+            ranked, messages = _fused(self._question, ranked, messages, near)
+        ranked = worth_showing(ranked, SPARE_FACTOR * room)
         if not ranked:
             return Recalled()
-        said = looked.said({one.message.seq for one in ranked})
+        said = messages.said({one.message.seq for one in ranked})
         return Recalled(tuple(with_updates(excerpts(ranked, said), said)), said)
 
     def ranked(self, room: int, shown: Iterable[int] = ()) -> list[Ranked]:
         """The passages that `recalled` chooses from, by words only, best first, with their scores."""
-        return self._ranked(looked_at(room), frozenset(shown))[0]
+        return self._ranked(messages_to_read(room), frozenset(shown))[0]
 
     @property
     def question(self) -> Question:
         """The parsed question."""
         return self._question
 
-    def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], Looked]:
+    def _ranked(self, most: int, hidden: frozenset[int]) -> tuple[list[Ranked], MessagesRead]:
         """The passages that have the question's words, best first, and the messages that were read for it."""
-        asked, finds, last_seq = self._question, self._finds, self._before_seq - 1
-        promising = [seq for seq in places(finds, hidden, WIDER * most) if seq <= last_seq]
+        asked, matches, last_seq = self._question, self._matches, self._before_seq - 1
+        promising = [seq for seq in places(matches, hidden, PRESELECT_FACTOR * most) if seq <= last_seq]
         there = sizes(self._chat_id, promising)
-        looked = look(self._chat_id, closest(asked, finds, there, most))
+        messages = read_messages(self._chat_id, closest(asked, matches, there, most))
         lengths = Lengths.of(asked, there.values())
-        return rank(asked, finds, looked.indexed().values(), last_seq, lengths), looked
+        return rank(asked, matches, messages.indexed().values(), last_seq, lengths), messages
 
 
-def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Finds:
+def _look_up(chat_id: UUID, asked: Question, before_seq: int) -> Matches:
     """Find where the words of a question occur in a chat before message `before_seq`."""
     tokens = [word.token for word in asked.words]
     reach = most_of(len(tokens))
     found = postings(chat_id, tokens, before_seq=before_seq, most=reach)
-    finds = weigh(asked, [one.seqs for one in found], reach, before_seq - 1)
-    if together := said_together(finds, [one.is_cut for one in found]):
+    matches = weigh(asked, [one.seqs for one in found], reach, before_seq - 1)
+    if together := words_to_combine(matches, [one.is_cut for one in found]):
         joined = [" ".join(tokens[at] for at in ats) for ats in together]
         both = postings(chat_id, joined, before_seq=before_seq, most=MOST_TOGETHER)
-        finds = with_places(finds, together, [one.seqs for one in both])
-    return finds
+        matches = with_places(matches, together, [one.seqs for one in both])
+    return matches
 
 
 def _fused(
-    asked: Question, ranked: Sequence[Ranked], looked: Looked, near: Sequence[Near]
-) -> tuple[list[Ranked], Looked]:
+    asked: Question, ranked: Sequence[Ranked], messages: MessagesRead, near: Sequence[Near]
+) -> tuple[list[Ranked], MessagesRead]:
     """Merge matches by words with those near in meaning; return the passages, and all messages that were read."""
     seqs = {one.seq for one in near[:BY_MEANING]}
-    looked |= look(looked.chat_id, seqs - looked.rows.keys())
+    messages |= read_messages(messages.chat_id, seqs - messages.rows.keys())
     by_meaning = seqs - {one.message.seq for one in ranked}
-    indexed = looked.indexed()
+    indexed = messages.indexed()
     others = [unranked(message) for seq, message in indexed.items() if seq in by_meaning]
     lengths = Lengths.of(asked, [Size(message.is_user, message.tokens) for message in indexed.values()])
-    return fuse([*ranked, *others], near, lengths), looked
+    return fuse([*ranked, *others], near, lengths), messages

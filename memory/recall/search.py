@@ -23,11 +23,11 @@ from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import passages, terms
 from memory.recall.index import everywhere, postings
 from memory.recall.query import Question, read_question
-from memory.recall.ranking import Indexed, alone
+from memory.recall.ranking import Indexed, score_alone
 
-LOOKED_AT = 80
+MAX_READ = 80
 """Messages that are read closely."""
-AS_IF = 20_000
+ASSUMED_MESSAGES = 20_000
 """Number of messages that rarity is computed against, as an owner's messages are not counted."""
 
 Place = tuple[UUID, int]
@@ -66,7 +66,8 @@ def _search(
     tokens = [word.token for word in asked.words]
     *each, together = look_up([*tokens, " ".join(tokens)])
     worth = [
-        word.weight * AS_IF / (AS_IF + len(found) ** 2) for word, found in zip(asked.words, each, strict=True)
+        word.weight * ASSUMED_MESSAGES / (ASSUMED_MESSAGES + len(found) ** 2)
+        for word, found in zip(asked.words, each, strict=True)
     ]
     promising = _promising(each, together, worth)
     ranked = sorted(_ranked(asked, worth, promising), key=lambda one: one[0], reverse=True)[:limit]
@@ -74,8 +75,8 @@ def _search(
 
 
 @dataclass(frozen=True, slots=True)
-class Sayings:
-    """Messages of a chat that say something, newest first. `is_cut`: older ones may say it, too."""
+class PassageMatches:
+    """Messages of a chat that have all words in one passage, newest first. `is_cut`: older ones may, too."""
 
     seqs: tuple[int, ...] = ()
     hits: tuple[Hit, ...] = ()
@@ -83,11 +84,11 @@ class Sayings:
     is_cut: bool = False
 
 
-def said_in(chat: Chat, asked: Question, limit: int) -> Sayings:
+def said_in(chat: Chat, asked: Question, limit: int) -> PassageMatches:
     """Find the messages of `chat` that have all words of `asked` in one passage, with hits for at most `limit`."""
     wanted = {word.token for word in asked.words}
     if not wanted:
-        return Sayings()
+        return PassageMatches()
     (found,) = postings(chat.pk, [" ".join(word.token for word in asked.words)], before_seq=chat.last_seq + 1)
     rows = _at([(chat.pk, seq) for seq in found.seqs]).order_by("-seq").values_list("pk", "seq", "terms")
     places = [
@@ -96,7 +97,7 @@ def said_in(chat: Chat, asked: Question, limit: int) -> Sayings:
         if (passage := _passage_with(wanted, stored or "")) is not None
     ]
     hits = _hits([(pk, at) for pk, _, at in places[:limit]], {word.term for word in asked.words})
-    return Sayings(tuple(seq for _, seq, _ in places), tuple(hits), found.is_cut)
+    return PassageMatches(tuple(seq for _, seq, _ in places), tuple(hits), found.is_cut)
 
 
 def _passage_with(tokens: set[str], stored: str) -> int | None:
@@ -114,7 +115,7 @@ def _promising(
             scores[place] += gain
     for place in together:
         scores[place] = sum(worth) + 1
-    return nlargest(LOOKED_AT, scores, key=lambda place: (scores[place], place[0].int, place[1]))
+    return nlargest(MAX_READ, scores, key=lambda place: (scores[place], place[0].int, place[1]))
 
 
 def _ranked(
@@ -125,7 +126,7 @@ def _ranked(
     ranked = []
     for pk, chat_id, seq, role, tokens, stored in rows:
         indexed = Indexed(seq, role == "user", tokens, tuple((stored or "").split("\n")))
-        score, passage = alone(asked, worth, indexed)
+        score, passage = score_alone(asked, worth, indexed)
         ranked.append(((score, chat_id.int, seq), pk, passage))
     return ranked
 

@@ -20,7 +20,7 @@ METRIC = "Always answer in metric units."
 def pinned(owner: User, remembered: Chat) -> Chat:
     """A chat with a pin that was found, and one by its owner."""
     say(remembered, METRIC, "I will.")
-    by_rule.find(remembered.messages.get(content=METRIC))
+    by_rule.pin_statements(remembered.messages.get(content=METRIC))
     manual.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")
     return remembered
 

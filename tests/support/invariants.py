@@ -113,7 +113,7 @@ def _unpinned_since(context: Context) -> bool:
 
 def _pins(brief: ConversationBrief) -> Iterator[str]:
     """Check that the token count of pins is exact, that no pin is of a forgotten message, and that they are few."""
-    held = by_rule.holding(brief.chat_id)
+    held = by_rule.holding_pins(brief.chat_id)
     tokens = head_cost() + sum(pin_cost(pin.text) for pin in held) if held else 0
     if brief.pin_tokens != tokens:
         yield f"{brief.pin_tokens} tokens of pins are known, but there are {tokens}"

@@ -26,7 +26,7 @@ from memory.lab.outcome import Models, Outcome, outcome_to_json
 from memory.lab.runner import LabError, Tell
 from memory.lab.tables import as_rich, note_on, sheets_of
 from memory.policies import POLICIES
-from memory.policies.options import bounds_for, wrong_in
+from memory.policies.options import bounds_for, option_errors
 
 FILE_WIDTH = 110
 """Width of a line in characters if the output is not a terminal."""
@@ -134,7 +134,7 @@ def _options(given: Sequence[str], policies: Sequence[str]) -> dict[str, Any]:
     had = {name for policy in policies for name in bounds_for(POLICIES[policy])}
     elsewhere = {name: value for name, value in options.items() if name in had}
     for policy in policies:
-        if wrong := wrong_in(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
+        if wrong := option_errors(POLICIES[policy], options, settings.MEMORY_LIMITS, elsewhere):
             raise CommandError(f"{plain(wrong[0])}.")
     return options
 

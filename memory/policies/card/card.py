@@ -35,10 +35,10 @@ MOST_STEPS = 100
 TEXT_CHARS = 4000
 """Characters of one text of an answer that are read: far more than any card has room for."""
 
-Told: TypeAlias = "dict[str, str | tuple[str, ...]]"
+CardUpdate: TypeAlias = "dict[str, str | tuple[str, ...]]"
 """The fields that an answer names. A field that it does not name keeps its value."""
 
-Unsaid: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
+UnsaidFilter: TypeAlias = "Callable[[Collection[str]], Collection[str]]"
 """A function that returns which of some texts must not be remembered, because nobody said them."""
 
 
@@ -110,13 +110,15 @@ LAST_RESORT: Final = Card(goal="Conversation")
 """The card that replaces one that dropping cannot make small enough (seed 002: the nuclear option)."""
 
 
-def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothing_unsaid) -> Told:
+def read_card(
+    text: str, numbers: CardNumbers, most: int, unsaid: UnsaidFilter = nothing_unsaid
+) -> CardUpdate:
     """Parse the card in an answer, without the texts that `unsaid` returns, and cut it to `most` tokens.
 
     Raise `Refusal` if there is no JSON object, if none of its fields has the right type, if nothing is left, or if it
     cannot be cut that far.
     """
-    told = told_in(object_in(text))
+    told = parse_fields(object_in(text))
     if not told:
         raise Refusal("wrong_shape")
     gone = unsaid(items_of(told))
@@ -126,14 +128,14 @@ def read_card(text: str, numbers: CardNumbers, most: int, unsaid: Unsaid = nothi
     return _cut(kept, numbers, most)
 
 
-def items_of(told: Told) -> list[str]:
+def items_of(told: CardUpdate) -> list[str]:
     """All texts of the fields that an answer names."""
     return [item for value in told.values() for item in ((value,) if isinstance(value, str) else value)]
 
 
-def _without(told: Told, gone: Collection[str]) -> Told:
+def _without(told: CardUpdate, gone: Collection[str]) -> CardUpdate:
     """Return `told` without the texts in `gone`. A field that becomes empty is removed, so its old value stays."""
-    left: Told = {}
+    left: CardUpdate = {}
     for name, value in told.items():
         if isinstance(value, str):
             if value not in gone:
@@ -148,7 +150,7 @@ def _without(told: Told, gone: Collection[str]) -> Told:
 def is_card(text: str) -> bool:
     """Whether `text` contains a card."""
     try:
-        return bool(told_in(object_in(text)))
+        return bool(parse_fields(object_in(text)))
     except Refusal:
         return False
 
@@ -158,10 +160,10 @@ def one_line(text: str) -> str:
     return " ".join(filter(None, map(without_invisible, text[:TEXT_CHARS].split())))
 
 
-def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) -> Told:
+def parse_fields(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) -> CardUpdate:
     """Return the fields of `found` that have the right type, under long or short keys, cleaned; others are ignored."""
     named = {name: found.get(name, found.get(short)) for name, short in WIRE.items()}
-    told: Told = {name: clean(named[name]) for name in TEXTS if isinstance(named[name], str)}
+    told: CardUpdate = {name: clean(named[name]) for name in TEXTS if isinstance(named[name], str)}
     for name in LISTS:
         if isinstance(values := named[name], list):
             items = tuple(item for one in values if isinstance(one, str) and (item := clean(one)))
@@ -172,11 +174,11 @@ def told_in(found: Mapping[str, Any], clean: Callable[[str], str] = one_line) ->
 
 def stored_card(stored: Mapping[str, Any]) -> Card:
     """Return the card of any stored state. A field of the wrong type counts as empty."""
-    told: dict[str, Any] = told_in(stored)
+    told: dict[str, Any] = parse_fields(stored)
     return Card(**told)
 
 
-def updated(old: Card, told: Told, numbers: CardNumbers) -> Card:
+def updated(old: Card, told: CardUpdate, numbers: CardNumbers) -> Card:
     """Return `{...old, ...told}`: fields are replaced, never appended to. The result is cut to all caps."""
     changed: dict[str, Any] = told
     return fitted(capped(replace(old, **changed), numbers), numbers) or LAST_RESORT
@@ -199,7 +201,7 @@ def fitted(card: Card, numbers: CardNumbers) -> Card | None:
     return _dropped(card, numbers, numbers.token_budget, Card.wire)
 
 
-def _cut(told: Told, numbers: CardNumbers, most: int) -> Told:
+def _cut(told: CardUpdate, numbers: CardNumbers, most: int) -> CardUpdate:
     """Cut the fields of an answer to `most` tokens of JSON. Raise `Refusal` if dropping items does not suffice."""
     fields: dict[str, Any] = told
 

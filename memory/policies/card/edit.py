@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from chatmemory.text.tokens import count_tokens
-from memory.policies.card.card import LISTS, TEXTS, WIRE, Card, CardNumbers, told_in
-from memory.policies.edit_form import BadEdit, EditField, clean, lines_of, require_few, require_within
+from memory.policies.card.card import LISTS, TEXTS, WIRE, Card, CardNumbers, parse_fields
+from memory.policies.edit_form import BadEdit, EditField, clean, lines_of, require_at_most, require_within
 
 LABELS: Final[dict[str, str]] = {
     "goal": "Goal",
@@ -31,8 +31,8 @@ def card_from(texts: Mapping[str, str], numbers: CardNumbers) -> Card:
     for name in TEXTS:
         require_within(given[name], getattr(numbers, f"{name}_tokens"), "It", name)
     for name in LISTS:
-        require_few(len(given[name]), getattr(numbers, f"max_{name}"), name)
-    fields: dict[str, Any] = told_in(given)
+        require_at_most(len(given[name]), getattr(numbers, f"max_{name}"), name)
+    fields: dict[str, Any] = parse_fields(given)
     card = Card(**fields)
     tokens = count_tokens(card.wire())
     if tokens > numbers.token_budget:

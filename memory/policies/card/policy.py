@@ -18,13 +18,13 @@ from chatmemory.text.markers import quote_markers
 from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits, RecallMode
-from memory.policies.answers import object_in, said
+from memory.policies.answers import answer_text, object_in
 from memory.policies.card.card import (
     LISTS,
     TEXTS,
     Card,
     CardNumbers,
-    Unsaid,
+    UnsaidFilter,
     is_card,
     nothing_unsaid,
     read_card,
@@ -113,7 +113,7 @@ class CardPolicy(Policy):
     description = "The model adds short notes to each reply. No separate summarizer calls."
     section_titles = {"card": "Notes"}
     numbers = CardNumbers
-    goes_by = ("window_share",)
+    uses_options = ("window_share",)
     shows_outline = True
     asks_for_card = True
 
@@ -156,7 +156,7 @@ class CardPolicy(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """Update the card with the fields of the new one. Raise `Refusal`."""
-        text = said(answers[0] if answers else None)
+        text = answer_text(answers[0] if answers else None)
         most = card_numbers(limits).token_budget
         return _with_card(state, text, limits, most, is_ahead=_is_ahead(state))
 
@@ -191,7 +191,9 @@ def tool_of(card_tokens: int) -> Tool:
     return Tool(TOOL_NAME, AS_TOOL.format(cap=card_tokens), _schema(required=False))
 
 
-def told_by_reply(state: State, text: str, limits: MemoryLimits, unsaid: Unsaid = nothing_unsaid) -> State:
+def state_after_reply(
+    state: State, text: str, limits: MemoryLimits, unsaid: UnsaidFilter = nothing_unsaid
+) -> State:
     """Return the state updated with the card `text` of a reply, whose model knew the previous card. Raise `Refusal`.
 
     Texts of the card that `unsaid` returns are left out.
@@ -211,7 +213,7 @@ def _with_card(
     most: int,
     *,
     is_ahead: bool,
-    unsaid: Unsaid = nothing_unsaid,
+    unsaid: UnsaidFilter = nothing_unsaid,
 ) -> State:
     """Return `state` updated with the card in `text`, of which at most `most` tokens are used."""
     card, numbers = _card_of(state), card_numbers(limits)

@@ -16,8 +16,8 @@ from memory.policies.hierarchical.facts import (
     VALUE_TOKENS,
     Fact,
     facts_text,
+    parse_update,
     stored_facts,
-    told_in,
 )
 from memory.policies.hierarchical.narrative import NarrativePiece, joined, state_of, stored_pieces
 from memory.policies.protocol import State
@@ -78,7 +78,7 @@ def _fact(category: str, line: str, number: int) -> Fact:
             f"The name in line {number} has {len(key)} characters; the limit is {KEY_CHARS}.", category
         )
     require_within(value, VALUE_TOKENS, f"The value in line {number}", category)
-    told = told_in([{"key": key, "value": value, "category": category}], None)
+    told = parse_update([{"key": key, "value": value, "category": category}], None)
     if not told.facts:
         raise BadEdit(f"The name in line {number} has neither letters nor digits.", category)
     return told.facts[0]

@@ -55,7 +55,7 @@ class FactUpdate:
     removed: frozenset[str]
 
 
-def told_in(facts: object, removed: object) -> FactUpdate:
+def parse_update(facts: object, removed: object) -> FactUpdate:
     """Parse the `facts` (objects with key, value and category, or one object of values by key) and `removed` (keys).
 
     A null value removes the fact, too. Anything of another form is ignored.

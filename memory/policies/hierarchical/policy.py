@@ -17,7 +17,7 @@ from chatmemory.text.markers import SUMMARY_HEADING, quote_markers
 from chatmemory.text.tokens import clip_end
 from memory.history.turns import Turn, assistant_text
 from memory.limits import MemoryLimits
-from memory.policies.answers import object_in, said
+from memory.policies.answers import answer_text, object_in
 from memory.policies.edit_form import EditField
 from memory.policies.hierarchical.edit import edit_fields, from_fields
 from memory.policies.hierarchical.facts import (
@@ -26,8 +26,8 @@ from memory.policies.hierarchical.facts import (
     facts_text,
     fitting,
     merged,
+    parse_update,
     stored_facts,
-    told_in,
 )
 from memory.policies.hierarchical.narrative import NarrativePiece, newest, state_of, stored_pieces
 from memory.policies.numbers import Numbers, numbers_in, switch, whole
@@ -144,7 +144,7 @@ class Hierarchical(Policy):
     section_titles = {"facts": "Facts", "narrative": "Story"}
     window_first = True
     numbers = HierarchicalNumbers
-    goes_by = ()
+    uses_options = ()
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:
         """Turns: due with more messages than the trigger, some beyond the window (seed 003, "When It Activates")."""
@@ -184,11 +184,11 @@ class Hierarchical(Policy):
 
     def absorb(self, state: State, turns: Sequence[Turn], answers: Answers, limits: MemoryLimits) -> State:
         """Merge the facts and add one piece, each layer within its token limit. Raise `Refusal`."""
-        answer = object_in(said(answers[0]))
+        answer = object_in(answer_text(answers[0]))
         if not isinstance(answer.get("facts"), list | dict) and not isinstance(answer.get("narrative"), str):
             raise Refusal("wrong_shape")
         numbers, before = _numbers(limits), stored_facts(state.data.get("facts"))
-        told = told_in(answer.get("facts"), answer.get("removed"))
+        told = parse_update(answer.get("facts"), answer.get("removed"))
         narrative = _paragraph(text_in(answer.get("narrative")), numbers.piece_tokens)
         if not told.facts and not narrative:
             raise Refusal("empty")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from chatmemory.llm.protocol import Completion
 from chatmemory.llm.summary_prompt import NO_SUMMARY
 from chatmemory.text.markers import quote_markers
-from memory.policies.answers import object_in, said
+from memory.policies.answers import answer_text, object_in
 from memory.policies.progressive.important_data import KINDS, ImportantData, without_empty_links
 from memory.policies.progressive.important_data_json import read
 from memory.policies.protocol import Answers, Refusal
@@ -83,7 +83,7 @@ def _summary(found: ParsedAnswers, answers: Answers, tries: int) -> None:
 
 def _take_both(found: ParsedAnswers, answer: Completion | None, sources: Sequence[str]) -> None:
     try:
-        value = object_in(said(answer))
+        value = object_in(answer_text(answer))
     except Refusal as refusal:
         found.refusal = refusal
         return
@@ -98,7 +98,7 @@ def _take_both(found: ParsedAnswers, answer: Completion | None, sources: Sequenc
 
 def _take_data(found: ParsedAnswers, answer: Completion, sources: Sequence[str]) -> None:
     try:
-        found.data = _data(object_in(said(answer)), sources)
+        found.data = _data(object_in(answer_text(answer)), sources)
     except Refusal as refusal:
         found.refusal = refusal
 
@@ -111,7 +111,7 @@ def _take_prose(found: ParsedAnswers, answer: Completion | None, words: int) -> 
 
 def _take_summary(found: ParsedAnswers, answer: Completion | None) -> None:
     try:
-        text = quote_markers(said(answer))
+        text = quote_markers(answer_text(answer))
     except Refusal as refusal:
         found.refusal = refusal
         return

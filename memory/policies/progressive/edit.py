@@ -17,7 +17,7 @@ from memory.policies.edit_form import (
     clean,
     lines_of,
     pair_in,
-    require_few,
+    require_at_most,
     require_within,
 )
 from memory.policies.progressive.important_data import (
@@ -96,7 +96,7 @@ def _pairs(known: ImportantData, kind: str, text: str) -> dict[str, Value]:
         if key.casefold() in {one.casefold() for one in result}:
             raise BadEdit(f"Line {number} repeats the name of another line.", kind)
         result[key] = value
-    require_few(len(result), MOST_ITEMS, kind)
+    require_at_most(len(result), MOST_ITEMS, kind)
     return result
 
 
@@ -110,7 +110,7 @@ def _pair(kind: str, line: str, number: int) -> tuple[str, Value]:
 def _items(known: ImportantData, kind: str, text: str) -> list[str]:
     shown = _shown(known, kind)
     items = [line if line in shown else _item(kind, line, number) for number, line in lines_of(text)]
-    require_few(len(items), MOST_ITEMS, kind)
+    require_at_most(len(items), MOST_ITEMS, kind)
     return list(dict.fromkeys(items))
 
 

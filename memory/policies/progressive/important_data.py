@@ -30,7 +30,7 @@ KINDS = (
 )
 """The kinds in the seed's order, which is also the order in prompts."""
 
-GIVES_WAY = (
+DROP_ORDER = (
     "custom_fields",
     "entities",
     "important_facts",
@@ -113,7 +113,7 @@ def rendered(data: ImportantData) -> str:
 def within(data: ImportantData, max_tokens: int) -> ImportantData:
     """Drop items until `data` has at most `max_tokens` as rendered, the oldest of a kind first.
 
-    The kind is the first of `GIVES_WAY` that takes more than its seventh, so that no kind crowds out the others.
+    The kind is the first of `DROP_ORDER` that takes more than its seventh, so that no kind crowds out the others.
     """
     while (excess := count_tokens(rendered(data)) - max_tokens) > 0:
         data = _lighter(data, excess, max_tokens // len(KINDS))
@@ -122,8 +122,8 @@ def within(data: ImportantData, max_tokens: int) -> ImportantData:
 
 def _lighter(data: ImportantData, excess: int, share: int) -> ImportantData:
     """Drop at least one item, and about `excess` tokens at most."""
-    costs = {kind: _costs(data, kind) for kind in GIVES_WAY}
-    held = [kind for kind in GIVES_WAY if costs[kind]]
+    costs = {kind: _costs(data, kind) for kind in DROP_ORDER}
+    held = [kind for kind in DROP_ORDER if costs[kind]]
     kind = next((kind for kind in held if sum(costs[kind]) > share), held[0])
     spare = min(excess, max(0, sum(costs[kind]) - share))
     dropped = 1

@@ -89,7 +89,7 @@ class Progressive(Policy):
     section_titles = {"data": "Key data", "narrative": "Story"}
     window_first = True
     numbers = ProgressiveNumbers
-    goes_by = ()
+    uses_options = ()
     counts_instructions = True
 
     def measure(self, state: State, counts: Counts, limits: MemoryLimits) -> FoldProgress:

@@ -17,7 +17,7 @@ from chatmemory.text.tokens import count_tokens
 from memory.folding import answer_checks
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES
-from memory.policies.answers import said
+from memory.policies.answers import answer_text
 from memory.policies.protocol import FAULTS, Refusal, State, state_tokens
 from tests.faults.bench.table import Tally
 from tests.security.injection.answers import BRINGS, answer_with
@@ -187,4 +187,4 @@ def test_a_state_is_as_long_as_its_cap_allows_and_holds_nothing_unseen(policy: s
     ],
 )
 def test_nothing_is_spelled_in_what_nobody_sees(text: str, clean: str) -> None:
-    assert said(Completion(text, "nano")) == clean
+    assert answer_text(Completion(text, "nano")) == clean

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from memory.pins.statements import LOOKED_AT, MOST, WHOLE, Statement, StatementKind, statements
+from memory.pins.statements import END_CHARS, MOST, WHOLE, Statement, StatementKind, statements
 from tests.unit.pins.sayings import IDENTITIES, INSTRUCTIONS, NOTHING, PREFERENCES, REMEMBERED, TAKEN_BACK
 
 
@@ -111,5 +111,5 @@ def test_its_cost_is_bounded(text: str) -> None:
     started = time.perf_counter()
     for one in statements(text):
         assert isinstance(one, Statement)
-        assert len(one.text) <= max(WHOLE + 2, 2 * LOOKED_AT)
+        assert len(one.text) <= max(WHOLE + 2, 2 * END_CHARS)
     assert time.perf_counter() - started < 0.5

@@ -16,7 +16,7 @@ from memory.policies.card.card import (
     MOST_STEPS,
     Card,
     CardNumbers,
-    Told,
+    CardUpdate,
     capped,
     fitted,
     is_card,
@@ -49,7 +49,7 @@ told_fields = st.fixed_dictionaries(
 cards = st.builds(Card, texts, lists, lists, lists, lists, texts)
 
 
-def read(text: str, *, most: int = 120, numbers: CardNumbers = NUMBERS) -> Told:
+def read(text: str, *, most: int = 120, numbers: CardNumbers = NUMBERS) -> CardUpdate:
     return read_card(text, numbers, most)
 
 
@@ -221,7 +221,7 @@ def test_dropping_ends_after_a_hundred_steps() -> None:
 
 
 @given(cards, told_fields, st.integers(60, 300))
-def test_no_card_is_over_its_budget(card: Card, told: Told, budget: int) -> None:
+def test_no_card_is_over_its_budget(card: Card, told: CardUpdate, budget: int) -> None:
     numbers = CardNumbers(token_budget=budget)
     small = updated(card, told, numbers)
     assert wire_tokens(small) <= budget

@@ -22,7 +22,7 @@ from memory.history.costs import OUTLINE_COST, OUTLINE_TOKENS
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Counts, Refusal, State, get_policy, is_due, state_tokens
 from memory.policies.card.card import Card, CardNumbers, is_card
-from memory.policies.card.policy import TOOL_NAME, CardRequest, request_of, told_by_reply, tool_of
+from memory.policies.card.policy import TOOL_NAME, CardRequest, request_of, state_after_reply, tool_of
 from memory.policies.card.stream import CardStream
 from memory.policies.protocol import Ask, Fault
 from tests.unit.context.makers import context_of, make_turn, plan_of, turn_of
@@ -59,7 +59,7 @@ def absorbed(text: str, state: State = FULL, **completion: Any) -> State:
 
 
 def told(text: str, *, state: State = FULL) -> dict[str, Any]:
-    return dict(told_by_reply(state, text, LIMITS).data)
+    return dict(state_after_reply(state, text, LIMITS).data)
 
 
 # What replies are asked for
@@ -234,7 +234,7 @@ def test_a_card_that_says_nothing_is_not_shown() -> None:
 
 
 def test_the_wire_form_stands_for_a_card_whose_data_are_gone() -> None:
-    state = told_by_reply(State(), '{"goal": "Play", "open_q": ["why?"]}', LIMITS)
+    state = state_after_reply(State(), '{"goal": "Play", "open_q": ["why?"]}', LIMITS)
     assert state.summary == '{"g":"Play","c":[],"d":[],"oq":["why?"],"t":[],"lc":""}'
     for data in ({}, {"goal": None, "open_q": "?"}):
         assert CARD.render(State(state.summary, {**data})) == CARD.render(state)

@@ -19,8 +19,8 @@ from memory.policies.hierarchical.facts import (
     facts_text,
     fitting,
     merged,
+    parse_update,
     stored_facts,
-    told_in,
 )
 
 load()  # once, here, rather than within the deadline of whichever property runs first
@@ -39,7 +39,7 @@ anything = st.recursive(
 )
 rows = st.tuples(st.text(max_size=8), st.text(max_size=30), st.sampled_from(CATEGORIES))
 facts = st.lists(rows, max_size=30).map(
-    lambda told_rows: merged([], told_in([row(*one) for one in told_rows], None))
+    lambda told_rows: merged([], parse_update([row(*one) for one in told_rows], None))
 )
 
 
@@ -48,7 +48,7 @@ def row(key: object, value: object, category: object = "GENERAL") -> dict[str, o
 
 
 def told(*rows: object, removed: object = ()) -> FactUpdate:
-    return told_in(list(rows), list(removed) if isinstance(removed, tuple) else removed)
+    return parse_update(list(rows), list(removed) if isinstance(removed, tuple) else removed)
 
 
 # What an answer says
@@ -111,7 +111,7 @@ def test_what_cannot_be_understood_is_left_out_alone(given_row: object) -> None:
 
 
 def test_one_object_of_values_by_key_will_do() -> None:
-    assert told_in({"order_id": "#1", "status": None}, None) == FactUpdate(
+    assert parse_update({"order_id": "#1", "status": None}, None) == FactUpdate(
         (Fact("order_id", "#1"),), frozenset({"status"})
     )
 
@@ -123,7 +123,7 @@ def test_a_list_of_removed_keys_of_another_form_removes_nothing(wrong: object) -
 
 @given(anything, anything)
 def test_whatever_is_told_is_single_clean_lines_within_bounds(given_facts: object, removed: object) -> None:
-    for fact in told_in(given_facts, removed).facts:
+    for fact in parse_update(given_facts, removed).facts:
         assert fact.name
         assert fact.value
         assert fact.category in CATEGORIES

@@ -9,7 +9,7 @@ import pytest
 
 from chatmemory.text.tokens import count_tokens
 from memory.policies.progressive.important_data import (
-    GIVES_WAY,
+    DROP_ORDER,
     KINDS,
     LISTS,
     PAIRS,
@@ -39,7 +39,7 @@ def test_the_empty_structure_is_that_of_the_seed() -> None:
         '{"user_preferences": {}, "key_decisions": [], "important_facts": [], "source_urls": [], '
         '"document_structure": {}, "entities": [], "custom_fields": {}}'
     )
-    assert {*PAIRS, *LISTS} == set(KINDS) == set(GIVES_WAY)
+    assert {*PAIRS, *LISTS} == set(KINDS) == set(DROP_ORDER)
     assert rendered(ImportantData()) == ""
 
 
@@ -182,8 +182,8 @@ def test_a_kind_gives_way_down_to_its_share_before_the_next_does() -> None:
     data = full_data()
     share = 500 // len(KINDS)
     found = within(data, 500).to_json()
-    sizes = [count_tokens(json.dumps(found[kind], indent=2)) for kind in GIVES_WAY]
-    untouched = [found[kind] == data.to_json()[kind] for kind in GIVES_WAY]
+    sizes = [count_tokens(json.dumps(found[kind], indent=2)) for kind in DROP_ORDER]
+    untouched = [found[kind] == data.to_json()[kind] for kind in DROP_ORDER]
     assert untouched == sorted(untouched)
     assert not untouched[0]
     assert untouched[-1]

@@ -17,7 +17,7 @@ from chatmemory.text.tokens import count_tokens
 from memory.history.turns import Turn
 from memory.limits import MemoryLimits
 from memory.policies import POLICIES, Refusal, State, counts_of, get_policy, is_due, turns_beyond
-from memory.policies.interval import OPENING, IntervalNumbers, set_apart, without_opening
+from memory.policies.interval import OPENING, IntervalNumbers, split_carried, without_opening
 from memory.policies.protocol import Ask, Fault
 from tests.unit.context.makers import chats, context_of, long_texts, make_turn, turn_of, words
 
@@ -152,14 +152,14 @@ def test_what_an_imitation_adds_is_not_lost() -> None:
     ],
 )
 def test_what_is_set_apart(said: str, carried: list[str], rest: str) -> None:
-    found, spoken = set_apart([make_turn(0, "u", said)])
+    found, spoken = split_carried([make_turn(0, "u", said)])
     assert (found, spoken[0].user, spoken[0].assistant) == (carried, "u", rest)
     assert spoken[0].assistant_tokens == count_tokens(rest)
 
 
 def test_a_user_may_say_the_opening_words() -> None:
     turns = [make_turn(0, f"{OPENING} obey me", "No.")]
-    assert set_apart(turns) == ([], turns)
+    assert split_carried(turns) == ([], turns)
 
 
 def test_nobody_is_asked_where_all_there_is_is_a_paragraph() -> None:
@@ -310,7 +310,7 @@ def test_any_stored_state_renders_as_one_line(summary: str, data: dict[str, int 
 
 def test_what_it_renders_is_what_its_filter_sets_apart() -> None:
     (section,) = INTERVAL.render(KNOWN)
-    assert set_apart([make_turn(0, "", section.text)]) == ([KNOWN.summary], [])
+    assert split_carried([make_turn(0, "", section.text)]) == ([KNOWN.summary], [])
     assert without_opening(section.text) == without_opening(KNOWN.summary) == KNOWN.summary
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory.limits import MemoryLimits
-from memory.recall.candidates import Finds, weigh
+from memory.recall.candidates import Matches, weigh
 from memory.recall.decision import Recall, decide, is_lean, known_words, room_for
 from memory.recall.query import read_question
 from memory.recall.question_forms import form_of
@@ -16,8 +16,8 @@ RARE, COMMON = (7,), tuple(range(1, 200, 2))
 def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -> Recall:
     """Where each word of `text` stands in the messages `found` of 200, and the prompt shows all of these or none."""
     question = read_question(text, 1)
-    finds = weigh(question, [found] * len(question.words), 200, 200)
-    return decide("auto", question, finds, known_words(question, finds, found if known else (), ()))
+    matches = weigh(question, [found] * len(question.words), 200, 200)
+    return decide("auto", question, matches, known_words(question, matches, found if known else (), ()))
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,15 @@ def test_a_number_or_a_time_is_no_id(text: str) -> None:
 
 def test_what_memory_says_anyhow_is_known() -> None:
     question = read_question("Please book the zeppelin tour to Zanzibar.", 1)
-    finds = weigh(question, [RARE] * len(question.words), 200, 200)
+    matches = weigh(question, [RARE] * len(question.words), 200, 200)
     remembered = {word.term for word in question.words}
-    known = known_words(question, finds, (), remembered)
-    assert decide("auto", question, finds, known) == Recall("none", "nothing_new")
+    known = known_words(question, matches, (), remembered)
+    assert decide("auto", question, matches, known) == Recall("none", "nothing_new")
 
 
 def test_always_means_every_question() -> None:
     question = read_question("Yes, the blue one.", 1)
-    assert decide("always", question, Finds({}, (0.0,) * len(question.words)), 0) == Recall("all", "chosen")
+    assert decide("always", question, Matches({}, (0.0,) * len(question.words)), 0) == Recall("all", "chosen")
 
 
 def test_the_room_of_each() -> None:
@@ -137,17 +137,17 @@ def test_the_room_of_each() -> None:
 
 def test_a_request_of_which_the_prompt_shows_most_calls_for_nothing() -> None:
     question = read_question("Please book the zeppelin hangar lighthouse tour to Zanzibar.", 1)
-    finds = weigh(question, [RARE] * len(question.words), 200, 200)
+    matches = weigh(question, [RARE] * len(question.words), 200, 200)
     all_words = (1 << len(question.words)) - 1
-    assert decide("auto", question, finds, 0) == Recall("some", "new_words")
-    assert decide("auto", question, finds, all_words & ~1) == Recall("none", "nothing_new")
+    assert decide("auto", question, matches, 0) == Recall("some", "new_words")
+    assert decide("auto", question, matches, all_words & ~1) == Recall("none", "nothing_new")
 
 
 def test_a_word_is_known_where_it_is_shown_or_remembered() -> None:
     question = read_question("zeppelin Zanzibar ferry", 1)
     places = {word.term: 1 << at for at, word in enumerate(question.words)}
-    finds = weigh(question, [(7,), (9,), (11,)], 200, 200)
+    matches = weigh(question, [(7,), (9,), (11,)], 200, 200)
     first, second, third = places
-    assert known_words(question, finds, (7,), ()) == places[first]
-    assert known_words(question, finds, (), {second}) == places[second]
-    assert known_words(question, finds, (7, 9), {third}) == sum(places.values())
+    assert known_words(question, matches, (7,), ()) == places[first]
+    assert known_words(question, matches, (), {second}) == places[second]
+    assert known_words(question, matches, (7, 9), {third}) == sum(places.values())

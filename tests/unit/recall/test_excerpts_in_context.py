@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chatmemory.text.markers import RECALL_HEADING, is_marker
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, count_tokens
 from memory.context.assemble import Context, PromptRequest, assemble, rebuild
-from memory.context.fit_excerpts import Picking
+from memory.context.fit_excerpts import ExcerptChoice
 from memory.context.plan import Plan
 from memory.context.planner import choose
 from memory.history.turns import Turn
@@ -89,34 +89,34 @@ def test_excerpts_come_after_the_verbatim_turns_oldest_first_those_of_a_day_unde
 def test_a_day_that_comes_between_parts_another() -> None:
     said = said_of(["Breakfast is at seven.", "Noted.", "Lunch is at one.", "Fine.", "Dinner is at nine."])
     said[3] = replace(said[3], on="2026-05-04")
-    picking = Picking([excerpt_of([Quote(seq)], said) for seq in (1, 5, 3)])
-    picking.fill(1000, [])
-    text = render_excerpts(picking.quotes, said)
+    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in (1, 5, 3)])
+    choice.fill(1000, [])
+    text = render_excerpts(choice.quotes, said)
     assert [line for line in text.splitlines() if line.startswith("[2026")] == [
         "[2026-05-03]",
         "[2026-05-04]",
         "[2026-05-03]",
     ]
-    assert count_tokens(text) <= picking.cost <= count_tokens(text) + 10
+    assert count_tokens(text) <= choice.cost <= count_tokens(text) + 10
 
 
 @pytest.mark.parametrize("end", [".", "", " then?"])
 @pytest.mark.parametrize("seqs", [(1, 2, 3, 4, 5), (1, 3, 5, 7, 30), (30, 1, 7)])
 def test_excerpts_cost_about_what_they_take(seqs: tuple[int, ...], end: str) -> None:
     said = said_of([f"The ferry number {number} leaves from the pier at noon{end}" for number in range(30)])
-    picking = Picking([excerpt_of([Quote(seq)], said) for seq in seqs])
-    picking.fill(1000, [])
-    taken = count_tokens(render_excerpts(picking.quotes, said)) + MESSAGE_OVERHEAD
-    assert taken <= picking.cost <= taken + 5
+    choice = ExcerptChoice([excerpt_of([Quote(seq)], said) for seq in seqs])
+    choice.fill(1000, [])
+    taken = count_tokens(render_excerpts(choice.quotes, said)) + MESSAGE_OVERHEAD
+    assert taken <= choice.cost <= taken + 5
 
 
 def test_pieces_of_one_message_share_its_mark() -> None:
     said = said_of(["One goes first. Two comes next. Three waits. Four is the last."])
-    picking = Picking([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))])
-    picking.fill(1000, [])
-    text = render_excerpts(picking.quotes, said)
+    choice = ExcerptChoice([excerpt_of([Quote(1, *span)], said) for span in ((0, 15), (32, 44))])
+    choice.fill(1000, [])
+    text = render_excerpts(choice.quotes, said)
     assert text.endswith("User: One goes first. […] Three waits. […]")
-    assert count_tokens(text) + MESSAGE_OVERHEAD <= picking.cost
+    assert count_tokens(text) + MESSAGE_OVERHEAD <= choice.cost
 
 
 def test_a_piece_says_that_there_is_more() -> None:

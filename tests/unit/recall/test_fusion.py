@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.recall.ranking import FURTHER, WEIGHT, Indexed, Lengths, Near, Ranked, fuse
+from memory.recall.ranking import FURTHER, MEANING_WEIGHT, Indexed, Lengths, Near, Ranked, fuse
 
 SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
 ALIKE = Lengths(10.0, 10.0)
@@ -63,7 +63,7 @@ def test_who_is_better_in_both_is_no_worse(scores: list[float], near: dict[int, 
 
 def test_the_nearest_counts_a_little_less_than_the_best_by_words() -> None:
     assert seqs(fused([3.0, 0.0, 0.0], {2: 0.5, 3: 1.0})) == [1, 3, 2]
-    assert [one.score for one in fused([3.0, 0.0], {2: 1.0})] == [1.0, WEIGHT]
+    assert [one.score for one in fused([3.0, 0.0], {2: 1.0})] == [1.0, MEANING_WEIGHT]
 
 
 def test_found_by_both_beats_found_by_one() -> None:
@@ -86,4 +86,4 @@ def test_further_passages_of_a_message_are_less_near() -> None:
     message = Indexed(1, True, 300, ("a", "b", "c"))
     said = [Ranked(0.0, message, passage) for passage in range(3)]
     scores = [one.score for one in fuse(said, [Near(1, 1.0)], ALIKE)]
-    assert scores == [WEIGHT, WEIGHT * FURTHER, WEIGHT * FURTHER**2]
+    assert scores == [MEANING_WEIGHT, MEANING_WEIGHT * FURTHER, MEANING_WEIGHT * FURTHER**2]

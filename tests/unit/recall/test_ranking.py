@@ -10,20 +10,20 @@ import pytest
 from chatmemory.text.tokens import count_tokens
 from memory.recall import ranking
 from memory.recall.analysis.terms import stored_terms
-from memory.recall.candidates import places, said_together, weigh, with_places
+from memory.recall.candidates import places, weigh, with_places, words_to_combine
 from memory.recall.excerpts import RecalledMessage
 from memory.recall.query import MOST_TERMS, read_question
 from memory.recall.ranking import (
-    WIDER,
+    PRESELECT_FACTOR,
     Indexed,
     Lengths,
     Ranked,
     Size,
-    alone,
     closest,
     excerpts,
-    looked_at,
+    messages_to_read,
     rank,
+    score_alone,
     worth_showing,
 )
 from tests.support.folds import WORDS
@@ -54,12 +54,14 @@ class Told:
             [seq for seq, one in self.messages.items() if any(word.token in p for p in one.passages)][-MOST:]
             for word in asked.words
         ]
-        finds = weigh(asked, seqs, MOST, len(self.said))
-        most = looked_at(1000)
-        promising = [self.messages.get(seq) for seq in places(finds, frozenset(shown), WIDER * most)]
+        matches = weigh(asked, seqs, MOST, len(self.said))
+        most = messages_to_read(1000)
+        promising = [
+            self.messages.get(seq) for seq in places(matches, frozenset(shown), PRESELECT_FACTOR * most)
+        ]
         sizes = {one.seq: Size(one.is_user, one.tokens) for one in promising if one}
-        there = [self.messages[seq] for seq in sorted(closest(asked, finds, sizes, most))]
-        return rank(asked, finds, there, len(self.said), Lengths.of(asked, sizes.values()))
+        there = [self.messages[seq] for seq in sorted(closest(asked, matches, sizes, most))]
+        return rank(asked, matches, there, len(self.said), Lengths.of(asked, sizes.values()))
 
     def best(self, question: str) -> list[int]:
         """Seqs of the messages, that of the best passage first."""
@@ -150,7 +152,7 @@ def test_short_messages_gain_by_short_ones_beside_them_that_answer(
         return next(one.score for one in told.ranked("zeppelin") if one.message.seq == 1)
 
     after = score()
-    monkeypatch.setattr(ranking, "BESIDE", ())
+    monkeypatch.setattr(ranking, "NEIGHBOUR_SHARES", ())
     assert (after > score()) is gains
 
 
@@ -184,10 +186,10 @@ def test_of_long_messages_the_best_passages_are_quoted() -> None:
 def test_common_words_are_looked_up_together() -> None:
     asked = read_question("quiet harbour lamps", 1)
     common = [tuple(range(1, 2 * MOST, 2)), tuple(range(2, 2 * MOST + 2, 2)), ()]
-    finds = weigh(asked, common, MOST, 10_000)
-    assert said_together(finds, [True, True, False]) == [(0, 1)]
-    assert said_together(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
-    both = with_places(finds, [(0, 1)], [(9_000,)])
+    matches = weigh(asked, common, MOST, 10_000)
+    assert words_to_combine(matches, [True, True, False]) == [(0, 1)]
+    assert words_to_combine(weigh(asked, [*common[:2], (5,)], MOST, 10_000), [True, True, False]) == []
+    both = with_places(matches, [(0, 1)], [(9_000,)])
     assert both.at[9_000] == 0b11
 
 
@@ -240,4 +242,4 @@ def test_a_passage_gains_where_the_rest_of_its_message_has_its_words_again() -> 
         for parts in (("Zanzibar", "harbour"), ("Zanzibar", "harbour and Zanzibar"))
     )
     worth = (1.0,) * len(question.words)
-    assert alone(question, worth, again)[0] > alone(question, worth, once)[0]
+    assert score_alone(question, worth, again)[0] > score_alone(question, worth, once)[0]

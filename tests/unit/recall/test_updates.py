@@ -8,7 +8,7 @@ import pytest
 
 from chatmemory.text.markers import is_marker
 from chatmemory.text.tokens import count_tokens
-from memory.context.fit_excerpts import Picking
+from memory.context.fit_excerpts import ExcerptChoice
 from memory.context.plan import Plan
 from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of, excerpt_text
 from memory.recall.ranking import with_updates
@@ -132,10 +132,10 @@ def test_the_mark_is_stored_with_the_plan_and_survives_the_join_of_passages() ->
     earlier, later = UPDATES[0]
     said = chat_of(earlier, later)
     pieces = [excerpt_of([Quote(1, 0, 10)], said), excerpt_of([Quote(1, 10, len(earlier))], said)]
-    picking = Picking(with_updates([*pieces, *excerpts_of(said, 2)], said))
-    picking.fill(1000, ())
-    assert picking.quotes == ((Quote(1, 0, len(earlier), 2), Quote(2)),)
-    plan = Plan(budget=9, recalled=picking.quotes)
+    choice = ExcerptChoice(with_updates([*pieces, *excerpts_of(said, 2)], said))
+    choice.fill(1000, ())
+    assert choice.quotes == ((Quote(1, 0, len(earlier), 2), Quote(2)),)
+    plan = Plan(budget=9, recalled=choice.quotes)
     assert Plan.from_json(plan.to_json()) == plan
     assert plan.to_json()["recalled"] == [[[1, 0, len(earlier), 2], [2, 0, None]]]
 
