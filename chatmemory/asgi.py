@@ -44,7 +44,12 @@ from chatmemory.api import error_handler
 from chatmemory.database import migration_state
 from chatmemory.llm import registry
 from chatmemory.runtime import garbage
-from chatmemory.runtime.logging_config import request_context, request_id, request_id_for, tell_of_crashes
+from chatmemory.runtime.logging_config import (
+    log_uncaught_exceptions,
+    request_context,
+    request_id,
+    request_id_for,
+)
 from chatmemory.runtime.request_threads import RequestThread
 from chatmemory.text import tokens
 from conversations.accounts import stateless_calls
@@ -221,13 +226,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             _warn_of_unbounded_heads()
             if threading.current_thread() is threading.main_thread():  # else another program's process
                 _chain_sigterm(asyncio.get_running_loop())
-                tell_of_crashes()
+                log_uncaught_exceptions()
             lease.watch()
             garbage.begin()
             await send({"type": "lifespan.startup.complete"})
         else:
             await generation.shut_down()
-            await lease.leave()
+            await lease.stop_watching()
             await stateless_calls.all_ended()
             await registry.aclose()
             await send({"type": "lifespan.shutdown.complete"})

@@ -23,7 +23,7 @@ REQUIRED = (SecurityMiddleware, CSPMiddleware, CsrfViewMiddleware, XFrameOptions
 def install() -> None:
     """Register both checks for `check --deploy`."""
     checks.register(middleware_is_there, checks.Tags.security, deploy=True)
-    checks.register(https_alone, checks.Tags.security, deploy=True)
+    checks.register(check_https, checks.Tags.security, deploy=True)
 
 
 def middleware_is_there(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
@@ -38,7 +38,7 @@ def _missing() -> Iterator[checks.CheckMessage]:
             yield checks.Error(f"MIDDLEWARE has no {wanted.__name__}.", id="chatmemory.E001")
 
 
-def https_alone(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+def check_https(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
     """Check that HTTPS is enforced. One setting switches on the redirect, HSTS and secure cookies."""
     if settings.SECURE_SSL_REDIRECT:
         return []

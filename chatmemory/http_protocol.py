@@ -22,7 +22,7 @@ from chatmemory import asgi  # also sets Django up: uvicorn imports this module 
 
 SLICE_BYTES = 4096
 """Bytes parsed at once. A read has up to 256 KiB, which may be 14,000 tiny requests, or 44,000 chunks of a body."""
-TURN_SECONDS = 0.001
+PARSE_SECONDS = 0.001
 """How long one connection may be parsed before others are served. No ordinary client sends input that takes as long."""
 REST_SECONDS = 0.004
 """How long the connection then waits, so that parsing it takes at most a fifth of the loop's time."""
@@ -74,12 +74,12 @@ class HttpProtocol(HttpToolsProtocol):
     """Bytes since the headers were complete, or since the last piece of the body."""
     _expects_head = True
     """Whether the next bytes belong to a head, or arrive between two requests."""
-    _has_moved = False
+    _body_progressed = False
     """Whether a piece of the body has arrived since the timer was set."""
     _timer: asyncio.TimerHandle | None = None
     _left = b""
     """Received data that is not yet parsed."""
-    _turn: asyncio.Handle | None = None
+    _next_parse: asyncio.Handle | None = None
     """The scheduled call that parses more of it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -98,20 +98,22 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self._left = data
             self.flow.hold()
-            self._take_turn()
+            self._parse_pending()
 
-    def _take_turn(self) -> None:
+    def _parse_pending(self) -> None:
         """Parse the received data until the time is used up, uvicorn pauses reading, or a request must wait."""
-        self._turn = None
+        self._next_parse = None
         left, self._left = self._left, b""
-        until = time.perf_counter() + TURN_SECONDS
+        until = time.perf_counter() + PARSE_SECONDS
         for start in range(0, len(left), SLICE_BYTES):
             is_over = time.perf_counter() > until
             # An earlier request is still being answered, or the application reads the body more slowly than it
             # arrives. uvicorn resumes reading after each answer, however many requests still wait.
             if is_over or self.flow.is_paused or self.pipeline:
                 self._left = left[start:]
-                self._turn = self.loop.call_later(REST_SECONDS, self._take_turn) if is_over else None
+                self._next_parse = (
+                    self.loop.call_later(REST_SECONDS, self._parse_pending) if is_over else None
+                )
                 return
             self._parse(left[start : start + SLICE_BYTES])
             if self.transport.is_closing():
@@ -119,8 +121,8 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.release()
 
     def _go_on_soon(self) -> None:
-        if self._turn is None:
-            self._turn = self.loop.call_soon(self._take_turn)
+        if self._next_parse is None:
+            self._next_parse = self.loop.call_soon(self._parse_pending)
 
     def _parse(self, data: bytes) -> None:
         self._unused += len(data)
@@ -144,7 +146,7 @@ class HttpProtocol(HttpToolsProtocol):
             self.headers = []  # collects the trailers, which are not headers of the request
 
     def on_body(self, body: bytes) -> None:
-        self._unused, self._has_moved = 0, True
+        self._unused, self._body_progressed = 0, True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -155,7 +157,7 @@ class HttpProtocol(HttpToolsProtocol):
     # Time
 
     def _set_timer(self) -> None:
-        self._has_moved = False
+        self._body_progressed = False
         self._timer = self.loop.call_later(settings.REQUEST_RECEIVE_SECONDS, self._is_late)
 
     def _cancel_timer(self) -> None:
@@ -165,7 +167,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _is_late(self) -> None:
         self._timer = None
-        if self._has_moved or self.flow.read_paused or (self._expects_head and self._is_answering()):
+        if self._body_progressed or self.flow.read_paused or (self._expects_head and self._is_answering()):
             self._set_timer()
         elif self._expects_head and not self._unused:
             self.transport.close()

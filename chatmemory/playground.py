@@ -165,7 +165,7 @@ WORDS: dict[str, str | dict[str, str]] = {
 """Texts of the page's scripts, by subject, so that they need not be in a script."""
 
 
-class Way(NamedTuple):
+class PolicyChoice(NamedTuple):
     """A memory policy, as presented to users."""
 
     name: str
@@ -192,7 +192,7 @@ def playground(request: HttpRequest) -> HttpResponse:
     context = {
         "csrf": get_token(request) if user.is_authenticated else "",
         "modules": MODULES,
-        "ways": ways(),
+        "ways": policy_choices(),
         "default_policy": settings.MEMORY_POLICY,
         "section_names": json.dumps(SECTIONS),
         "words": json.dumps(WORDS),
@@ -202,12 +202,12 @@ def playground(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def ways() -> list[Way]:
+def policy_choices() -> list[PolicyChoice]:
     """All policies as presented to users, the default first."""
     names = sorted(POLICIES, key=lambda name: (name != settings.MEMORY_POLICY, name))
-    return [_way(POLICIES[name]) for name in names]
+    return [_policy_choice(POLICIES[name]) for name in names]
 
 
-def _way(policy: Policy) -> Way:
+def _policy_choice(policy: Policy) -> PolicyChoice:
     can_choose = settings.MEMORY_LIMITS.enabled and "threshold" in bounds_for(policy)
-    return Way(policy.name, policy.label or policy.name.capitalize(), policy.description, can_choose)
+    return PolicyChoice(policy.name, policy.label or policy.name.capitalize(), policy.description, can_choose)

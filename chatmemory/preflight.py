@@ -31,7 +31,7 @@ YOUNG_SECONDS = 30.0
 
 def problem(database: Mapping[str, Any]) -> str | None:
     """Why this database cannot be used, as a sentence without passwords; None if it can be used."""
-    reason = _silence(database) or _refusal(database)
+    reason = _unreachable_reason(database) or _refusal(database)
     return None if reason is None else f"The database that DATABASE_URL names cannot be used: {reason}."
 
 
@@ -84,7 +84,7 @@ def _is_respawned() -> bool:
     return uptime - ticks / os.sysconf("SC_CLK_TCK") > YOUNG_SECONDS
 
 
-def _silence(database: Mapping[str, Any]) -> str | None:
+def _unreachable_reason(database: Mapping[str, Any]) -> str | None:
     """The reason if nothing answers. Refusals and unknown hosts are better described by the database's own client."""
     host, port = str(database.get("HOST") or ""), int(database.get("PORT") or 5432)
     if not host or host.startswith("/") or "," in host or {"hostaddr", "service"} & set(database["OPTIONS"]):

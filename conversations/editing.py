@@ -123,7 +123,7 @@ def _change(message: Message, counted: memory.Tally | None, **fields: Any) -> No
     ChatCompletion.objects.filter(pk=message.pk, logprobs__isnull=False).update(logprobs=None)
     title = _retitled(message.chat_id, former)
     Chat.objects.filter(pk=message.chat_id).update(updated_at=message.edited_at, **title)
-    first = _tell_turn_anew(message)
+    first = _rebuild_line(message)
     memory.message_changed(message)
     memory.messages_changed(message.chat_id, from_seq=first, forgets=True, beforehand=counted)
     logger.info(
@@ -143,7 +143,7 @@ def _retitled(chat_id: UUID, former: str) -> dict[str, Any]:
     return {"title": titles.automatic_title(first or ""), "title_is_automatic": True}
 
 
-def _tell_turn_anew(message: Message) -> int:
+def _rebuild_line(message: Message) -> int:
     """Rebuild the line of the message's turn from its current texts; return the seq at which the turn begins.
 
     Other answers of the turn, including failed and replaced ones, may still have a line with words of its question,

@@ -31,7 +31,7 @@ PAGE = 100
 """Number of chats listed at once."""
 
 
-def what_is_theirs(user: User) -> tuple[int, int]:
+def chat_and_message_counts(user: User) -> tuple[int, int]:
     """Return the number of chats and messages of a user."""
     chats = Chat.objects.filter(owner=user)
     return chats.count(), chats.aggregate(messages=Sum("last_seq"))["messages"] or 0
@@ -48,11 +48,11 @@ def request_erasure(user_id: int) -> None:
 
 
 def erase(
-    user_id: int, *, seconds: float | None = None, tell: Callable[[int], None] = lambda _: None
+    user_id: int, *, seconds: float | None = None, on_deleted: Callable[[int], None] = lambda _: None
 ) -> bool:
     """Erase a user whose erasure was requested, for at most about `seconds`. Return True if nothing is left.
 
-    `tell` is called after each deleted chat with the number 1.
+    `on_deleted` is called after each deleted chat with the number 1.
     """
     until = None if seconds is None else time.monotonic() + seconds
     while chats := list(Chat.objects.filter(owner=user_id).order_by("pk")[:PAGE]):
@@ -60,8 +60,8 @@ def erase(
             if until is not None and time.monotonic() > until:
                 return False
             _delete(chat)
-            tell(1)
-    return _erase_account(user_id) or erase(user_id, seconds=seconds, tell=tell)
+            on_deleted(1)
+    return _erase_account(user_id) or erase(user_id, seconds=seconds, on_deleted=on_deleted)
 
 
 def erase_waiting(seconds: float) -> int:

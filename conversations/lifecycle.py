@@ -59,7 +59,7 @@ def delete_chat(chat: Chat) -> None:
     with transaction.atomic():
         locked = Chat.objects.select_for_update().filter(pk=chat.pk).first()
         if locked is not None:
-            _end_unheard(locked)
+            _discard_active_reply(locked)
             IdempotencyKey.objects.filter(chat=locked).delete()
             memory.chat_deleted(locked.pk)
             attachments.release_chat(locked)
@@ -67,7 +67,7 @@ def delete_chat(chat: Chat) -> None:
             locked.delete()
 
 
-def _end_unheard(chat: Chat) -> None:
+def _discard_active_reply(chat: Chat) -> None:
     """Remove a reply being written. Its reservation counts as spent: the model was called and may still write."""
     active = ACTIVE_REPLY.first(chat.pk)
     if active is not None:

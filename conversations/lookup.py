@@ -30,8 +30,8 @@ def get_chat(user: User, chat_id: UUID, *, lock: bool = False) -> Chat:
 
 def lock_ahead(user: User, chat_id: UUID) -> None:
     """Read a turn's first rows with the next statement: the chat, locked for `get_chat`, and its active reply."""
-    _LOCKED_CHAT.ahead(chat_id, user.pk)
-    _OWN_ACTIVE_REPLY.ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
+    _LOCKED_CHAT.read_ahead(chat_id, user.pk)
+    _OWN_ACTIVE_REPLY.read_ahead_for(ACTIVE_REPLY, (chat_id,), chat_id, user.pk)
 
 
 def get_message(chat: Chat, message_id: UUID) -> Message | ActiveReply:

@@ -69,7 +69,7 @@ class Status(models.TextChoices):
 
 
 STREAMING = "streaming"
-SPOKEN = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
+TEXT_STATUSES = (Status.COMPLETE, Status.INCOMPLETE, Status.CANCELLED)
 """States in which a message's text is part of its turn, unless it is superseded."""
 
 
@@ -180,7 +180,7 @@ class StoredAttachment(models.Model):
         return self.sha256
 
 
-UNSHOWN = ("terms", "line", "outline")
+MEMORY_COLUMNS = ("terms", "line", "outline")
 """Long columns of a message that only memory uses; they may be as long as the text."""
 
 

@@ -84,12 +84,12 @@ def _sample(demo: User) -> str:
         return str(found.pk)
     chat_id = str(import_chat(demo, sample).pk)
     if registry.is_offline():
-        with registry.watched_by(with_summaries):
-            call_command("resummarize", chat_id, sync=True, stdout=_Unheard())
+        with registry.wrap_models(with_summaries):
+            call_command("resummarize", chat_id, sync=True, stdout=_NullOutput())
     return chat_id
 
 
-class _Unheard:
+class _NullOutput:
     """An output stream for a command whose output is discarded."""
 
     def write(self, text: str) -> None:

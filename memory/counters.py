@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Count, Sum
 
 from chatmemory.text.tokens import MESSAGE_OVERHEAD
-from conversations.models import SPOKEN, Message
+from conversations.models import TEXT_STATUSES, Message
 from memory.briefs import limits_beside_pins, limits_of, stored_state
 from memory.history.rows import each_turn, newest_turns, pending_seq
 from memory.history.turns import Turn
@@ -107,7 +107,7 @@ def count_folded_tokens(brief: ConversationBrief) -> int:
         seq__lte=brief.folded_through_seq,
         superseded_by=None,
         token_count__gt=0,
-        status__in=SPOKEN,
+        status__in=TEXT_STATUSES,
     )
     found = spoken.aggregate(tokens=Sum("token_count"), messages=Count("pk"))
     return (found["tokens"] or 0) + MESSAGE_OVERHEAD * int(found["messages"])

@@ -107,13 +107,13 @@ def read_ahead(chat_id: UUID, owner_id: int) -> None:
 
     Rows are read only if the chat belongs to `owner_id`.
     """
-    _OWN_BRIEF.ahead_for(_BRIEF, (chat_id,), chat_id, owner_id)
+    _OWN_BRIEF.read_ahead_for(_BRIEF, (chat_id,), chat_id, owner_id)
     load.read_ahead(chat_id, owner_id)
 
 
 def count_ahead(chat_id: UUID) -> None:
     """Read ahead, and lock, the row that `count_reply` needs."""
-    _LOCKED_BRIEF.ahead(chat_id)
+    _LOCKED_BRIEF.read_ahead(chat_id)
 
 
 def context_for(

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.conf import settings
 
 from chatmemory.runtime.logging_config import request_context
-from chatmemory.runtime.tracebacks import told
+from chatmemory.runtime.tracebacks import safe_traceback
 from memory import queue
 from memory.folding import dispatch, fold
 from memory.lab import comparison
@@ -31,7 +31,7 @@ def _task(request_id: str = "") -> Iterator[None]:
         try:
             yield
         except Exception as exc:  # noqa: BLE001  # logged in full, and raised
-            raise TaskFailed(told(exc)) from None
+            raise TaskFailed(safe_traceback(exc)) from None
 
 
 def fold_task(chat_id: str, request_id: str = "") -> None:

@@ -85,7 +85,7 @@ def live_server_process(django_db_setup: None, django_db_blocker: Any) -> Iterat
     """One server for the whole run, on the test database. It keeps answering between tests."""
     with django_db_blocker.unblock(), LiveServer() as server:
         # Tests leave replies behind on purpose, and say themselves who finishes them.
-        server.run(lease.leave())
+        server.run(lease.stop_watching())
         yield server
 
 

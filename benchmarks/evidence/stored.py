@@ -55,7 +55,7 @@ def fold(row: Chat) -> None:
     from chatmemory.llm import registry
     from memory.folding.fold import fold as fold_chat
 
-    with registry.watched_by(_Forgetful):
+    with registry.wrap_models(_Forgetful):
         report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)
         while report.outcome == "more":
             report = fold_chat(row.pk, until=time.monotonic() + FOLD_SECONDS)

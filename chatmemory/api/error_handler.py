@@ -67,7 +67,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     set_rollback()
     if isinstance(exc, ChatMemoryError):
         return _ours(exc)
-    if isinstance(exc, ObjectDoesNotExist) or _has_lost_its_ground(exc):
+    if isinstance(exc, ObjectDoesNotExist) or _is_missing_reference(exc):
         exc = _gone(exc, context)
     elif isinstance(exc, Http404):
         exc = drf.NotFound()
@@ -90,7 +90,7 @@ def internal_error(exc: Exception) -> Response:
     return Response(error_body("internal", SENTENCES[500]), status=500)
 
 
-def _has_lost_its_ground(exc: Exception) -> bool:
+def _is_missing_reference(exc: Exception) -> bool:
     """Whether a write failed because a row that it refers to is gone. SQLite has one message for all such cases."""
     return isinstance(exc, IntegrityError) and "foreign key constraint" in str(exc).lower()
 
@@ -166,7 +166,7 @@ def cannot_serve(exc: Exception) -> bool:
     """
     if not isinstance(exc, OperationalError | InterfaceError | ProgrammingError):
         return False
-    reason = _missing_migrations() if _misses_something(exc) else None
+    reason = _missing_migrations() if _is_schema_error(exc) else None
     if reason is None and isinstance(exc, ProgrammingError):
         return False
     if reason is None:
@@ -176,7 +176,7 @@ def cannot_serve(exc: Exception) -> bool:
     return True
 
 
-def _misses_something(exc: Exception) -> bool:
+def _is_schema_error(exc: Exception) -> bool:
     """Whether a table, a column or a function is missing. SQLite reports that as an OperationalError."""
     return isinstance(exc, ProgrammingError) or "no such " in str(exc)
 

@@ -24,7 +24,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 
 from chatmemory.database.compiled import Select
-from chatmemory.database.row_sizes import fitting, weight
+from chatmemory.database.row_sizes import byte_size, count_fitting
 
 _TOKEN_FIELDS = [field.attname for field in AuthToken._meta.concrete_fields]
 _USER_FIELDS = [field.attname for field in User._meta.concrete_fields]
@@ -111,7 +111,7 @@ class CursorPages(CursorPagination):
         """Return the rows of the page: select them by order and size only, then load them."""
         try:
             order = [name.removeprefix("-") for name in self.get_ordering(request, queryset, view)]
-            light = queryset.annotate(weight=weight(queryset)).only("pk", *order)
+            light = queryset.annotate(byte_size=byte_size(queryset)).only("pk", *order)
             rows: list[Any] = super().paginate_queryset(light, request, view) or []
             if (count := self._count_fitting(rows)) < len(rows):
                 self._fitting = count
@@ -122,10 +122,10 @@ class CursorPages(CursorPagination):
         return [whole[row.pk] for row in rows if row.pk in whole]
 
     def _count_fitting(self, rows: list[Any]) -> int:
-        sizes = [row.weight for row in rows]
+        sizes = [row.byte_size for row in rows]
         if self.cursor is not None and self.cursor.reverse:
             sizes.reverse()  # a page before this one is cut at its far end
-        return fitting(sizes)
+        return count_fitting(sizes)
 
 
 class JSONBody(JSONParser):

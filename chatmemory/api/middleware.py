@@ -27,7 +27,7 @@ from django.middleware import clickjacking, common, csrf, security
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from chatmemory.api import error_handler
-from chatmemory.api.static_text import StaticText, is_worth_it
+from chatmemory.api.static_text import StaticText, is_compressible
 from chatmemory.runtime import garbage
 from chatmemory.runtime.logging_config import request_context, request_id, request_id_for
 
@@ -166,7 +166,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         """Return a static file; text above a minimum size also gets a compressed form."""
         read = partial(super().get_static_file, path, url)
         found = read(stat_cache)
-        return StaticText(path, found, read) if is_worth_it(found) else found
+        return StaticText(path, found, read) if is_compressible(found) else found
 
     def whole(self, static_file: Any, request: HttpRequest) -> HttpResponse:
         """Return the file as one response. Under ASGI, Django reads a synchronous iterator whole anyway, and warns."""

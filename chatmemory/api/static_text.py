@@ -18,7 +18,7 @@ LEAST_BYTES = 1024
 TEXT_TYPES = ("text/", "image/svg+xml", "application/json", "application/javascript", "application/xml")
 
 
-def is_worth_it(static_file: StaticFile) -> bool:
+def is_compressible(static_file: StaticFile) -> bool:
     """Whether a file is text, larger than `LEAST_BYTES`, and not compressed on disk."""
     if len(static_file.alternatives) > 1:
         return False

@@ -104,7 +104,7 @@ def snapshot() -> Iterator[None]:
             yield
 
 
-def empty_log() -> None:
+def truncate_wal() -> None:
     """On SQLite, move the content of the write-ahead log into the database, and truncate the log.
 
     Deleted content is overwritten in the database (`secure_delete`), but would stay in the log until it is written

@@ -26,7 +26,7 @@ class ByteLength(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def weight(rows: QuerySet[Any]) -> Combinable:
+def byte_size(rows: QuerySet[Any]) -> Combinable:
     """An expression for the bytes of all columns of unlimited length that `rows` would load."""
     names, is_deferred = rows.query.deferred_loading
     long = (
@@ -42,7 +42,7 @@ def json_size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace"))
 
 
-def fitting(sizes: Sequence[int]) -> int:
+def count_fitting(sizes: Sequence[int]) -> int:
     """How many rows of these sizes, in order, fit into one answer; at least one."""
     left = ANSWER_MAX_BYTES
     for count, size in enumerate(sizes):

@@ -1,7 +1,7 @@
 """Transactions with as few round trips to PostgreSQL as possible.
 
 Every statement is a round trip: its thread waits for the answer, and then for the interpreter. But few statements of
-a turn need their answer at once. So within `in_few_trips`, a write waits for the next statement that needs its
+a turn need their answer at once. So within `batched_transaction`, a write waits for the next statement that needs its
 answer, and both are sent as one query: `BEGIN` with the first, `COMMIT` with the last. A select that will be needed
 later can be read ahead.
 
@@ -23,14 +23,14 @@ from django.db.models import Model
 
 from chatmemory.database import statements
 
-_OPEN = "_next_trip"
+_OPEN = "_statement_queue"
 
 
 @contextmanager
-def in_few_trips() -> Iterator[None]:
+def batched_transaction() -> Iterator[None]:
     """Run a transaction like `atomic`, either the outermost one or a part of another."""
     connection = connections[DEFAULT_DB_ALIAS]
-    outer = next_trip(connection)
+    outer = statement_queue(connection)
     if connection.vendor != "postgresql" or outer is not None:
         if outer is not None:
             outer.forget()  # rows that were read ahead are for statements after this block
@@ -39,21 +39,21 @@ def in_few_trips() -> Iterator[None]:
         return
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
-        trip = NextTrip(connection)
-        connection.__dict__[_OPEN] = trip
+        queue = StatementQueue(connection)
+        connection.__dict__[_OPEN] = queue
         try:
             if is_outermost:
                 # Otherwise the driver would send BEGIN as a query of its own.
                 connection.connection.autocommit = True
-                trip.add("BEGIN")
-            with connection.execute_wrapper(trip):
+                queue.add("BEGIN")
+            with connection.execute_wrapper(queue):
                 yield
-                trip.end(commits=is_outermost)
+                queue.end(commits=is_outermost)
         finally:
             del connection.__dict__[_OPEN]
 
 
-def next_trip(connection: BaseDatabaseWrapper) -> NextTrip | None:
+def statement_queue(connection: BaseDatabaseWrapper) -> StatementQueue | None:
     """The queue of statements in the connection's transaction; None if statements do not wait."""
     return connection.__dict__.get(_OPEN)
 
@@ -61,20 +61,20 @@ def next_trip(connection: BaseDatabaseWrapper) -> NextTrip | None:
 def write(sql: str, params: Sequence[Any], *, changes: type[Model] | None = None) -> None:
     """Run a statement whose row count is not needed. Discard rows of the model `changes` that were read ahead."""
     connection = connections[DEFAULT_DB_ALIAS]
-    if (trip := next_trip(connection)) is None:
+    if (queue := statement_queue(connection)) is None:
         statements.execute(connection, sql, params)
     else:
         if changes is not None:
-            trip.forget(changes)
-        trip.add(sql, params)
+            queue.forget(changes)
+        queue.add(sql, params)
 
 
 def count(sql: str, params: Sequence[Any], *, changes: type[Model]) -> int:
     """Run a statement at once and return how many rows it wrote. Discard rows of `changes` that were read ahead."""
     connection = connections[DEFAULT_DB_ALIAS]
-    if (trip := next_trip(connection)) is not None:
-        trip.forget(changes)
-        return trip.run(sql, params)
+    if (queue := statement_queue(connection)) is not None:
+        queue.forget(changes)
+        return queue.run(sql, params)
     return statements.execute(connection, sql, params)
 
 
@@ -86,7 +86,7 @@ class _Ahead:
     rows: list[Any] | None = None
 
 
-class NextTrip:
+class StatementQueue:
     """The queue of statements that are sent with the next one, in a transaction on PostgreSQL.
 
     They are sent as one query of the simple protocol: five statements take the driver as long as one; as a pipeline,
@@ -126,11 +126,11 @@ class NextTrip:
         self._statements.append((self._text(sql, params), None))
 
     def read_ahead(self, key: Hashable, model: type[Model], sql: str, params: Sequence[Any]) -> None:
-        """Queue a select whose rows `taken` will return."""
+        """Queue a select whose rows `take_read_ahead` will return."""
         self._ahead[key] = ahead = _Ahead(model)
         self._statements.append((self._text(sql, params), ahead))
 
-    def taken(self, key: Hashable) -> list[Any] | None:
+    def take_read_ahead(self, key: Hashable) -> list[Any] | None:
         """Return the rows of the select with that key, once; None if not read ahead, or possibly changed since."""
         ahead = self._ahead.pop(key, None)
         if ahead is not None and ahead.rows is None:

@@ -85,7 +85,7 @@ class LocalEmbedder:
             try:
                 made.append(self._model.vector(text))
             except Exception:  # noqa: BLE001  # callers handle one exception; its message may quote the text
-                raise _error(failures.NONSENSE) from None
+                raise _error(failures.INVALID_RESPONSE) from None
         return Embedded(tuple(made), 0)
 
 

@@ -22,7 +22,7 @@ POOLING = "1_Pooling/config.json"
 LENGTH = "sentence_bert_config.json"
 MOST_TOKENS = 256
 """Maximum tokens of a text, unless the folder says less: 50 ms on one core. Vectors of longer texts say little."""
-WAY = "1"
+FORMAT_VERSION = "1"
 """Change this when the same files would yield other vectors."""
 
 
@@ -43,7 +43,7 @@ class Files:
     @property
     def name(self) -> str:
         """The name of the model's vectors. It depends on the content of the files, not on the name of the folder."""
-        digest = hashlib.sha256(f"{WAY} {self.most_tokens} {self.pooling}".encode())
+        digest = hashlib.sha256(f"{FORMAT_VERSION} {self.most_tokens} {self.pooling}".encode())
         for file in (self.model, self.tokenizer):
             with file.open("rb") as opened:
                 digest.update(hashlib.file_digest(opened, "sha256").digest())

@@ -13,7 +13,7 @@ from chatmemory.llm.protocol import Variant
 ROOM = {"none": 0, "minimal": 1_000, "low": 4_000, "medium": 8_000, "high": 16_000, "xhigh": 32_000}
 """Tokens by effort. Unused room costs nothing, but OpenAI counts it towards its rate limits."""
 
-UNSAID = "medium"
+DEFAULT_EFFORT = "medium"
 """The effort of a reasoning model if a request names none."""
 
 _REASONS = re.compile(r"(?:[\w.-]+/)*(?:gpt-5(?:-mini|-nano|-pro)?|o[134](?:-\w+)?)(?:-\d{4}-\d\d-\d\d)?")
@@ -34,4 +34,4 @@ def room_for_reasoning(variant: Variant) -> int:
     """Tokens to leave for reasoning; 0 for models that are not known to reason and have no effort set."""
     if variant.reasoning_effort:
         return ROOM[variant.reasoning_effort]
-    return ROOM[UNSAID] if _REASONS.fullmatch(variant.model) else 0
+    return ROOM[DEFAULT_EFFORT] if _REASONS.fullmatch(variant.model) else 0

@@ -34,7 +34,7 @@ _embedder: tuple[tuple[object, ...], UpstreamEmbedder] | None = None
 _local: tuple[tuple[object, ...], LocalEmbedder | str] | None = None
 """The model of a folder, or the reason why it cannot be loaded."""
 _loading = threading.Lock()
-_watched: Callable[[ChatModel], ChatModel] | None = None
+_wrapper: Callable[[ChatModel], ChatModel] | None = None
 
 
 def load() -> None:
@@ -67,7 +67,7 @@ def chat_model() -> ChatModel:
     wanted = (os.getpid(), *(getattr(settings, name) for name in names))
     if _made is None or _made[0] != wanted:
         _made = (wanted, _make())
-    return _seen(_made[1])
+    return _wrapped(_made[1])
 
 
 def embeds() -> bool:
@@ -130,22 +130,22 @@ def _load(folder: Path) -> LocalEmbedder | str:
 
 def offline_model() -> ChatModel:
     """The built-in model, also used as summarizer if the upstream keeps failing."""
-    return _seen(_offline())
+    return _wrapped(_offline())
 
 
 @contextmanager
-def watched_by(watched: Callable[[ChatModel], ChatModel]) -> Iterator[None]:
-    """Wrap this process's models with `watched` in the block, to see their prompts or to answer for them."""
-    global _watched  # for the lab and quickstart, which have a process to themselves; the server does not use it
-    before, _watched = _watched, watched
+def wrap_models(wrapper: Callable[[ChatModel], ChatModel]) -> Iterator[None]:
+    """Wrap this process's models with `wrapper` in the block, to see their prompts or to answer for them."""
+    global _wrapper  # for the lab and quickstart, which have a process to themselves; the server does not use it
+    before, _wrapper = _wrapper, wrapper
     try:
         yield
     finally:
-        _watched = before
+        _wrapper = before
 
 
-def _seen(model: ChatModel) -> ChatModel:
-    return model if _watched is None else _watched(model)
+def _wrapped(model: ChatModel) -> ChatModel:
+    return model if _wrapper is None else _wrapper(model)
 
 
 def _offline() -> OfflineModel:

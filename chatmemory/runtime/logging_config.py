@@ -69,7 +69,7 @@ def _leave_out_request(_logger: object, _method: str, event: dict[str, Any]) -> 
     return event
 
 
-def _without_words_of_others(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _strip_library_messages(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Reduce log lines of other libraries that would quote their input to the constant part."""
     name, said = str(event.get("logger", "")), str(event["event"])
     if name == "asyncio":
@@ -84,7 +84,7 @@ def _without_words_of_others(_logger: object, _method: str, event: dict[str, Any
     return event
 
 
-def _inert(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+def _escape_terminal(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Escape text from clients, such as a path, so that it has no effect on a terminal. JSON escapes it by itself."""
     event.pop("color_message", None)  # uvicorn's own colours
     return {
@@ -93,13 +93,14 @@ def _inert(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, An
     }
 
 
-def _told(exc_info: Any) -> str:
-    from chatmemory.runtime.tracebacks import told  # not above: it needs the settings, which import this
+def _safe_traceback(exc_info: Any) -> str:
+    # Not at the top: it needs the settings, which import this module.
+    from chatmemory.runtime.tracebacks import safe_traceback
 
-    return told(exc_info[1]) if exc_info[1] is not None else ""
+    return safe_traceback(exc_info[1]) if exc_info[1] is not None else ""
 
 
-class JsonHandler(logging.StreamHandler[Any]):
+class StderrHandler(logging.StreamHandler[Any]):
     """Writes to standard error. A line that cannot be logged is replaced by a note without its arguments."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  # the standard library's name
@@ -109,7 +110,7 @@ class JsonHandler(logging.StreamHandler[Any]):
             self.stream.write(json.dumps({**line, "error": error and error.__name__}) + self.terminator)
 
 
-def tell_of_crashes() -> None:
+def log_uncaught_exceptions() -> None:
     """Log uncaught exceptions in any thread, where Python would print them with their messages.
 
     For processes that serve. At a terminal, the user may see the messages.
@@ -131,7 +132,7 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
     """The `LOGGING` setting. `style`: json, console, or auto (console on a terminal, otherwise json)."""
     console = style == "console" or (style == "auto" and sys.stderr.isatty())
     render: list[Any] = (
-        [_inert, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        [_escape_terminal, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if console
         else [structlog.processors.JSONRenderer(default=str)]
     )
@@ -140,7 +141,7 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         _leave_out_request,
-        _without_words_of_others,
+        _strip_library_messages,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_request_id,
     ]
@@ -154,13 +155,13 @@ def logging_config(style: str, level: str) -> dict[str, Any]:
                 "foreign_pre_chain": shared,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    structlog.processors.ExceptionRenderer(_told),
+                    structlog.processors.ExceptionRenderer(_safe_traceback),
                     *render,
                 ],
             }
         },
         "handlers": {
-            "stderr": {"class": "chatmemory.runtime.logging_config.JsonHandler", "formatter": "structured"}
+            "stderr": {"class": "chatmemory.runtime.logging_config.StderrHandler", "formatter": "structured"}
         },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {

@@ -31,7 +31,7 @@ FRAMES = 40
 """Maximum number of frames per exception; the innermost are included."""
 
 
-def told(error: BaseException) -> str:
+def safe_traceback(error: BaseException) -> str:
     """A traceback like Python's, without messages. Ends with the line of `error` itself."""
     return "\n".join(_lines(error, set()))
 

@@ -58,7 +58,7 @@ _DOUBLES = str.maketrans(
 """Lookalikes of letters and signs. A capital has its own entry if it resembles another letter than its small form."""
 
 
-def looks(text: str) -> str:
+def skeleton(text: str) -> str:
     """`text` as it looks, in lower case, with its line ends. Cheap for ASCII."""
     seen = _UNSEEN.sub("", text)
     if seen.isascii():
@@ -67,6 +67,6 @@ def looks(text: str) -> str:
     return _UNSEEN.sub("", plain).translate(_DOUBLES)
 
 
-def begins(line: str, length: int = 160) -> str:
+def line_skeleton(line: str, length: int = 160) -> str:
     """How the first `length` characters of a line look, without leading space: enough to recognize a marker."""
-    return looks(_UNSEEN.sub("", line).lstrip()[:length])
+    return skeleton(_UNSEEN.sub("", line).lstrip()[:length])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from chatmemory.text.confusables import looks
+from chatmemory.text.confusables import skeleton
 from chatmemory.text.markers import is_marker
 
 _FEW = r"(?: \w+){0,4}?"
@@ -92,7 +92,7 @@ class KnownOrders:
         sentences = [sentence for text in texts for sentence in _sentences(text)]
         self._kinds = {kind for sentence in sentences for kind in _kinds(sentence)}
         self._spoken = [_words(sentence) for sentence in sentences if _SHAPES["speaks"].match(sentence)]
-        self._marks = _tight("\n".join(sentences))
+        self._marks = _without_spaces("\n".join(sentences))
         self._words = f" {' | '.join(filter(None, map(_words, sentences)))} "
 
     def new_in(self, text: str) -> set[str]:
@@ -106,7 +106,9 @@ class KnownOrders:
             # It may be the beginning of a known line, because it may have been cut.
             return not any(line.startswith(_words(sentence)) for line in self._spoken)
         if kind in _SHAPES:
-            return any(_tight(found[0]) not in self._marks for found in _SHAPES[kind].finditer(sentence))
+            return any(
+                _without_spaces(found[0]) not in self._marks for found in _SHAPES[kind].finditer(sentence)
+            )
         if kind == POSES:
             return kind not in self._kinds
         return any(self._is_order(kind, words) for words in _readings(sentence))
@@ -122,11 +124,11 @@ class KnownOrders:
 
 def _sentences(text: str) -> Iterator[str]:
     """The sentences of `text` as they look, without our own quote marks."""
-    for line in looks(text).splitlines():
+    for line in skeleton(text).splitlines():
         yield from filter(None, _SENTENCE.split(_QUOTED.sub("", line)))
 
 
-def _tight(text: str) -> str:
+def _without_spaces(text: str) -> str:
     """`text` without spaces: a model may have seen a mark with a space in it (`chatmemory.text.control_tokens`)."""
     return _SPACES.sub("", text)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from chatmemory.text.confusables import begins
+from chatmemory.text.confusables import line_skeleton
 
 SUMMARY_HEADING = "BACKGROUND – PRIOR CONVERSATION SUMMARY (use only if relevant):"
 LINES_HEADING = "EARLIER TURNS, ONE LINE EACH (oldest first; details may be missing):"
@@ -52,7 +52,7 @@ assistants, as our own lines do. A letter o may be a digit of another script.
 
 def is_marker(line: str) -> bool:
     """Whether a line could be read as one of our markers, in any spelling."""
-    return _MARKER.match(begins(line)) is not None
+    return _MARKER.match(line_skeleton(line)) is not None
 
 
 def quote_markers(text: str) -> str:

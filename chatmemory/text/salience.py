@@ -60,7 +60,7 @@ def retained(source: str, summary: str) -> Retained:
     return Retained(kept[:LIST_CAP], lost[:LIST_CAP], len(kept) / len(wanted) if wanted else 1.0)
 
 
-class Holding:
+class SpanIndex:
     """The words of a text, indexed to look up many spans: as whole words, in sequence, ignoring case.
 
     `sought`: the only spans that will be looked up, if they are known.

@@ -27,7 +27,7 @@ Limit = Literal[
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-SOON = 2
+RETRY_SOON_SECONDS = 2
 """`Retry-After` in seconds if a call only has to wait for other calls to end."""
 
 
@@ -44,7 +44,7 @@ class Limits:
     resummarize_per_hour: int = 0
     """Memory rebuilds, both requested and caused by other actions of the user."""
 
-    def with_own(
+    def with_overrides(
         self,
         requests_per_minute: int | None,
         tokens_per_day: int | None,
@@ -71,19 +71,19 @@ class LimitRefusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RateWindow:
     """A count of events since the first of them. It expires after `length`, by default a minute."""
 
     since: datetime | None = None
     count: int = 0
     length: timedelta = MINUTE
 
-    def at(self, now: datetime) -> Window:
+    def at(self, now: datetime) -> RateWindow:
         """Return this window if `now` is within it, else an empty one that begins now."""
         runs = self.since is not None and -self.length <= now - self.since < self.length
-        return self if runs else Window(now, length=self.length)
+        return self if runs else RateWindow(now, length=self.length)
 
-    def one_more(self) -> Window:
+    def one_more(self) -> RateWindow:
         return replace(self, count=self.count + 1)
 
     def refusal(self, limit: Limit, allowed: int, now: datetime) -> LimitRefusal | None:
@@ -94,20 +94,20 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class DayTokens:
     """Tokens of one day: `tokens` of calls that have ended, `reserved` by calls that have not."""
 
     day: date | None = None
     tokens: int = 0
     reserved: int = 0
 
-    def at(self, now: datetime) -> Spent:
+    def at(self, now: datetime) -> DayTokens:
         """Return this count if its day is not over, else an empty one for the day of `now`."""
         today = now.astimezone(UTC).date()
         runs = self.day is not None and timedelta(0) <= self.day - today <= DAY
-        return self if runs else Spent(today)
+        return self if runs else DayTokens(today)
 
-    def and_reserved(self, tokens: int) -> Spent:
+    def and_reserved(self, tokens: int) -> DayTokens:
         return replace(self, reserved=self.reserved + tokens)
 
     def refusal(self, allowed: int, tokens: int, now: datetime) -> LimitRefusal | None:
@@ -115,26 +115,26 @@ class Spent:
         if not allowed or self.tokens + self.reserved + tokens <= allowed or self.day is None:
             return None
         if self.tokens + tokens <= allowed:
-            return LimitRefusal("tokens_per_day", allowed, SOON)
+            return LimitRefusal("tokens_per_day", allowed, RETRY_SOON_SECONDS)
         midnight = datetime.combine(self.day + DAY, time(), UTC)
         return LimitRefusal("tokens_per_day", allowed, _seconds(midnight - now))
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UserUsage:
     """What a user has used up to now."""
 
-    requests: Window = Window()
-    spent: Spent = Spent()
+    requests: RateWindow = RateWindow()
+    spent: DayTokens = DayTokens()
     streams: int = 0
 
-    def at(self, now: datetime) -> Taken:
+    def at(self, now: datetime) -> UserUsage:
         """Return the same with the minute and the day of `now`."""
         return replace(self, requests=self.requests.at(now), spent=self.spent.at(now))
 
-    def with_call(self, tokens: int) -> Taken:
+    def with_call(self, tokens: int) -> UserUsage:
         """Return the usage after one more call that reserves `tokens`."""
-        return Taken(self.requests.one_more(), self.spent.and_reserved(tokens), self.streams + 1)
+        return UserUsage(self.requests.one_more(), self.spent.and_reserved(tokens), self.streams + 1)
 
     def refusal(self, limits: Limits, tokens: int, now: datetime) -> LimitRefusal | None:
         """Return the refusal of a call that reserves `tokens`, or None if it fits.
@@ -146,12 +146,12 @@ class Taken:
         return (
             self.spent.refusal(limits.tokens_per_day, tokens, now)
             or self.requests.refusal("requests_per_minute", limits.requests_per_minute, now)
-            or (LimitRefusal("streams", limits.streams, SOON) if full else None)
+            or (LimitRefusal("streams", limits.streams, RETRY_SOON_SECONDS) if full else None)
         )
 
 
 def rebuild_refusal(
-    limits: Limits, rebuilds: Window, spent: Spent, tokens: int, now: datetime
+    limits: Limits, rebuilds: RateWindow, spent: DayTokens, tokens: int, now: datetime
 ) -> LimitRefusal | None:
     """Return the refusal of one more memory rebuild, or None if it fits.
 

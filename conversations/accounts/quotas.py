@@ -23,7 +23,15 @@ from chatmemory.database import trips
 from chatmemory.database.compiled import Select
 from chatmemory.errors import ChatMemoryError, QuotaExceeded, RateLimited
 from chatmemory.llm.protocol import Variant
-from conversations.accounts.limits import HOUR, LimitRefusal, Limits, Spent, Taken, Window, rebuild_refusal
+from conversations.accounts.limits import (
+    HOUR,
+    DayTokens,
+    LimitRefusal,
+    Limits,
+    RateWindow,
+    UserUsage,
+    rebuild_refusal,
+)
 from conversations.models import ActiveReply, Allowance, PassingCall, Reserved
 
 logger = logging.getLogger(__name__)
@@ -83,7 +91,7 @@ class Reservation:
         return cls(user_id, row.reserved_tokens, row.reserved_day, row.reserved_minute)
 
 
-def held_by(reservation: Reservation | None) -> dict[str, Any]:
+def reservation_fields(reservation: Reservation | None) -> dict[str, Any]:
     """Return the fields of a row that hold this reservation."""
     if reservation is None:
         return {}
@@ -94,7 +102,7 @@ def held_by(reservation: Reservation | None) -> dict[str, Any]:
     }
 
 
-def are_on() -> bool:
+def enabled() -> bool:
     """Whether limits are on. If not, nothing is counted and no query is made."""
     return bool(settings.RATE_LIMITS)
 
@@ -106,8 +114,8 @@ def tokens_for(prompt_tokens: int, variant: Variant) -> int:
 
 def read_ahead(user_id: int) -> None:
     """Read and lock, along with the next statement, the row that the next `reserve` in this transaction needs."""
-    if are_on():
-        _LOCKED.ahead(user_id)
+    if enabled():
+        _LOCKED.read_ahead(user_id)
 
 
 def reserve(user_id: int, tokens: int) -> Reservation | None:
@@ -115,7 +123,7 @@ def reserve(user_id: int, tokens: int) -> Reservation | None:
 
     Call it in the transaction that stores the row which holds the reservation, so that both are stored or neither.
     """
-    if not are_on():
+    if not enabled():
         return None
     limits, taken, now = _locked(user_id)
     refusal = taken.refusal(limits, tokens, now)
@@ -123,7 +131,7 @@ def reserve(user_id: int, tokens: int) -> Reservation | None:
         # Calls of a process that is gone are still counted, but must not keep anybody out.
         refusal = replace(taken, streams=_living(user_id)).refusal(limits, tokens, now)
     if refusal is not None:
-        raise refused(refusal, user_id)
+        raise refusal_error(refusal, user_id)
     after = taken.with_call(tokens)
     _store(user_id, after)
     assert after.spent.day is not None  # `at` has set it
@@ -135,11 +143,11 @@ def spend(user_id: int, tokens: int) -> None:
 
     Imported messages are summarized, which costs somebody money. Call it in the transaction that stores them.
     """
-    if not are_on():
+    if not enabled():
         return
     limits, taken, now = _locked(user_id)
     if (refusal := taken.spent.refusal(limits.tokens_per_day, tokens, now)) is not None:
-        raise refused(refusal, user_id)
+        raise refusal_error(refusal, user_id)
     _store(user_id, replace(taken, spent=replace(taken.spent, tokens=taken.spent.tokens + tokens)))
 
 
@@ -163,7 +171,7 @@ def begin_passing(user_id: int, tokens: int) -> int:
     """Reserve for a call that is not stored; return the id of the row that holds it. Raises as `reserve` does."""
     lasting = timedelta(seconds=settings.REPLY_DEADLINES.total + PASSING_MARGIN_SECONDS)
     with transaction.atomic():
-        held = held_by(reserve(user_id, tokens))
+        held = reservation_fields(reserve(user_id, tokens))
         return PassingCall.objects.create(user_id=user_id, expires_at=Now() + lasting, **held).pk
 
 
@@ -180,18 +188,18 @@ def end_passing(call_id: int, spent: int | None) -> bool:
 
 def take_export(user_id: int) -> None:
     """Record that a user exports their data. Raises `RateLimited` if the last export is too recent."""
-    if not are_on():
+    if not enabled():
         return
     seconds = settings.LIMIT_EXPORT_SECONDS
     Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
     long_ago = Q(exported_at=None) | Q(exported_at__lte=Now() - timedelta(seconds=seconds))
     if not Allowance.objects.filter(long_ago, pk=user_id).update(exported_at=Now()):
-        raise refused(LimitRefusal("exports", seconds, seconds), user_id)
+        raise refusal_error(LimitRefusal("exports", seconds, seconds), user_id)
 
 
 def readers_allowed(user_id: int) -> int:
     """Return how many readers of replies a user may have in one process; 0 means no limit."""
-    if not are_on():
+    if not enabled():
         return 0
     own = Allowance.objects.filter(pk=user_id).values_list("readers", flat=True).first()
     return settings.LIMITS.readers if own is None else own
@@ -204,7 +212,7 @@ def take_rebuild(user_id: int) -> None:
     is what limits them.
     """
     if (refusal := _count_rebuild(user_id)) is not None:
-        raise refused(refusal, user_id)
+        raise refusal_error(refusal, user_id)
 
 
 def rebuild_delay(user_id: int) -> int:
@@ -215,15 +223,15 @@ def rebuild_delay(user_id: int) -> int:
 
 def is_refused(user_id: int) -> bool:
     """Whether the next call of a user would be refused now. Reads without locking, so the answer may be outdated."""
-    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if are_on() else None
+    row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() if enabled() else None
     if row is None:
         return False
-    taken = Taken(Window(row.minute, row.minute_requests), _spent(row), row.open_streams).at(row.now)
+    taken = UserUsage(RateWindow(row.minute, row.minute_requests), _spent(row), row.open_streams).at(row.now)
     return taken.refusal(_limits(row), settings.LIMIT_OUTPUT_TOKENS_RESERVED, row.now) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """What is left of a limit until it resets in `seconds`."""
 
     allowed: int
@@ -231,13 +239,14 @@ class Left:
     seconds: int
 
 
-def left_of(user_id: int) -> dict[str, Left]:
+def remaining(user_id: int) -> dict[str, Remaining]:
     """Return what a user has left of this minute's `requests` and this day's `tokens`, where these are limited."""
-    if not are_on():
+    if not enabled():
         return {}
     row = Allowance.objects.filter(pk=user_id).annotate(now=Now()).first() or Allowance(user_id=user_id)
     now = getattr(row, "now", None) or timezone.now()
-    limits, minute, day = _limits(row), Window(row.minute, row.minute_requests).at(now), _spent(row).at(now)
+    limits, day = _limits(row), _spent(row).at(now)
+    minute = RateWindow(row.minute, row.minute_requests).at(now)
     begun = minute.since or now
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     of = {
@@ -245,7 +254,7 @@ def left_of(user_id: int) -> dict[str, Left]:
         "tokens": (limits.tokens_per_day, day.tokens + day.reserved, (midnight - now).total_seconds()),
     }
     return {
-        name: Left(allowed, max(0, allowed - taken), max(0, round(seconds)))
+        name: Remaining(allowed, max(0, allowed - taken), max(0, round(seconds)))
         for name, (allowed, taken, seconds) in of.items()
         if allowed
     }
@@ -253,12 +262,12 @@ def left_of(user_id: int) -> dict[str, Left]:
 
 def _count_rebuild(user_id: int) -> LimitRefusal | None:
     """Count a rebuild if it fits; otherwise return the refusal."""
-    if not are_on():
+    if not enabled():
         return None
     Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
     row = Allowance.objects.select_for_update().annotate(now=Now()).get(pk=user_id)
     now, answer = row.now, settings.LIMIT_OUTPUT_TOKENS_RESERVED
-    hour = Window(row.hour, row.hour_rebuilds, HOUR).at(now)
+    hour = RateWindow(row.hour, row.hour_rebuilds, HOUR).at(now)
     refusal = rebuild_refusal(_limits(row), hour, _spent(row).at(now), answer, now)
     if refusal is None:
         Allowance.objects.filter(pk=user_id).update(hour=hour.since, hour_rebuilds=hour.count + 1)
@@ -268,11 +277,11 @@ def _count_rebuild(user_id: int) -> LimitRefusal | None:
 def _limits(row: Allowance) -> Limits:
     own = (row.requests_per_minute, row.tokens_per_day, row.streams, row.resummarize_per_hour)
     limits: Limits = settings.LIMITS
-    return limits.with_own(*own)
+    return limits.with_overrides(*own)
 
 
-def _spent(row: Allowance) -> Spent:
-    return Spent(row.day, row.day_tokens, row.day_reserved)
+def _spent(row: Allowance) -> DayTokens:
+    return DayTokens(row.day, row.day_tokens, row.day_reserved)
 
 
 def refund_expired() -> int:
@@ -281,7 +290,7 @@ def refund_expired() -> int:
     return sum(end_passing(call_id, None) for call_id in expired)
 
 
-def refused(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryError:
+def refusal_error(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryError:
     """Log a refusal and return the error to be raised for it."""
     kind = QuotaExceeded if refusal.limit == "tokens_per_day" else RateLimited
     logger.info("refused by a limit", extra={"limit": refusal.limit, "user": user_id})
@@ -292,18 +301,18 @@ def refused(refusal: LimitRefusal, user_id: int | None = None) -> ChatMemoryErro
     )
 
 
-def _locked(user_id: int) -> tuple[Limits, Taken, datetime]:
+def _locked(user_id: int) -> tuple[Limits, UserUsage, datetime]:
     """Lock the user's row until the transaction ends; return the limits, the usage as of now, and now."""
     rows = _LOCKED.rows(user_id)
     if not rows:
         Allowance.objects.bulk_create([Allowance(user_id=user_id)], ignore_conflicts=True)
         rows = _LOCKED.rows(user_id)
     *own, minute, requests, day, tokens, reserved, streams, now = rows[0]
-    taken = Taken(Window(minute, requests), Spent(day, tokens, reserved), streams)
-    return settings.LIMITS.with_own(*own), taken.at(now), now
+    taken = UserUsage(RateWindow(minute, requests), DayTokens(day, tokens, reserved), streams)
+    return settings.LIMITS.with_overrides(*own), taken.at(now), now
 
 
-def _store(user_id: int, taken: Taken) -> None:
+def _store(user_id: int, taken: UserUsage) -> None:
     minute, day = taken.requests, taken.spent
     values = (
         connection.ops.adapt_datetimefield_value(minute.since),

@@ -22,27 +22,27 @@ from django.db.models.functions import Now
 from django.utils.crypto import salted_hmac
 
 from conversations.accounts import quotas
-from conversations.accounts.limits import Window
+from conversations.accounts.limits import RateWindow
 from conversations.models import SignInAttempts
 
-NAMES_PER_ADDRESS = 10
+ADDRESS_FACTOR = 10
 """Factor for the attempts of one address on all names: a school may share one address, and a guesser changes names."""
-ADDRESSES_PER_NAME = 10
+NAME_FACTOR = 10
 """Factor for the attempts on one name from all addresses together."""
 IPV6_NETWORK_BITS = 64
 """Prefix length of the smallest network that a provider gives a customer: its addresses count as one."""
 
 
-def take(username: str, address: str) -> tuple[str, ...]:
-    """Count an attempt; return the keys to pass to `give_back`. Raises `RateLimited`."""
+def count_attempt(username: str, address: str) -> tuple[str, ...]:
+    """Count an attempt; return the keys to pass to `uncount_attempt`. Raises `RateLimited`."""
     most = settings.LIMIT_SIGN_INS
-    if not quotas.are_on() or not most:
+    if not quotas.enabled() or not most:
         return ()
     name, origin = username.casefold(), network_of(address)
     allowed = {
         _key("name-and-address", f"{origin} {name}"): most,
-        _key("address", origin): NAMES_PER_ADDRESS * most,
-        _key("name", name): ADDRESSES_PER_NAME * most,
+        _key("address", origin): ADDRESS_FACTOR * most,
+        _key("name", name): NAME_FACTOR * most,
     }
     with transaction.atomic():
         for key in sorted(allowed):  # in a fixed order, so that two attempts cannot deadlock
@@ -50,10 +50,10 @@ def take(username: str, address: str) -> tuple[str, ...]:
     return tuple(allowed)
 
 
-def give_back(keys: Iterable[str]) -> None:
+def uncount_attempt(keys: Iterable[str]) -> None:
     """Uncount an attempt whose password was right."""
     with transaction.atomic():
-        for key in sorted(keys):  # in the order of `take`
+        for key in sorted(keys):  # in the order of `count_attempt`
             SignInAttempts.objects.filter(key=key).update(count=F("count") - 1)
 
 
@@ -71,9 +71,9 @@ def network_of(address: str) -> str:
 def _count(key: str, allowed: int) -> None:
     SignInAttempts.objects.bulk_create([SignInAttempts(key=key, minute=Now())], ignore_conflicts=True)
     row = SignInAttempts.objects.select_for_update().annotate(now=Now()).get(key=key)
-    window = Window(row.minute, row.count).at(row.now)
+    window = RateWindow(row.minute, row.count).at(row.now)
     if (refusal := window.refusal("sign_ins", allowed, row.now)) is not None:
-        raise quotas.refused(refusal)
+        raise quotas.refusal_error(refusal)
     after = window.one_more()
     SignInAttempts.objects.filter(key=key).update(minute=after.since, count=after.count)
 

@@ -25,7 +25,7 @@ _ending: set[asyncio.Task[None]] = set()
 
 def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
     """Count the tokens of a prompt; return 0 without counting if limits are off."""
-    if not quotas.are_on():
+    if not quotas.enabled():
         return 0
     said = sum(message.tokens(count_tokens) for message in messages)
     attached = sum(one.tokens for message in messages for one in message.attachments)
@@ -34,7 +34,7 @@ def count(messages: Sequence[PromptMessage], instructions: str = "") -> int:
 
 async def begin(user_id: int, tokens: int) -> int | None:
     """Reserve for a call; return its id for `end`, or None if limits are off. Raises `RateLimited`, `QuotaExceeded`."""
-    if not quotas.are_on():
+    if not quotas.enabled():
         return None
     return await executors.write(quotas.begin_passing, user_id, tokens)
 

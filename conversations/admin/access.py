@@ -25,7 +25,7 @@ from django.utils.safestring import SafeString
 from chatmemory.templatetags.viewing import copied_id, short_id
 from conversations.admin.audit_log import LIST, SEARCH, record
 from conversations.admin.html import Step, admin_url, chat_trail, heading, link
-from conversations.admin.readonly import CHATS_SEARCHED, FactAdmin
+from conversations.admin.readonly import CHATS_SEARCHED, ReadOnlyAdmin
 from conversations.models import Chat
 
 PERMISSION = "conversations.view_content"
@@ -69,7 +69,7 @@ def withheld(chat: Chat, texts: Mapping[str, str]) -> list[Withheld]:
     ]
 
 
-class ContentAdmin(FactAdmin):
+class ContentAdmin(ReadOnlyAdmin):
     """Read-only rows with content. Subclasses name the columns and fields with content, and define a row's page."""
 
     content_columns: ClassVar[tuple[str, ...]] = ()
@@ -90,7 +90,7 @@ class ContentAdmin(FactAdmin):
         """Return the breadcrumbs from the row's chat to its own page; none if the row is the chat."""
         return []
 
-    def way_to(self, request: HttpRequest, row: Any, *more: Step) -> list[Step]:
+    def breadcrumbs(self, request: HttpRequest, row: Any, *more: Step) -> list[Step]:
         """Return the breadcrumbs to the row's page, or with `more` to a page below it."""
         found = chat_trail(self.chat_of(row), may_see(request), *self.steps(row), *more)
         return [*found[:-1], (found[-1][0], "")]
@@ -133,13 +133,13 @@ class ContentAdmin(FactAdmin):
             record(request, self.own_name, [(chat, row.pk)])
         context |= {**page.context, **(page.content if may else {})}
         context |= {"may_see": may, "withheld": [] if may else withheld(chat, texts)}
-        context |= {"trail": self.way_to(request, row), "row_id": row.pk}
+        context |= {"trail": self.breadcrumbs(request, row), "row_id": row.pk}
         return super().render_change_form(request, context, *args, **kwargs)
 
     def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         """Render with the same heading for the row as on its page."""
         row = context["object"]
-        way = self.way_to(request, row, ("Delete", ""))
+        way = self.breadcrumbs(request, row, ("Delete", ""))
         if may_see(request) and self.chat_of(row).title:
             record(request, self.own_name, [(self.chat_of(row), row.pk)])
         return super().render_delete_form(request, context | {"trail": way, "object": way[-2][0]})
@@ -150,7 +150,7 @@ class ContentAdmin(FactAdmin):
         row = self.get_object(request, unquote(object_id))
         if row is None or not self.has_view_permission(request, row):
             return super().history_view(request, object_id, extra_context)
-        extra = {"trail": self.way_to(request, row, ("Staff actions", "")), "title": "Staff actions"}
+        extra = {"trail": self.breadcrumbs(request, row, ("Staff actions", "")), "title": "Staff actions"}
         if may_see(request) and self.chat_of(row).title:
             record(request, self.own_name, [(self.chat_of(row), row.pk)])
         return super().history_view(request, object_id, {**(extra_context or {}), **extra})
@@ -163,11 +163,13 @@ class ContentAdmin(FactAdmin):
             changelist = (response.context_data or {}).get("cl")
             rows = changelist.result_list if changelist is not None else []
             record(
-                request, self.own_name, {self.chat_of(row): LIST for row in rows if self._tells(row)}.items()
+                request,
+                self.own_name,
+                {self.chat_of(row): LIST for row in rows if self._shows_content(row)}.items(),
             )
         return response
 
-    def _tells(self, row: Any) -> bool:
+    def _shows_content(self, row: Any) -> bool:
         """Whether a row of a list shows content in one of its columns."""
         columns = set(self.content_columns) & set(self.list_display)
         has_title = "called" in self.list_display and bool(self.chat_of(row).title)

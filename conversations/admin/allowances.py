@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
 from chatmemory.templatetags.viewing import viewer_time
-from conversations.admin.readonly import FactAdmin
+from conversations.admin.readonly import ReadOnlyAdmin
 from conversations.models import Allowance
 
 OWN = ("requests_per_minute", "tokens_per_day", "streams", "readers", "resummarize_per_hour")
@@ -29,7 +29,7 @@ LABELS = {
 
 
 @admin.register(Allowance)
-class AllowanceAdmin(FactAdmin):
+class AllowanceAdmin(ReadOnlyAdmin):
     """One row per user. An empty limit means that of the settings; 0 means no limit."""
 
     list_display = ("user", *OWN[:3], "used_today", "replies_now")

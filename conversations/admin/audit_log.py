@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from chatmemory.templatetags.viewing import short_id
 from conversations.admin.html import link, moment, since
-from conversations.admin.readonly import FactAdmin, uuid_in
+from conversations.admin.readonly import ReadOnlyAdmin, uuid_in
 from conversations.models import Chat, ContentView
 
 LIST, SEARCH = "list", "search"
@@ -52,7 +52,7 @@ def record(request: HttpRequest, page: str, looks: Iterable[tuple[Chat, Any]]) -
 
 
 @admin.register(ContentView)
-class ContentViewAdmin(FactAdmin):
+class ContentViewAdmin(ReadOnlyAdmin):
     """Views, newest first. Each links to its page, even if the object is gone."""
 
     list_display = (since("at", "when"), "who", "what", "seen", "in_chat", "owned_by")

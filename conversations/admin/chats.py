@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-ADDED_UP = 2000
+SUMMED_MESSAGES = 2000
 """Number of newest messages whose tokens and cost a chat's page adds up: adding up all of a long chat is slow."""
 
 
@@ -98,7 +98,7 @@ class ChatAdmin(ContentAdmin):
         said = _newest(chat).aggregate(
             said=Sum("token_count"), sent=Sum("input_tokens"), got=Sum("output_tokens"), n=Count("pk")
         )
-        which = "the newest " if chat.last_seq > ADDED_UP else ""
+        which = "the newest " if chat.last_seq > SUMMED_MESSAGES else ""
         return (
             f"{said['said'] or 0:,} said in {which}{said['n']:,} messages; "
             f"{said['sent'] or 0:,} sent to models, {said['got'] or 0:,} written by them"
@@ -106,7 +106,7 @@ class ChatAdmin(ContentAdmin):
 
     @admin.display(description="cost")
     def cost(self, chat: Chat) -> str:
-        which = f", of the newest {ADDED_UP:,} messages" if chat.last_seq > ADDED_UP else ""
+        which = f", of the newest {SUMMED_MESSAGES:,} messages" if chat.last_seq > SUMMED_MESSAGES else ""
         return f"{usd_of(cost_of(chat))}{which}"
 
     @admin.display(description="who viewed it")
@@ -132,4 +132,4 @@ def cost_of(chat: Chat) -> Any:
 
 
 def _newest(chat: Chat) -> QuerySet[Message]:
-    return Message.objects.filter(chat=chat, seq__gt=max(0, chat.last_seq - ADDED_UP))
+    return Message.objects.filter(chat=chat, seq__gt=max(0, chat.last_seq - SUMMED_MESSAGES))

@@ -40,10 +40,10 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
         return rows.count() if isinstance(rows, QuerySet) else len(rows)
 
 
-class FactList(ChangeList):
+class ReadOnlyChangeList(ChangeList):
     """A list that leaves long columns in the database."""
 
-    model_admin: FactAdmin
+    model_admin: ReadOnlyAdmin
 
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
@@ -52,7 +52,7 @@ class FactList(ChangeList):
         return rows.defer(*self.model_admin.list_defer)
 
 
-class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptable at run time
     """A read-only page. Subclasses name the long columns of their list and the lookup of their chat."""
 
     list_defer: ClassVar[tuple[str, ...]] = ()
@@ -111,7 +111,7 @@ class FactAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscriptabl
         return False
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return FactList
+        return ReadOnlyChangeList
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow only parameters of our own links. Django allows any column: filters could reveal hidden texts."""

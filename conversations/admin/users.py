@@ -45,7 +45,7 @@ class _BySuperusers(admin.ModelAdmin):  # type: ignore[type-arg]  # not subscrip
 
 
 @admin.register(Group)
-class RightsAdmin(_BySuperusers, GroupAdmin):
+class SuperuserGroupAdmin(_BySuperusers, GroupAdmin):
     pass
 
 
@@ -58,7 +58,7 @@ MOMENTS = tuple(moment(name) for name in ("last_login", "date_joined"))
 
 
 @admin.register(User)
-class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
+class SuperuserUserAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as above
     """Django's page of users, except that deleting a user erases all their data through `erasure`."""
 
     fieldsets: ClassVar[Any] = (
@@ -127,7 +127,7 @@ class OwnerAdmin(_BySuperusers, UserAdmin):  # type: ignore[type-arg]  # as abov
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
         """Return what will be deleted as counts: Django's default would load every message (16 s for 100,000)."""
         users = list(objs)
-        theirs = [erasure.what_is_theirs(user) for user in users]
+        theirs = [erasure.chat_and_message_counts(user) for user in users]
         counts = {
             "users": len(users),
             "chats": sum(chats for chats, _ in theirs),
@@ -156,13 +156,13 @@ class LimitedSignIn(AdminAuthenticationForm):
     def clean(self) -> dict[str, Any]:
         assert self.request is not None  # the login view passes it
         try:
-            taken = sign_in_limits.take(
+            taken = sign_in_limits.count_attempt(
                 self.cleaned_data.get("username") or "", self.request.META.get("REMOTE_ADDR", "")
             )
         except RateLimited as exc:
             raise ValidationError(f"{exc.message} Try again in {exc.retry_after} seconds.") from exc
         cleaned = super().clean()
-        sign_in_limits.give_back(taken)
+        sign_in_limits.uncount_attempt(taken)
         return cleaned
 
 

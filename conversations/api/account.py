@@ -48,9 +48,9 @@ class TokenView(APIView):
     def post(self, request: Request) -> Response:
         body = TokenIn(data=request.data)
         body.is_valid(raise_exception=True)
-        taken = sign_in_limits.take(body.validated_data["username"], _address(request))
+        taken = sign_in_limits.count_attempt(body.validated_data["username"], _address(request))
         token, text = _issued(request, **body.validated_data)
-        sign_in_limits.give_back(taken)
+        sign_in_limits.uncount_attempt(taken)
         return Response(TokenOut({"token": text, "expires_at": token.expiry}).data, status=201)
 
     @extend_schema(
@@ -198,10 +198,10 @@ def _require_password(request: Request, user: User, password: str | None) -> Non
     """Raise unless this is the user's password. Wrong passwords count as failed sign-ins."""
     if password is None:
         raise ValidationError({"password": ["Your password is required to delete your account."]})
-    taken = sign_in_limits.take(user.get_username(), _address(request))
+    taken = sign_in_limits.count_attempt(user.get_username(), _address(request))
     if not user.check_password(password):
         raise PermissionDenied("Wrong password.")
-    sign_in_limits.give_back(taken)
+    sign_in_limits.uncount_attempt(taken)
 
 
 def _require_confirmation(request: Request, user: User, name: str | None) -> None:

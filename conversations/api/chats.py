@@ -19,7 +19,7 @@ from chatmemory.errors import NotFound
 from chatmemory.llm.attachments import IMAGE_TYPES
 from conversations import attachments, editing, lifecycle, lookup
 from conversations.api.serializers import ChatIn, ChatOut, ChatsPageOut, EditIn, MessageOut
-from conversations.models import UNSHOWN, ActiveReply, Chat, Message
+from conversations.models import MEMORY_COLUMNS, ActiveReply, Chat, Message
 
 
 class ChatPages(CursorPages):
@@ -135,7 +135,7 @@ def messages_page(request: Request, chat: Chat, view: APIView) -> Response:
     pages = MessagePages()
     # Read in this order, so that a reply that becomes final in between is found twice rather than not at all.
     active = ActiveReply.objects.filter(chat=chat).select_related("chat").first()
-    rows = Message.objects.filter(chat=chat).defer(*UNSHOWN)
+    rows = Message.objects.filter(chat=chat).defer(*MEMORY_COLUMNS)
     page = pages.paginate_queryset(rows, request, view=view) or []
     return pages.get_paginated_response(MessageOut(pages.with_active(page, active), many=True).data)
 

@@ -37,7 +37,7 @@ from conversations.api.serializers import (
     VariantIn,
 )
 from conversations.api.stateless_serializers import AskIn, AskOut
-from conversations.api.turn_start import Begun, Looking, Opened, begun, begun_or_waiting
+from conversations.api.turn_start import Begun, Opened, WaitingForSearch, begun_or_waiting, wait_and_begin
 from conversations.replies import begin as services
 from conversations.replies import generation, reader_limits, stateless
 from conversations.replies.begin import BegunTurn
@@ -80,7 +80,7 @@ class ReplyView(AsyncView):
     wants_stream = True
 
     async def answer(self, opened: Any) -> HttpResponseBase:
-        turn: BegunTurn | ExistingReply = await begun(opened)
+        turn: BegunTurn | ExistingReply = await wait_and_begin(opened)
         if isinstance(turn, ExistingReply):
             return await self._attached(turn)
         pending = turn.pending
@@ -114,7 +114,7 @@ class ReplyView(AsyncView):
 
         if chat_id is None or not has_vectors(user, chat_id):
             return begin()
-        return Looking(chat_id, turn.message, begin)
+        return WaitingForSearch(chat_id, turn.message, begin)
 
     async def _whole(self, turn: ExistingReply) -> HttpResponseBase:
         message = await streams.final(turn.chat_id, turn.message_id)
@@ -132,11 +132,11 @@ class ReplyView(AsyncView):
             "message": message_json(message),
         }
         if message.status == "failed":
-            raise _nothing(message.error, body, message.retry_after)
+            raise _failure(message.error, body, message.retry_after)
         return Response(body)
 
 
-def _nothing(error: dict[str, str] | None, body: dict[str, Any], retry_after: int | None) -> UpstreamFailed:
+def _failure(error: dict[str, str] | None, body: dict[str, Any], retry_after: int | None) -> UpstreamFailed:
     error = error or {}
     kind = UpstreamTimedOut if error.get("code") == "upstream_timeout" else UpstreamFailed
     return kind(error.get("message") or "The model gave no answer.", details=body, retry_after=retry_after)
@@ -223,7 +223,7 @@ class RegenerateView(ReplyView):
 
         if not has_vectors(user, chat_id):
             return begin()
-        return Looking(chat_id, last_question(chat_id), begin)
+        return WaitingForSearch(chat_id, last_question(chat_id), begin)
 
 
 class AskView(AsyncView):
@@ -257,5 +257,5 @@ class AskView(AsyncView):
             return event_stream(stateless_stream.events(asked))
         message, retry_after = await stateless_stream.whole(asked)
         if message["status"] == "failed":
-            raise _nothing(message["error"], {"message": message}, retry_after)
+            raise _failure(message["error"], {"message": message}, retry_after)
         return Response({"message": message})

@@ -19,7 +19,7 @@ from memory.services import Near, StaleMemory, freshen, near_in_meaning
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingForFold:
     """A turn that begins once its chat's memory is fresh or the time for that is over. Nothing of it is stored yet."""
 
     stale: StaleMemory
@@ -27,7 +27,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class WaitingForSearch:
     """A turn that begins after a search for older messages similar in meaning to its question."""
 
     chat_id: UUID
@@ -36,26 +36,26 @@ class Looking:
 
 
 Begun: TypeAlias = Any
-"""The result of the turn's own `begin`, or `Waiting`."""
+"""The result of the turn's own `begin`, or `WaitingForFold`."""
 Opened: TypeAlias = Any
-"""The same, or `Looking`."""
+"""The same, or `WaitingForSearch`."""
 
 
 def begun_or_waiting(begin: Callable[..., Any]) -> Begun:
-    """Return the result of `begin(may_wait=True)`, or `Waiting` if the chat's memory is to be folded first."""
+    """Return the result of `begin(may_wait=True)`, or `WaitingForFold` if the chat's memory is to be folded first."""
     generation.refuse_when_draining()
     try:
         return begin(may_wait=True)
     except StaleMemory as stale:
-        return Waiting(stale, begin)
+        return WaitingForFold(stale, begin)
 
 
-async def begun(opened: Opened) -> Any:
+async def wait_and_begin(opened: Opened) -> Any:
     """Wait for what `opened` still needs; return the begun turn."""
-    if isinstance(opened, Looking):
+    if isinstance(opened, WaitingForSearch):
         near = await near_in_meaning(opened.chat_id, opened.question)
         opened = await executors.write(opened.begin, near)
-    if isinstance(opened, Waiting):
+    if isinstance(opened, WaitingForFold):
         await _freshened(opened.stale)
         generation.refuse_when_draining()
         opened = await executors.write(opened.begin)

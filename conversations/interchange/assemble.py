@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chatmemory.llm.protocol import ToolCall
-from conversations.interchange.messages import FileMessage, Part
+from conversations.interchange.messages import FileMessage, FileRole
 from conversations.interchange.values import FormatError, ImportedMessage, Role
 
 TOOL_MESSAGES = "tool_messages"
@@ -19,7 +19,7 @@ SYSTEM_MESSAGES = "system_messages"
 
 
 @dataclass
-class Spoken:
+class PlacedMessage:
     """A message of the user, the assistant or a tool, with the asides it keeps."""
 
     said: FileMessage
@@ -38,23 +38,25 @@ class Assembled:
     """The asides of a chat that has no messages; otherwise empty."""
 
 
-def assemble(saids: Sequence[FileMessage]) -> Assembled:
+def assemble(messages: Sequence[FileMessage]) -> Assembled:
     """Assemble the messages of an entry. Raises `FormatError` for a link to a message that does not exist."""
-    leading = _leading_system(saids)
-    spoken, asides = _settle_asides(saids[leading:], leading)
-    instructions = "\n\n".join(said.content for said in saids[:leading])
+    leading = _leading_system(messages)
+    spoken, asides = _settle_asides(messages[leading:], leading)
+    instructions = "\n\n".join(said.content for said in messages[:leading])
     return Assembled(instructions, _linked(spoken), _as_metadata({}, asides))
 
 
-def _leading_system(saids: Sequence[FileMessage]) -> int:
-    return next((index for index, said in enumerate(saids) if said.part != "system"), len(saids))
+def _leading_system(messages: Sequence[FileMessage]) -> int:
+    return next((index for index, said in enumerate(messages) if said.part != "system"), len(messages))
 
 
-def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spoken], list[FileMessage]]:
-    spoken: list[Spoken] = []
+def _settle_asides(
+    messages: Sequence[FileMessage], before: int
+) -> tuple[list[PlacedMessage], list[FileMessage]]:
+    spoken: list[PlacedMessage] = []
     waiting: list[FileMessage] = []
     called: dict[object, str] = {}
-    for number, said in enumerate(saids, start=before + 1):
+    for number, said in enumerate(messages, start=before + 1):
         called |= {call.id: call.name for call in said.calls}
         if said.part == "tool" and said.payload and said.payload["call_id"] in called:
             said = replace(said, part="tool_output", payload=_named(said.payload, called))
@@ -64,7 +66,7 @@ def _settle_asides(saids: Sequence[FileMessage], before: int) -> tuple[list[Spok
         if said.part == "user" and spoken:
             spoken[-1].asides += waiting
             waiting = []
-        spoken.append(Spoken(said, number, waiting))
+        spoken.append(PlacedMessage(said, number, waiting))
         waiting = []
     if spoken:
         spoken[-1].asides += waiting
@@ -86,7 +88,7 @@ def _as_metadata(metadata: Mapping[str, object], asides: Sequence[FileMessage]) 
     return result
 
 
-def _linked(spoken: Sequence[Spoken]) -> tuple[ImportedMessage, ...]:
+def _linked(spoken: Sequence[PlacedMessage]) -> tuple[ImportedMessage, ...]:
     indexes = _indexes(spoken)
     messages: list[ImportedMessage] = []
     question: int | None = None
@@ -102,7 +104,7 @@ def _linked(spoken: Sequence[Spoken]) -> tuple[ImportedMessage, ...]:
     return tuple(messages)
 
 
-def _indexes(spoken: Sequence[Spoken]) -> dict[int, int]:
+def _indexes(spoken: Sequence[PlacedMessage]) -> dict[int, int]:
     """Map the number by which a file names a message to its index."""
     indexes: dict[int, int] = {}
     for index, one in enumerate(spoken):
@@ -113,7 +115,7 @@ def _indexes(spoken: Sequence[Spoken]) -> dict[int, int]:
     return indexes
 
 
-ROLES: Mapping[Part, Role] = {
+ROLES: Mapping[FileRole, Role] = {
     "user": "user",
     "assistant": "assistant",
     "tool_call": "tool_call",
@@ -121,7 +123,7 @@ ROLES: Mapping[Part, Role] = {
 }
 
 
-def _call_message(one: Spoken, call: ToolCall) -> ImportedMessage:
+def _call_message(one: PlacedMessage, call: ToolCall) -> ImportedMessage:
     return ImportedMessage(
         role="tool_call",
         content=call.text,
@@ -132,7 +134,7 @@ def _call_message(one: Spoken, call: ToolCall) -> ImportedMessage:
     )
 
 
-def _message(one: Spoken, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:
+def _message(one: PlacedMessage, indexes: Mapping[int, int], question: int | None) -> ImportedMessage:
     said, places = one.said, one.said.places
     own_word = said.part != "assistant" or "reply_to" in places
     reply_to = _index(places, "reply_to", indexes) if own_word else question

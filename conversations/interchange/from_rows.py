@@ -10,7 +10,7 @@ from django.db.models import F
 from chatmemory.llm.attachments import attachments_in
 from conversations import attachments
 from conversations.interchange.read import ImportedChat, ImportedMessage, ImportedUsage
-from conversations.models import UNSHOWN, Chat, Message
+from conversations.models import MEMORY_COLUMNS, Chat, Message
 from memory import services as memory
 
 CHUNK = 20
@@ -34,7 +34,7 @@ def chat_values(chat: Chat) -> ImportedChat:
 def message_values(chat: Chat, from_seq: int = 1) -> Iterator[ImportedMessage]:
     """Yield the messages of a chat in order, read as they are consumed; none that came after `chat` was read."""
     rows = Message.objects.filter(chat=chat, seq__gte=from_seq, seq__lte=chat.last_seq).order_by("seq")
-    rows = rows.defer(*UNSHOWN).annotate(
+    rows = rows.defer(*MEMORY_COLUMNS).annotate(
         reply_to_seq=F("reply_to__seq"), superseded_by_seq=F("superseded_by__seq")
     )
     for row in rows.iterator(chunk_size=CHUNK):

@@ -25,10 +25,10 @@ from conversations.interchange.fields import (
 )
 from conversations.interchange.values import FormatError, ImportedUsage, Status
 
-Part = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
+FileRole = Literal["user", "assistant", "system", "tool", "tool_call", "tool_output"]
 """Kinds of messages in a file. `tool` is a tool's message whose call cannot be identified, by its dialect or order."""
 
-PARTS: Mapping[str, Part] = {
+FILE_ROLES: Mapping[str, FileRole] = {
     **dict.fromkeys(("user", "human"), "user"),
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "model", "bot"), "assistant"),
     **dict.fromkeys(("system", "developer"), "system"),
@@ -52,7 +52,7 @@ CALLS = ("tool_calls", "function_call")
 class FileMessage:
     """A message of a file, in our terms. `status` to `places` are only in files of our own format."""
 
-    part: Part
+    part: FileRole
     content: str
     raw: Mapping[str, object]
     metadata: dict[str, object] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def payload_in(raw: Mapping[str, object]) -> dict[str, object] | None:
 
 
 def _said(
-    part: Part, content: str, raw: dict[str, object], metadata: dict[str, object], *, own: bool
+    part: FileRole, content: str, raw: dict[str, object], metadata: dict[str, object], *, own: bool
 ) -> FileMessage:
     created = time_field(raw, "created_at")
     completed = time_field(raw, "completed_at") if "completed_at" in raw else created
@@ -168,13 +168,13 @@ def _said(
     )
 
 
-def _part(raw: Mapping[str, object], dialect: Dialect) -> Part:
+def _part(raw: Mapping[str, object], dialect: Dialect) -> FileRole:
     role = raw.get(dialect.role)
     if not isinstance(role, str):
         raise FormatError(f'"{dialect.role}" is missing or not a string')
-    if role.lower() not in PARTS:
+    if role.lower() not in FILE_ROLES:
         raise FormatError(f'"{dialect.role}" is {json.dumps(role[:40])}, which is not a known role')
-    return PARTS[role.lower()]
+    return FILE_ROLES[role.lower()]
 
 
 def _content(raw: Mapping[str, object], dialect: Dialect) -> tuple[str, list[object]]:
@@ -226,7 +226,7 @@ def _metadata(raw: Mapping[str, object], others: list[object]) -> dict[str, obje
     return {**found, **(object_field(raw, "metadata") or {})}
 
 
-def _status(raw: Mapping[str, object], part: Part) -> Status:
+def _status(raw: Mapping[str, object], part: FileRole) -> Status:
     name = text_field(raw, "status") or "complete"
     if name not in STATUSES or (part == "user" and name not in ("complete", "deleted")):
         raise FormatError(f"status {json.dumps(name[:40])} is not one that a message of {part} can have")

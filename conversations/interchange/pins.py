@@ -10,7 +10,7 @@ from memory.pins.section import ImportedPin
 
 KINDS = ("instruction", "preference", "identity", "remember", "pinned")
 BY = ("user", "staff", "rule", "summarizer")
-MOST = 100_000
+MAX_PINS = 100_000
 """Maximum number of pins in the file of one chat; no export has more."""
 
 
@@ -34,7 +34,7 @@ def read_pins(chat: Mapping[str, object], messages: int) -> tuple[ImportedPin, .
     value = chat.get("pins")
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > MOST:
+    if not isinstance(value, list) or len(value) > MAX_PINS:
         raise FormatError("pins is not a list of pins")
     return tuple(_pin_at(number, raw, messages) for number, raw in enumerate(value, start=1))
 

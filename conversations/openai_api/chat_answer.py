@@ -81,7 +81,7 @@ class Answer:
     model: str
     """The model as the client named it."""
 
-    def whole(
+    def completion(
         self,
         content: str,
         reason: str,
@@ -102,15 +102,15 @@ class Answer:
         choice = {"index": 0, "message": message, "logprobs": _shown(logprobs), "finish_reason": reason}
         return self._object("chat.completion", [choice]) | {"usage": dict(usage)}
 
-    def begins(self, *, with_usage: bool) -> bytes:
+    def first_chunk(self, *, with_usage: bool) -> bytes:
         return self._chunk({"role": "assistant", "content": ""}, None, with_usage)
 
-    def goes_on(self, *, with_usage: bool) -> Callable[[str], bytes]:
+    def text_chunks(self, *, with_usage: bool) -> Callable[[str], bytes]:
         """Return an encoder of text chunks. All of a chunk except its text is encoded once: an answer has hundreds."""
         before, _, after = self._chunk({"content": MARK}, None, with_usage).partition(sse.json_text(MARK))
         return lambda text: before + sse.json_text(text) + after
 
-    def ends(
+    def last_chunks(
         self,
         reason: str,
         usage: Mapping[str, Any] | None,
@@ -148,7 +148,7 @@ class Answer:
         }
 
 
-def fails(error: Mapping[str, Any]) -> bytes:
+def error_end(error: Mapping[str, Any]) -> bytes:
     """Return the end of a stream that broke off: an error in OpenAI's format, and no `finish_reason`."""
     return sse.data(error) + DONE
 
@@ -165,7 +165,7 @@ def stored_completion(
     reason = finish_reason(message.status, message.error) or "stop"
     usage = usage_json(message.usage, prompt_tokens, message.token_count)
     asked = completion.parameters
-    return answer.whole(message.content, reason, usage, calls, completion.logprobs or ()) | {
+    return answer.completion(message.content, reason, usage, calls, completion.logprobs or ()) | {
         "request_id": completion_id(message.pk),
         "tool_choice": asked.get("tool_choice"),
         "tools": list(tools) or None,

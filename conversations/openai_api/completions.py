@@ -27,14 +27,14 @@ from conversations.accounts import quotas, stateless_calls
 from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
-from conversations.api.turn_start import begun, begun_or_waiting
+from conversations.api.turn_start import begun_or_waiting, wait_and_begin
 from conversations.models import Chat, ChatCompletion, Message
 from conversations.openai_api import conversation, turns
 from conversations.openai_api.chat_answer import (
     Answer,
     Logprobs,
     completion_id,
-    fails,
+    error_end,
     finish_reason,
     unix,
     usage_json,
@@ -46,7 +46,7 @@ from conversations.openai_api.model_names import variant_named
 from conversations.openai_api.request.chat_request import ChatRequest, read_request
 from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone
 from conversations.openai_api.stored import StoredCompletionsList
-from conversations.openai_api.turns import Asked, CompletionTurn
+from conversations.openai_api.turns import CompletionRequest, CompletionTurn
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import TurnRequest
 from conversations.replies.idempotency import ExistingReply
@@ -75,7 +75,7 @@ class Unstored:
 class Opening:
     """A completion, and the place where its turn belongs."""
 
-    asked: Asked
+    asked: CompletionRequest
     place: TurnPlace
 
 
@@ -87,7 +87,7 @@ class CompletionsView(StoredCompletionsList):
     @extend_schema(exclude=True)  # its schema is OpenAI's
     def post(self, request: Request) -> Opening | Unstored | CompletionTurn:
         user = caller(request)
-        self.limits = quotas.left_of(user.pk)
+        self.limits = quotas.remaining(user.pk)
         generation.refuse_when_draining()
         asked = read_request(
             request.data,
@@ -104,7 +104,7 @@ class CompletionsView(StoredCompletionsList):
             refuse_outputs_alone((*asked.history, *asked.new))
         if not asked.store or request.headers.get(REMEMBER, "").lower() == "false":
             return Unstored(asked, _stateless(asked, variant))
-        made = Asked(
+        made = CompletionRequest(
             user,
             asked,
             history_keys(settings.SECRET_KEY.encode(), user.pk, asked.history, asked.new),
@@ -134,7 +134,7 @@ class CompletionsView(StoredCompletionsList):
         pending = made.turn.pending
         turn = ExistingReply(pending.chat_id, pending.user_message.pk, pending.message_id)
         headers = _headers(made, turn, pending.context)
-        return await self._told(turn, unix(pending.started_at), pending.context, headers)
+        return await self._respond(turn, unix(pending.started_at), pending.context, headers)
 
     async def _attached(self, made: CompletionTurn, turn: ExistingReply) -> HttpResponseBase:
         """Answer with the reply of an existing turn, as one more reader of it."""
@@ -142,9 +142,9 @@ class CompletionsView(StoredCompletionsList):
         slot = reader_limits.take(user_id, await executors.read(quotas.readers_allowed, user_id))
         context = await executors.read(outline_of, turn.message_id)
         headers = _headers(made, turn, context)
-        return await self._told(turn, unix(timezone.now()), context, headers, slot)
+        return await self._respond(turn, unix(timezone.now()), context, headers, slot)
 
-    async def _told(
+    async def _respond(
         self,
         turn: ExistingReply,
         created: int,
@@ -168,10 +168,10 @@ class CompletionsView(StoredCompletionsList):
         message = await _final(turn)
         reason = finish_reason(message.status, message.error)
         if reason is None:
-            return self._rendered(Response(_error(message), status=502, headers=_later(message)))
+            return self._rendered(Response(_error(message), status=502, headers=_retry_after_header(message)))
         usage = usage_json(message.usage, _tokens(context), message.token_count)
         beside = await _calls(message), await _logprobs(message, self.asked)
-        return self._rendered(Response(answer.whole(message.content, reason, usage, *beside)))
+        return self._rendered(Response(answer.completion(message.content, reason, usage, *beside)))
 
     async def _unstored(self, opened: Unstored) -> HttpResponseBase:
         tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
@@ -204,14 +204,14 @@ async def _begun(opening: Opening) -> CompletionTurn:
         ) -> CompletionTurn | None:
             return turns.begin(asked, where, rows, may_wait=may_wait, near=alike)
 
-        made: CompletionTurn | None = await begun(await executors.write(begun_or_waiting, begin))
+        made: CompletionTurn | None = await wait_and_begin(await executors.write(begun_or_waiting, begin))
         if made is not None:
             return made
         place = await executors.read(conversation.find, asked.user, asked.request, asked.keys, asked.name)
     raise ChatBusy("The conversation keeps changing. Try again in a moment.", retry_after=1)
 
 
-async def _has_meanings(asked: Asked, chat: Chat) -> bool:
+async def _has_meanings(asked: CompletionRequest, chat: Chat) -> bool:
     return await executors.read(has_vectors, asked.user, chat.pk)
 
 
@@ -302,7 +302,7 @@ def _error(message: Message) -> dict[str, Any]:
     return openai_body(502, {**told, "details": {"completion": [completion_id(message.pk)]}})
 
 
-def _later(message: Message) -> dict[str, str]:
+def _retry_after_header(message: Message) -> dict[str, str]:
     return {} if message.retry_after is None else {"Retry-After": str(message.retry_after)}
 
 
@@ -310,22 +310,22 @@ async def _chunks(
     answer: Answer, turn: ExistingReply, context: Mapping[str, Any], asked: ChatRequest
 ) -> AsyncIterator[bytes]:
     with_usage = asked.include_usage
-    chunk_of = answer.goes_on(with_usage=with_usage)
-    yield answer.begins(with_usage=with_usage)
+    chunk_of = answer.text_chunks(with_usage=with_usage)
+    yield answer.first_chunk(with_usage=with_usage)
     async for text in streams.texts(turn.chat_id, turn.message_id):
         yield chunk_of(text) if text else sse.comment()
     try:
         message = await _final(turn)
     except (NotFound, Unavailable) as error:
-        yield fails(openai_body(error.status, {"code": error.code, "message": error.message}))
+        yield error_end(openai_body(error.status, {"code": error.code, "message": error.message}))
         return
     reason = finish_reason(message.status, message.error)
     if reason is None:
-        yield fails(_error(message))
+        yield error_end(_error(message))
         return
     usage = usage_json(message.usage, _tokens(context), message.token_count)
     beside = await _calls(message), await _logprobs(message, asked)
-    yield answer.ends(reason, usage if with_usage else None, *beside)
+    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
 
 
 async def _calls(message: Message) -> Sequence[ToolCall]:
@@ -344,8 +344,8 @@ async def _logprobs(message: Message, asked: ChatRequest) -> Logprobs:
 async def _unstored_chunks(
     answer: Answer, call: StatelessRequest, *, with_usage: bool
 ) -> AsyncIterator[bytes]:
-    chunk_of = answer.goes_on(with_usage=with_usage)
-    yield answer.begins(with_usage=with_usage)
+    chunk_of = answer.text_chunks(with_usage=with_usage)
+    yield answer.first_chunk(with_usage=with_usage)
     with StatelessReply(call) as reading:
         while not reading.is_over:
             if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
@@ -356,10 +356,10 @@ async def _unstored_chunks(
         await reading.settle()
     reason = finish_reason(message["status"], message["error"])
     if reason is None:
-        yield fails(openai_body(502, message["error"]))
+        yield error_end(openai_body(502, message["error"]))
         return
     usage = _usage_of(call, message)
-    yield answer.ends(reason, usage if with_usage else None, *beside)
+    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
 
 
 async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
@@ -373,7 +373,7 @@ async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
     if reason is None:
         headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
         return Response(openai_body(502, message["error"]), status=502, headers=headers)
-    return Response(answer.whole(message["content"], reason, _usage_of(call, message), *beside))
+    return Response(answer.completion(message["content"], reason, _usage_of(call, message), *beside))
 
 
 def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:

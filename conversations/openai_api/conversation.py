@@ -21,7 +21,7 @@ from conversations.models import ActiveReply, Chat, ChatCompletion, Message, Nam
 from conversations.openai_api.chat_answer import finish_reason
 from conversations.openai_api.history_keys import HistoryKeys, answers_alike, calls_alike
 from conversations.openai_api.request.chat_request import ChatRequest
-from conversations.openai_api.request.history import Said
+from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies.open_turn import calls_of
 
 Decision = Literal["new", "imported", "continued", "branched", "regenerated"]
@@ -116,7 +116,7 @@ def _newest(completions: QuerySet[ChatCompletion]) -> list[ChatCompletion]:
     return list(completions.select_related("chat").order_by("-message_id")[: 2 * CONSIDERED])
 
 
-def _answered(completions: Sequence[ChatCompletion], answer: Said) -> list[ChatCompletion]:
+def _answered(completions: Sequence[ChatCompletion], answer: HistoryMessage) -> list[ChatCompletion]:
     """Return those of `completions`, newest first, whose stored answer is the one that was sent.
 
     A reply that is still being written counts as a match: a client that leaves a stream has read part of it.
@@ -151,7 +151,7 @@ class _Answer:
     seq: int
     chat_id: UUID
 
-    def fits(self, sent: Said) -> bool:
+    def fits(self, sent: HistoryMessage) -> bool:
         """Whether a client that sends `sent` has read this reply; any text fits a deleted one."""
         if self.status == Status.DELETED:
             return True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from chatmemory.llm.protocol import ToolCall
-from conversations.openai_api.request.history import Said
+from conversations.openai_api.request.history import HistoryMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,9 @@ class HistoryKeys:
     """Key of only the new messages: the `last_question` of the next request."""
 
 
-def history_keys(secret: bytes, user_id: int, history: Sequence[Said], new: Sequence[Said]) -> HistoryKeys:
+def history_keys(
+    secret: bytes, user_id: int, history: Sequence[HistoryMessage], new: Sequence[HistoryMessage]
+) -> HistoryKeys:
     """Return the keys of a request. The cost depends on what was sent, not on what is stored."""
     start = hmac.digest(secret, f"history:{user_id}".encode(), "sha256")
     key, before = start, None
@@ -48,7 +50,7 @@ def history_keys(secret: bytes, user_id: int, history: Sequence[Said], new: Sequ
     return HistoryKeys(before, _all(key, new), None if before is None else last, _all(start, new))
 
 
-def _all(key: bytes, said: Sequence[Said]) -> bytes:
+def _all(key: bytes, said: Sequence[HistoryMessage]) -> bytes:
     return reduce(_next, said, key)
 
 
@@ -75,7 +77,7 @@ def _written(call: ToolCall) -> str:
     return json.dumps([call.id, call.name, arguments])
 
 
-def _next(key: bytes, said: Said) -> bytes:
+def _next(key: bytes, said: HistoryMessage) -> bytes:
     digest = hashlib.sha256(key)
     digest.update(said.role.encode())
     digest.update(b"\0")

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from chatmemory.database.compiled_writes import Insert
-from chatmemory.database.trips import in_few_trips
+from chatmemory.database.trips import batched_transaction
 from chatmemory.errors import NotFound
 from conversations import lifecycle
 from conversations.accounts import quotas
@@ -26,7 +26,7 @@ from conversations.openai_api.conversation import TurnPlace
 from conversations.openai_api.errors import RequestError
 from conversations.openai_api.history_keys import HistoryKeys
 from conversations.openai_api.request.chat_request import ChatRequest
-from conversations.openai_api.request.history import Said
+from conversations.openai_api.request.history import HistoryMessage
 from conversations.replies import begin as replies
 from conversations.replies import idempotency
 from conversations.replies.begin import BegunTurn, TurnRequest
@@ -41,7 +41,7 @@ _INSERT = Insert(ChatCompletion, created_at=Now())
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompletionRequest:
     """A completion that a user requested."""
 
     user: User
@@ -64,7 +64,7 @@ class CompletionTurn:
     found_by: str
 
 
-def existing(asked: Asked) -> CompletionTurn | None:
+def existing(asked: CompletionRequest) -> CompletionTurn | None:
     """Return the turn that this request began before: by its idempotency key, or because the client says it retries.
 
     Raises `IdempotencyMismatch`. A retry of a turn that ended without a complete answer begins a new one.
@@ -95,7 +95,7 @@ def memory_question(made: ChatCompletion) -> UUID:
     return found
 
 
-def prepare(asked: Asked, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
+def prepare(asked: CompletionRequest, place: TurnPlace) -> PreparedChat | PreparedBranch | None:
     """Build what is to be stored before the turn. The history may be long, so this runs without locks."""
     if place.decision == "imported":
         return prepare_chat(asked.user, _imported(asked.request))
@@ -105,7 +105,7 @@ def prepare(asked: Asked, place: TurnPlace) -> PreparedChat | PreparedBranch | N
 
 
 def begin(
-    asked: Asked,
+    asked: CompletionRequest,
     place: TurnPlace,
     prepared: PreparedChat | PreparedBranch | None,
     *,
@@ -119,7 +119,7 @@ def begin(
     """
     asked = replace(asked, turn=replace(asked.turn, near=near))
     try:
-        with in_few_trips():
+        with batched_transaction():
             chat = _stored(asked.user, place, prepared)
             if chat is None and place.chat is not None:
                 return None
@@ -140,7 +140,7 @@ def _imported(request: ChatRequest) -> ImportedChat:
     )
 
 
-def _messages(said: Said, names: Mapping[str, str]) -> Iterator[ImportedMessage]:
+def _messages(said: HistoryMessage, names: Mapping[str, str]) -> Iterator[ImportedMessage]:
     """Yield the messages to store for one of the history. `names` are those of tools, by the ids of their calls."""
     if said.role == "tool":
         payload: dict[str, object] = {"call_id": said.call_id, "name": names.get(said.call_id, "")}
@@ -162,7 +162,7 @@ def _with_questions(messages: Sequence[ImportedMessage]) -> list[ImportedMessage
     return made
 
 
-def _first(history: tuple[Said, ...]) -> str:
+def _first(history: tuple[HistoryMessage, ...]) -> str:
     return next((said.content for said in history if said.role == "user"), history[0].content)
 
 
@@ -181,7 +181,7 @@ def _stored(user: User, place: TurnPlace, prepared: PreparedChat | PreparedBranc
     return locked if locked.last_seq == place.chat.last_seq else None
 
 
-def _begin(asked: Asked, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
+def _begin(asked: CompletionRequest, place: TurnPlace, chat: Chat | None, may_wait: bool) -> CompletionTurn:
     user, turn = asked.user, asked.turn
     chat = chat or lifecycle.create_chat(user)
     if place.decision == "regenerated":
@@ -212,7 +212,7 @@ def _require_waiting(turn: TurnRequest, chat: Chat) -> None:
         )
 
 
-def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
+def _remember(asked: CompletionRequest, place: TurnPlace, begun: BegunTurn) -> None:
     pending = begun.pending
     made = ChatCompletion(
         message_id=pending.message_id,
@@ -239,5 +239,5 @@ def _remember(asked: Asked, place: TurnPlace, begun: BegunTurn) -> None:
         )
 
 
-def _fingerprint(asked: Asked) -> str:
+def _fingerprint(asked: CompletionRequest) -> str:
     return hashlib.sha256(b"completion" + asked.body_hash).hexdigest()

@@ -20,7 +20,7 @@ VERSION = "2020-10-01"
 class OpenAIView(AsyncView):
     """A view for clients of OpenAI's API."""
 
-    limits: dict[str, quotas.Left]
+    limits: dict[str, quotas.Remaining]
     """What the caller has left of its limits, if the view has looked it up."""
 
     async def _serve(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:

@@ -25,7 +25,7 @@ from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Insert, Update
 from chatmemory.database.ids import new_id
-from chatmemory.database.trips import in_few_trips
+from chatmemory.database.trips import batched_transaction
 from chatmemory.errors import ChatBusy, Conflict
 from chatmemory.llm.attachments import Attachment, attachments_in, payload_of
 from chatmemory.llm.protocol import Prompt, Variant
@@ -44,7 +44,7 @@ from memory import services as memory
 from memory.context.sources import Source
 from memory.recall.analysis.terms import stored_terms
 
-_MOVED = Update(Chat, "last_seq", "open_seq", "updated_at")
+_SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
 _NAMED = Update(Chat, "last_seq", "open_seq", "updated_at", "title", "title_is_automatic")
 _QUESTION = Insert(Message)
 
@@ -125,12 +125,12 @@ def begin_turn(
             chat = lifecycle.create_chat(user, **({"policy": request.policy} if request.policy else {}))
         else:
             require_idle(chat)
-        turn = open_turn.go_on(chat, request.outputs) if request.outputs else None
+        turn = open_turn.store_outputs(chat, request.outputs) if request.outputs else None
         if turn is None or request.message:
             open_turn.close(chat)
             turn = OpenTurn(_store_question(chat, request, counted), ())
         else:
-            _MOVED.save(chat)
+            _SAVE_CHAT.save(chat)
         begun = _begin_reply(chat, turn, request.variant, request, may_wait=may_wait)
         idempotency.remember(user, key, fingerprint, begun.pending)
         fault_points.point("begin.stored")
@@ -176,7 +176,7 @@ def begin_regeneration(
         if anew:
             request = replace(anew, message=question.content, near=near)
             if anew.outputs:
-                turn = open_turn.through_tools(open_turn.turn_from(chat, question.seq))
+                turn = open_turn.until_last_output(open_turn.turn_from(chat, question.seq))
         standing = next(
             (
                 answer
@@ -204,10 +204,10 @@ def default_variant() -> Variant:
 def _once(begin: Any) -> BegunTurn | ExistingReply:
     """Run in a transaction; if two requests raced for one idempotency key, the second run finds the winner's turn."""
     try:
-        with in_few_trips():
+        with batched_transaction():
             return begin()  # type: ignore[no-any-return]  # BegunTurn | ExistingReply, by its only two callers
     except IntegrityError:
-        with in_few_trips():
+        with batched_transaction():
             return begin()  # type: ignore[no-any-return]  # as above
 
 
@@ -224,7 +224,7 @@ def require_idle(chat: Chat) -> None:
 
 def _store_question(chat: Chat, request: TurnRequest, tokens: int) -> Message:
     chat.last_seq += 1
-    changed = _MOVED
+    changed = _SAVE_CHAT
     if not chat.title and (chat.last_seq == 1 or chat.title_is_automatic):
         chat.title, chat.title_is_automatic = automatic_title(request.message), True
         changed = _NAMED
@@ -275,7 +275,7 @@ def _begin_reply(
         open_turn=turn.steps,
         attachments=attachments_in(question.payload),
     )
-    ratio = memory.ratio_of(variant.name) if quotas.are_on() else 1.0
+    ratio = memory.ratio_of(variant.name) if quotas.enabled() else 1.0
     tokens = quotas.tokens_for(round(finish.prompt_tokens(prepared.record) * ratio), variant)
     reservation = quotas.reserve(chat.owner_id, tokens)
     pending = Pending(
@@ -301,7 +301,7 @@ def _begin_reply(
         context=pending.context,
         owner=process_id.name(),
         started_at=pending.started_at,
-        **quotas.held_by(reservation),
+        **quotas.reservation_fields(reservation),
     )
     _active_reply(settings.REPLY_LEASE_SECONDS).save(active)
     prompt = replace(prepared.prompt, parameters=request.parameters)

@@ -24,9 +24,9 @@ from django.db.models.signals import post_save
 from django.utils import timezone
 
 from chatmemory.database.compiled_writes import Delete, Insert, Update
-from chatmemory.database.trips import in_few_trips
+from chatmemory.database.trips import batched_transaction
 from chatmemory.llm.offline.model import NAME as OFFLINE
-from chatmemory.llm.openai.failures import NOTHING_SAID
+from chatmemory.llm.openai.failures import EMPTY_REPLY
 from chatmemory.llm.protocol import Price, Reply, ReplyError, storable_cost
 from chatmemory.runtime import fault_points, process_id
 from chatmemory.text.salience import make_line, outline
@@ -42,9 +42,9 @@ logger = logging.getLogger(__name__)
 
 INTERRUPTED = ReplyError("interrupted", "The server stopped while this reply was being written.")
 
-_MOVED = Update(Chat, "last_seq", "open_seq", "updated_at")
-_ANYBODYS = Delete(ActiveReply, "chat", "message_id")
-_OWN = Delete(ActiveReply, "chat", "message_id", "owner")
+_SAVE_CHAT = Update(Chat, "last_seq", "open_seq", "updated_at")
+_DELETE_ANY = Delete(ActiveReply, "chat", "message_id")
+_DELETE_OWN = Delete(ActiveReply, "chat", "message_id", "owner")
 _REPLY = Insert(Message)
 
 
@@ -113,7 +113,7 @@ class Ending:
         reply = replace(self.reply, call=card or "")
         if card is None or seen.strip() or reply.calls or self.status == Status.CANCELLED:
             return replace(self, reply=reply)
-        return Ending(Status.FAILED, replace(reply, error=reply.error or NOTHING_SAID))
+        return Ending(Status.FAILED, replace(reply, error=reply.error or EMPTY_REPLY))
 
 
 def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = None) -> Message | None:
@@ -122,14 +122,14 @@ def finish(pending: Pending, text: str, ending: Ending, *, owner: str | None = N
     With `owner`, only if the reply still belongs to that process.
     """
     message = _message(pending, text, ending)
-    with in_few_trips():
+    with batched_transaction():
         # The chat before its other rows, as everywhere: a concurrent deletion of the chat would otherwise deadlock.
         calls = open_turn.call_rows(message, ending.reply.calls, pending.owner_id)
         open_seq = pending.user_message.seq if message.leaves_open else 0
-        _MOVED.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
+        _SAVE_CHAT.set(pending.chat_id, pending.seq + len(calls), open_seq, message.completed_at)
         memory.count_ahead(pending.chat_id)
         ids = pending.chat_id, pending.message_id
-        if not (_OWN.where(*ids, owner) if owner else _ANYBODYS.where(*ids)):
+        if not (_DELETE_OWN.where(*ids, owner) if owner else _DELETE_ANY.where(*ids)):
             transaction.set_rollback(True)
             return None
         _REPLY.save(message)

@@ -237,7 +237,7 @@ _running: dict[UUID, Generation] = {}
 _tasks: set[asyncio.Task[None]] = set()
 _checkpointer: asyncio.Task[None] | None = None
 _draining = False
-_letting_end: asyncio.Task[None] | None = None
+_drain_task: asyncio.Task[None] | None = None
 
 
 def start(begun: BegunTurn) -> Generation:
@@ -275,24 +275,24 @@ def start_draining() -> None:
 
     Not only at shutdown, because that comes after the last response: one with `"stream": false` waits for its reply.
     """
-    global _draining, _letting_end  # a process drains once
+    global _draining, _drain_task  # a process drains once
     if not _draining:
         _draining = True
         logger.info("draining", extra={"replies": len(_running)})
         broadcast.wake_all()
-        _letting_end = asyncio.get_running_loop().create_task(_let_end(), context=contextvars.Context())
+        _drain_task = asyncio.get_running_loop().create_task(_drain(), context=contextvars.Context())
 
 
 async def shut_down() -> None:
     """Give generations `REPLY_DRAIN_SECONDS` to end by themselves, then finish the rest as cut off."""
     start_draining()
-    if _letting_end is not None:
-        await _letting_end
+    if _drain_task is not None:
+        await _drain_task
     if _tasks:
         await asyncio.wait(_tasks, timeout=settings.REPLY_LEASE_SECONDS)
 
 
-async def _let_end() -> None:
+async def _drain() -> None:
     if _tasks:
         await asyncio.wait(_tasks, timeout=settings.REPLY_DRAIN_SECONDS)
     for generation in list(_running.values()):

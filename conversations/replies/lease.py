@@ -70,7 +70,7 @@ def watch() -> None:
     _watching = asyncio.get_running_loop().create_task(_watch(), context=contextvars.Context())
 
 
-async def leave() -> None:
+async def stop_watching() -> None:
     """Stop looking for them. A reply being finished at this moment is still finished."""
     if _watching is not None:
         _watching.cancel()

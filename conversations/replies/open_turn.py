@@ -77,13 +77,13 @@ def turn_from(chat: Chat, question_seq: int) -> OpenTurn:
     )
 
 
-def through_tools(turn: OpenTurn) -> OpenTurn:
+def until_last_output(turn: OpenTurn) -> OpenTurn:
     """Return `turn` up to the last output of a tool."""
     last = max((at for at, row in enumerate(turn.rows) if row.role == Role.TOOL), default=-1)
     return OpenTurn(turn.question, turn.rows[: last + 1])
 
 
-def go_on(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
+def store_outputs(chat: Chat, outputs: Sequence[ToolOutput]) -> OpenTurn:
     """Store the outputs that the last turn of `chat` waits for. The caller has locked the chat, and saves its row.
 
     Raises `Conflict` unless they are the outputs of its calls, one each.

@@ -10,7 +10,7 @@ import threading
 from weakref import WeakSet
 
 from conversations.accounts import quotas
-from conversations.accounts.limits import SOON, LimitRefusal
+from conversations.accounts.limits import RETRY_SOON_SECONDS, LimitRefusal
 
 
 class ReaderSlot:
@@ -33,7 +33,7 @@ def take(user_id: int, allowed: int) -> ReaderSlot:
     with _lock:
         slots = _taken.setdefault(user_id, WeakSet())
         if allowed and len(slots) >= allowed:
-            raise quotas.refused(LimitRefusal("readers", allowed, SOON), user_id)
+            raise quotas.refusal_error(LimitRefusal("readers", allowed, RETRY_SOON_SECONDS), user_id)
         slot = ReaderSlot(user_id)
         slots.add(slot)
         return slot

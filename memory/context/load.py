@@ -39,7 +39,7 @@ def newest(brief: ConversationBrief, before_seq: int | None = None, turns: int =
     """Return about `turns` of the newest unfolded turns (two rows per turn), before message `before_seq` if given."""
     limit = turns * ROWS_PER_TURN
     before = _MAX_SEQ if before_seq is None else before_seq
-    found = _unfolded_rows(limit).taken(brief.chat_id, brief.chat.owner_id)
+    found = _unfolded_rows(limit).take_read_ahead(brief.chat_id, brief.chat.owner_id)
     if found is None:
         found = _newest_rows(limit).rows(brief.chat_id, brief.folded_through_seq, before)
     rows = [row for row in map(_stored, reversed(found)) if brief.folded_through_seq < row.seq < before]
@@ -57,7 +57,7 @@ def read_ahead(chat_id: UUID, owner_id: int) -> None:
 
     The fold position is the stored one at that time. Rows are read only if the chat belongs to `owner_id`.
     """
-    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).ahead(chat_id, owner_id)
+    _unfolded_rows(MAX_TURNS * ROWS_PER_TURN).read_ahead(chat_id, owner_id)
 
 
 def last_reply(span: Newest) -> UUID | None:

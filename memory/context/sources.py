@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chatmemory.text.confusables import begins
+from chatmemory.text.confusables import line_skeleton
 from chatmemory.text.markers import SOURCES_HEADING, is_marker, quote_lines
 from chatmemory.text.tokens import MESSAGE_OVERHEAD, clip_end, count_tokens
 from memory.context.plan import Clips
@@ -62,7 +62,7 @@ def _block(number: int, source: Source) -> str:
 
 def _is_taken(line: str) -> bool:
     """Whether a line of a source could be read as a marker or as the head of another source."""
-    return is_marker(line) or _HEAD.match(begins(line)) is not None
+    return is_marker(line) or _HEAD.match(line_skeleton(line)) is not None
 
 
 def _costs(sources: Sequence[Source], budget: int) -> list[int]:

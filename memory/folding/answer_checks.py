@@ -23,7 +23,7 @@ from chatmemory.text.cleaning import without_invisible
 from chatmemory.text.entities import scan
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
-from chatmemory.text.salience import Holding
+from chatmemory.text.salience import SpanIndex
 from memory.history.turns import Turn
 from memory.policies.protocol import Policy, Refusal, State
 
@@ -163,7 +163,7 @@ def assess(
 
     `least` is the share of the spans known before that an answer must have; with 0 no faults are reported.
     """
-    holding = Holding("\n".join(section.text for section in policy.render(after)))
+    holding = SpanIndex("\n".join(section.text for section in policy.render(after)))
     known = _held(policy.carried(before), holding)
     new = _held("\n".join(side for turn in turns for side in (turn.user, turn.assistant) if side), holding)
     replaced = policy.size(before) + sum(turn.tokens for turn in turns)
@@ -220,7 +220,7 @@ def _faults(found: Assessment, room: int, least: float) -> tuple[SoftFault, ...]
     return tuple(faults)
 
 
-def _held(text: str, holding: Holding) -> Held:
+def _held(text: str, holding: SpanIndex) -> Held:
     found = scan(text)
     lost = [(span, is_hard) for span, is_hard in found if span not in holding]
     hard_first = sorted(lost, key=lambda one: not one[1])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from chatmemory.text.salience import LIST_CAP, Holding, Retained, spans
+from chatmemory.text.salience import LIST_CAP, Retained, SpanIndex, spans
 from memory.folding.provenance import rendered, said_in
 from memory.history.turns import Turn
 from memory.policies.protocol import Policy, State
@@ -37,7 +37,7 @@ class Survey:
         for tally in tallies:
             tally.take(found)
         if self._unsaid:
-            said = Holding(text, self._unsaid)
+            said = SpanIndex(text, self._unsaid)
             self._unsaid = {span for span in self._unsaid if span not in said}
 
     def end_at(self, seq: int) -> None:
@@ -77,7 +77,7 @@ class _Tally:
     """Counts which spans of many sources a text has."""
 
     def __init__(self, text: str) -> None:
-        self._holding = Holding(text)
+        self._holding = SpanIndex(text)
         self._kept: dict[str, str] = {}
         self._lost: dict[str, str] = {}
         self.held = self.total = 0

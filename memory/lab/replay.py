@@ -116,7 +116,7 @@ class Player:
         last = self._through_tools(begun, exchange)
         card = card_after(last.prompt, exchange.reply) if wants_card(last.prompt) else ""
         _finish(last, exchange, card)
-        with registry.watched_by(self._calls.watched):
+        with registry.wrap_models(self._calls.watched):
             folds, waited = _fold(self._chat.pk)
         self._turns.append(self._measured(begun, _output(last.prompt, exchange, card), folds, waited=waited))
         self._called += [

@@ -21,7 +21,7 @@ from chatmemory.llm import registry
 from chatmemory.llm.prices import price_of
 from chatmemory.llm.protocol import UpstreamError
 from chatmemory.llm.vectors import Embedded, Embedder
-from conversations.models import SPOKEN, Chat, Message, Role
+from conversations.models import TEXT_STATUSES, Chat, Message, Role
 from memory import queue
 from memory.history.rows import pending_seq
 from memory.models import ChatEmbeddings, ConversationBrief, MessageEmbedding
@@ -110,7 +110,7 @@ def _said_after(chat_id: UUID, seq: int, most: int) -> dict[int, str]:
     if (pending := pending_seq(chat_id)) is not None:
         rows = rows.filter(seq__lt=pending)
     of_turns = Case(
-        When(status__in=SPOKEN, superseded_by=None, then="content"),
+        When(status__in=TEXT_STATUSES, superseded_by=None, then="content"),
         default=Value(""),
         output_field=TextField(),
     )

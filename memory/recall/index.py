@@ -21,7 +21,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from chatmemory.database import statements
 from chatmemory.database.pg_functions import Function
-from conversations.models import SPOKEN, Message, Role
+from conversations.models import TEXT_STATUSES, Message, Role
 from memory.recall.excerpts import RecalledMessage
 from memory.recall.ranking import Indexed, Size
 from memory.recall.schema import BLOCK_BITS, CHATS, FTS, KEY_CHARS, MESSAGES, PG_LIVE, PG_TERMS, SEQ_BITS
@@ -30,7 +30,7 @@ SHORT_CHARS = 1500
 """Longest text that is read along with the terms. PostgreSQL stores longer ones (from 2 kB) outside of the row."""
 
 _MESSAGES = Message._meta.db_table
-_STATUSES = ", ".join(f"'{status}'" for status in SPOKEN)
+_STATUSES = ", ".join(f"'{status}'" for status in TEXT_STATUSES)
 _LIVE = f"status IN ({_STATUSES}) AND superseded_by_id IS NULL AND token_count > 0"
 _SHORT = f"CASE WHEN length(content) <= {SHORT_CHARS} THEN content END"
 

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from chatmemory.database.row_sizes import fitting, weight
-from conversations.models import UNSHOWN, Chat, Message
+from chatmemory.database.row_sizes import byte_size, count_fitting
+from conversations.models import MEMORY_COLUMNS, Chat, Message
 from memory.recall.analysis.highlights import highlights
 from memory.recall.analysis.terms import passages, terms
 from memory.recall.index import everywhere, postings
@@ -148,10 +148,10 @@ def _hits(ranked: Sequence[tuple[UUID, int]], wanted: set[str]) -> list[Hit]:
 
 def _fitting(ranked: Sequence[UUID]) -> dict[UUID, Message]:
     """The first of these messages, as many as fit into a response."""
-    rows = Message.objects.defer(*UNSHOWN)
-    sizes = dict(rows.filter(pk__in=ranked).values_list("pk", weight(rows)))
+    rows = Message.objects.defer(*MEMORY_COLUMNS)
+    sizes = dict(rows.filter(pk__in=ranked).values_list("pk", byte_size(rows)))
     there = [pk for pk in ranked if pk in sizes]
-    return rows.in_bulk(there[: fitting([sizes[pk] for pk in there])])
+    return rows.in_bulk(there[: count_fitting([sizes[pk] for pk in there])])
 
 
 def _hit(message: Message, passage: int, wanted: set[str]) -> Hit:

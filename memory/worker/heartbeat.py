@@ -17,7 +17,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.models.functions import Now
 
 from chatmemory.runtime import parent_death, process_id
-from chatmemory.runtime.logging_config import tell_of_crashes
+from chatmemory.runtime.logging_config import log_uncaught_exceptions
 from memory.models import Watch, WorkerProcess
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def listen() -> None:
     from django_q import signals
 
     parent_death.tie_forks()
-    tell_of_crashes()
+    log_uncaught_exceptions()
     signals.post_spawn.connect(spawned, dispatch_uid="memory.worker.heartbeat.spawned")
     signals.pre_execute.connect(begun, dispatch_uid="memory.worker.heartbeat.begun")
     signals.post_execute_in_worker.connect(ended, dispatch_uid="memory.worker.heartbeat.ended")

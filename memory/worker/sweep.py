@@ -91,7 +91,7 @@ def sweep() -> SweepReport:
         attachments_removed=attachments.remove_old(),
     )
     schema.merge()
-    executors.empty_log()
+    executors.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report
 

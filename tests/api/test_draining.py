@@ -16,7 +16,7 @@ from tests.support.live_server import Client, LiveServer
 def drain(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that makes the server drain; undone when the test ends."""
     monkeypatch.setattr(generation, "_draining", False)
-    monkeypatch.setattr(generation, "_letting_end", None)
+    monkeypatch.setattr(generation, "_drain_task", None)
 
     async def start() -> None:
         generation.start_draining()

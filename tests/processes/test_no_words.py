@@ -180,8 +180,8 @@ CRASHES = f"""
 import asyncio, gc, logging, sys, threading, warnings
 import django
 django.setup()
-from chatmemory.runtime.logging_config import tell_of_crashes
-tell_of_crashes()
+from chatmemory.runtime.logging_config import log_uncaught_exceptions
+log_uncaught_exceptions()
 
 def fail():
     raise ValueError("{CANARY}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chatmemory.llm.offline import card, facts, important_data
-from chatmemory.llm.offline.parse_request import ParsedRequest, read_messages, read_turns, talk_of
+from chatmemory.llm.offline.parse_request import ParsedRequest, read_messages, read_turns, request_from_turns
 
 
 def extract_important_data(asked: str, tokens: int) -> str:
@@ -38,4 +38,4 @@ def _parsed(read: Callable[[str], ParsedRequest], text: str) -> ParsedRequest:
     try:
         return read(text)
     except ValueError:
-        return talk_of("", [(text, "")])
+        return request_from_turns("", [(text, "")])

@@ -64,7 +64,7 @@ def facts_and_narrative(talk: ParsedRequest, max_tokens: int) -> str:
     narrative = _narrative(said, worth, int(NARRATIVE_SHARE * max_tokens))
     ledger = _Ledger(talk.facts)
     for each in said:
-        for named in _told(each):
+        for named in _values_in(each):
             ledger.note(named, _worth(named, worth, by_user=each.by_user), (each.turn, each.by_user))
     answer: dict[str, Any] = {"facts": [], "removed": [], "narrative": narrative}
     answer["removed"] = take(_removed(talk.facts, said, ledger), (max_tokens - cost(answer)) // 4)
@@ -136,7 +136,7 @@ class _Ledger:
         return next((one for one in numbered if one not in self._facts and one not in self._before), "")
 
 
-def _told(said: Sentence) -> Iterator[Named]:
+def _values_in(said: Sentence) -> Iterator[Named]:
     """The values, the state or decision, and the preference in a sentence. Questions count only for their values."""
     for named in named_values(said.text):
         if named.is_equated or not _COUNT.fullmatch(named.value):

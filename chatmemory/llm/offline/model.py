@@ -17,7 +17,7 @@ from chatmemory.llm.offline.extract import digest, on_question
 from chatmemory.llm.offline.important_data import (
     data_texts,
 )
-from chatmemory.llm.offline.parse_request import read_turns, talk_of
+from chatmemory.llm.offline.parse_request import read_turns, request_from_turns
 from chatmemory.llm.offline.phrases import FOUND, INTRODUCTION, NOTHING, QUOTED
 from chatmemory.llm.offline.points import pieces_kept, pieces_said, points
 from chatmemory.llm.openai.failures import TOO_LONG
@@ -68,7 +68,7 @@ class OfflineModel:
         For any other prompt, answer as `stream` would, but without a card.
         """
         del timeout  # nothing here waits for others
-        text = self._extract(prompt) or _told(_quotes(prompt), variant)
+        text = self._extract(prompt) or _reply_text(_quotes(prompt), variant)
         return Completion(text, model=NAME, usage=_usage(prompt, text))
 
     def _extract(self, prompt: Prompt) -> str:
@@ -92,14 +92,14 @@ def _reply(prompt: Prompt, variant: Variant) -> tuple[str, str, bool]:
     quotes = _quotes(prompt)
     if wants_card(prompt) and not prompt.tool:
         card = card_block(card_after(prompt, _answer(quotes)))
-        text = _told(quotes, variant, reserved=count_tokens(card))
+        text = _reply_text(quotes, variant, reserved=count_tokens(card))
         return text + card, "", True  # the card is the end of the requested reply
-    text = _told(quotes, variant)
+    text = _reply_text(quotes, variant)
     call = card_after(prompt, _answer(quotes)) if prompt.tool else ""
     return text, call, text == _answer(quotes)
 
 
-def _told(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
+def _reply_text(quotes: Sequence[str], variant: Variant, reserved: int = 0) -> str:
     """The quotes as a reply, within the variant's limit minus the `reserved` tokens."""
     text, limit = _answer(quotes), variant.max_output_tokens
     return clip_end(text, max(0, limit - reserved)) if limit else text
@@ -141,7 +141,7 @@ def wants_card(prompt: Prompt) -> bool:
 def card_after(prompt: Prompt, reply: str) -> str:
     """The memory card after `reply`, from the card in the prompt, the last turn, the question and the reply."""
     turns = [_last_turn(prompt), (_question(prompt), reply)]
-    return memory_card(talk_of(_card_before(prompt), turns))
+    return memory_card(request_from_turns(_card_before(prompt), turns))
 
 
 def card_block(card: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chatmemory.llm.offline.extract import sentences
-from chatmemory.llm.offline.phrases import own_words_apart
+from chatmemory.llm.offline.phrases import split_own_words
 from chatmemory.llm.summary_prompt import parse_summarizer_input
 from chatmemory.text.cleaning import clean
 
@@ -86,10 +86,10 @@ def _unique(said: Sequence[QuotedMessage]) -> Iterator[Sentence]:
 def read_turns(text: str) -> ParsedRequest:
     """Parse a summarizer input. Raise `ValueError` if `text` is anything else."""
     existing, turns = parse_summarizer_input(clean(text))
-    return talk_of(existing, turns)
+    return request_from_turns(existing, turns)
 
 
-def talk_of(existing: str, turns: Sequence[tuple[str, str]]) -> ParsedRequest:
+def request_from_turns(existing: str, turns: Sequence[tuple[str, str]]) -> ParsedRequest:
     """Make a request of (user, assistant) pairs."""
     sides = (
         QuotedMessage(text, by_user, number)
@@ -129,7 +129,7 @@ def _newest(said: Sequence[QuotedMessage]) -> tuple[tuple[QuotedMessage, ...], t
             break
         text, quote = each.text[: min(READ_CHARS_EACH, room)], ""
         if not each.by_user:
-            text, quote = own_words_apart(text)
+            text, quote = split_own_words(text)
         room -= len(text) + len(quote)
         if text:
             kept.append(QuotedMessage(text, each.by_user, each.turn))

@@ -14,7 +14,7 @@ QUOTED = "- "
 """Precedes each line that this model quotes."""
 
 
-def own_words_apart(reply: str) -> tuple[str, str]:
+def split_own_words(reply: str) -> tuple[str, str]:
     """Split a reply into text that is not this model's, and lines that this model quoted.
 
     This model writes only about itself, and quotes its prompt, which includes memory.

@@ -90,7 +90,9 @@ class UpstreamEmbedder:
         )
         try:
             async with aclosing(response.aiter_bytes()) as chunks:
-                return responses.load_object(await read_bounded(chunks, MAX_ANSWER_BYTES, failures.NONSENSE))
+                return responses.load_object(
+                    await read_bounded(chunks, MAX_ANSWER_BYTES, failures.INVALID_RESPONSE)
+                )
         finally:
             await response.aclose()
 
@@ -105,10 +107,10 @@ def read_answer(answer: dict[str, Any], number: int, dimensions: int) -> Embedde
     """Read the vectors from an answer to `number` texts. Raise `NoAnswerError` if number or size are wrong."""
     data = answer.get("data")
     if not isinstance(data, list) or len(data) != number:
-        raise NoAnswerError(failures.NONSENSE)
+        raise NoAnswerError(failures.INVALID_RESPONSE)
     found = {_index(item): item for item in data}
     if set(found) != set(range(number)):
-        raise NoAnswerError(failures.NONSENSE)
+        raise NoAnswerError(failures.INVALID_RESPONSE)
     usage = answer.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else 0
     counted = tokens if type(tokens) is int and 0 <= tokens <= responses.MAX_TOKENS else 0
@@ -123,10 +125,10 @@ def _index(item: object) -> int:
 def _unit(values: object, dimensions: int) -> bytes:
     """The normalized vector of these numbers."""
     if not isinstance(values, list) or len(values) != dimensions:
-        raise NoAnswerError(failures.NONSENSE)
+        raise NoAnswerError(failures.INVALID_RESPONSE)
     if not all(type(value) in (int, float) and abs(value) < 1e9 for value in values):  # NaN fails this, too
-        raise NoAnswerError(failures.NONSENSE)
+        raise NoAnswerError(failures.INVALID_RESPONSE)
     length = math.hypot(*values)
     if length < SHORTEST:
-        raise NoAnswerError(failures.NONSENSE)
+        raise NoAnswerError(failures.INVALID_RESPONSE)
     return struct.pack(f"<{dimensions}f", *(value / length for value in values))

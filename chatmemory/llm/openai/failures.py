@@ -18,9 +18,9 @@ CONTEXT_LENGTH = ReplyError("context_length_exceeded", "The conversation exceeds
 TIMED_OUT = ReplyError("upstream_timeout", "The model did not answer in time.")
 UNREACHABLE = ReplyError("upstream_error", "The model could not be reached.")
 BROKE_OFF = ReplyError("upstream_error", "The model's reply was cut off.")
-NONSENSE = ReplyError("upstream_error", "The model provider sent an invalid response.")
+INVALID_RESPONSE = ReplyError("upstream_error", "The model provider sent an invalid response.")
 REPORTED = ReplyError("upstream_error", "The model reported an error and stopped.")
-NOTHING_SAID = ReplyError("upstream_error", "The model returned an empty reply.")
+EMPTY_REPLY = ReplyError("upstream_error", "The model returned an empty reply.")
 UNUSUAL_END = ReplyError("upstream_error", "The model stopped before the reply was complete.")
 NOT_SENT = ReplyError("upstream_error", "The request to the model could not be sent.")
 

@@ -95,7 +95,7 @@ class ReplyReader:
         if self._takes_calls and self._parser.calls.is_too_long:
             error = error or failures.TOO_LONG
         if not self._has_text and not calls:
-            error = error or failures.NOTHING_SAID
+            error = error or failures.EMPTY_REPLY
         status: ReplyStatus = "complete"
         if error:
             status = "incomplete" if self._has_text else "failed"

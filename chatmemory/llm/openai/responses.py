@@ -116,7 +116,7 @@ def usage_in(value: object) -> Usage | None:
     return Usage(spent, min(cached or 0, spent), said)
 
 
-def spoken_in(response: dict[str, Any]) -> tuple[str, bool]:
+def text_and_refusal(response: dict[str, Any]) -> tuple[str, bool]:
     """The text of a Responses object, and whether any part of it is a refusal."""
     parts = [
         part
@@ -141,12 +141,12 @@ def _logprob(one: dict[str, Any]) -> dict[str, Any]:
     is_bytes = isinstance(made, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in made)
     return {
         "token": clean(text_in(one.get("token"))),
-        "logprob": float(value) if isinstance(value, int | float) and math.isfinite(value) else NEVER,
+        "logprob": float(value) if isinstance(value, int | float) and math.isfinite(value) else LOGPROB_FLOOR,
         "bytes": made if is_bytes else None,
     }
 
 
-NEVER = -9999.0
+LOGPROB_FLOOR = -9999.0
 """OpenAI's log probability for very unlikely tokens."""
 
 
@@ -174,7 +174,7 @@ def chat_ending(finish_reason: str, *, refused: bool) -> UpstreamEnding:
 
 def read_responses(body: dict[str, Any]) -> UpstreamAnswer:
     """Read a whole answer of the Responses API."""
-    text, refused = spoken_in(body)
+    text, refused = text_and_refusal(body)
     return _answer(body, text, responses_ending(body, refused=refused))
 
 

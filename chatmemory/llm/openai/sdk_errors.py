@@ -40,7 +40,7 @@ async def refuse_errors(response: httpx2.Response) -> None:
 async def refuse_status(status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes]) -> NoReturn:
     """Raise for an unsuccessful status, reading at most `MAX_ERROR_BYTES` of its body."""
     try:
-        body = await read_bounded(chunks, MAX_ERROR_BYTES, failures.NONSENSE)
+        body = await read_bounded(chunks, MAX_ERROR_BYTES, failures.INVALID_RESPONSE)
         error = responses.load_object(body).get("error")
     except (responses.MalformedError, NoAnswerError):
         error = None
@@ -72,7 +72,7 @@ def no_answer(exc: Exception) -> NoAnswerError:
     if isinstance(exc, TimeoutError):
         failure = NoAnswerError(failures.TIMED_OUT)
     elif isinstance(exc, responses.MalformedError):
-        failure = NoAnswerError(failures.NONSENSE, retry=True)
+        failure = NoAnswerError(failures.INVALID_RESPONSE, retry=True)
     elif isinstance(exc, APIConnectionError):
         failure = NoAnswerError(failures.UNREACHABLE, retry=True)
     elif isinstance(exc, OpenAIError | TypeError | UnicodeError):

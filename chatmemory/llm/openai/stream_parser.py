@@ -75,7 +75,7 @@ class StreamParser(ABC):
         """Return the outcome when no more bytes arrive. An event without its blank line does not count."""
         if self.ending:
             return self.ending
-        return UpstreamEnding(failures.BROKE_OFF if self._has_events else failures.NONSENSE)
+        return UpstreamEnding(failures.BROKE_OFF if self._has_events else failures.INVALID_RESPONSE)
 
     def _line(self, line: bytes) -> str:
         if line.startswith(b"data:"):
@@ -96,7 +96,7 @@ class StreamParser(ABC):
             self._has_events = True
             return self._read(event)
         except MalformedError:
-            self._end(failures.NONSENSE)
+            self._end(failures.INVALID_RESPONSE)
             return ""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class ResponsesParser(StreamParser):
         return ""
 
     def _finish(self, kind: str, response: dict[str, Any]) -> str:
-        text, refused = responses.spoken_in(response)
+        text, refused = responses.text_and_refusal(response)
         self._name(response)
         self.usage = responses.usage_in(response.get("usage"))
         self.calls.replace_all(responses.calls_in(response))

@@ -24,11 +24,11 @@ class Command(BaseCommand):
         user = User.objects.filter(username=options["user"]).first()
         if user is None:
             raise CommandError(f"There is no user {name}.")
-        chats, messages = erasure.what_is_theirs(user)
+        chats, messages = erasure.chat_and_message_counts(user)
         told = f"{name} with {chats} chats and {messages} messages"
         if not (options["yes"] or confirmed(f"Erase {told}?", self.stdout)):
             raise CommandError("Nothing was done.")
         erasure.request_erasure(user.pk)
         with progress_bar("Erasing", chats, self.stderr) as advance:
-            erasure.erase(user.pk, tell=advance)
+            erasure.erase(user.pk, on_deleted=advance)
         return f"Erased: {told}."

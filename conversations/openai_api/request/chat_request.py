@@ -13,7 +13,7 @@ from typing import Any
 from chatmemory.llm.attachments import Attachment
 from chatmemory.text.cleaning import clean
 from conversations.openai_api.errors import ModelNotFound, RequestError, require_storable, unsupported
-from conversations.openai_api.request.history import RequestLimits, Said, read_history
+from conversations.openai_api.request.history import HistoryMessage, RequestLimits, read_history
 from conversations.openai_api.request.parts import required_text
 from conversations.openai_api.request.tools import check_choice, read_tools
 
@@ -33,8 +33,8 @@ class ChatRequest:
     tools that it called, the user's message, or both."""
 
     model: str
-    new: tuple[Said, ...]
-    history: tuple[Said, ...] = ()
+    new: tuple[HistoryMessage, ...]
+    history: tuple[HistoryMessage, ...] = ()
     instructions: str = ""
     """The messages of roles system and developer, from any position."""
     stream: bool = False
@@ -65,7 +65,7 @@ class ChatRequest:
         return any(one.attachments for one in (*self.history, *self.new))
 
     @property
-    def outputs(self) -> tuple[Said, ...]:
+    def outputs(self) -> tuple[HistoryMessage, ...]:
         """Outputs of the tools that were called last."""
         return tuple(one for one in self.new if one.role == "tool")
 

@@ -22,7 +22,7 @@ MAX_CALLS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class HistoryMessage:
     """What one side said until the other side spoke, or the output of a tool."""
 
     role: Role
@@ -54,7 +54,7 @@ class History:
     """The messages of a request. `said` ends with the new messages, which are all after the last of the assistant's."""
 
     instructions: str
-    said: tuple[Said, ...]
+    said: tuple[HistoryMessage, ...]
 
 
 def read_history(value: object, limits: RequestLimits) -> History:
@@ -66,7 +66,7 @@ def read_history(value: object, limits: RequestLimits) -> History:
             code="invalid_type",
         )
     instructions: list[str] = []
-    said: list[tuple[int, Said]] = []
+    said: list[tuple[int, HistoryMessage]] = []
     for index, message in enumerate(value):
         one = _message(f"messages.[{index}]", message, limits)
         if isinstance(one, str):
@@ -79,7 +79,7 @@ def read_history(value: object, limits: RequestLimits) -> History:
     return History("\n\n".join(instructions), tuple(_joined(one for _, one in said)))
 
 
-def refuse_outputs_alone(said: Sequence[Said]) -> None:
+def refuse_outputs_alone(said: Sequence[HistoryMessage]) -> None:
     """Raise `RequestError` for outputs without their calls, which only a named conversation may begin with."""
     if said[0].role == "tool":
         raise _no_call_for(0)
@@ -93,14 +93,14 @@ def _no_call_for(index: int) -> RequestError:
     )
 
 
-def _joined(said: Iterable[Said]) -> list[Said]:
-    made: list[Said] = []
+def _joined(said: Iterable[HistoryMessage]) -> list[HistoryMessage]:
+    made: list[HistoryMessage] = []
     for one in said:
         last = made[-1] if made else None
         if last is None or last.role != one.role or one.role == "tool" or last.calls:
             made.append(one)
         else:
-            made[-1] = Said(
+            made[-1] = HistoryMessage(
                 one.role,
                 f"{last.content}\n\n{one.content}",
                 one.calls,
@@ -109,7 +109,7 @@ def _joined(said: Iterable[Said]) -> list[Said]:
     return made
 
 
-def _check_calls(said: Sequence[tuple[int, Said]]) -> None:
+def _check_calls(said: Sequence[tuple[int, HistoryMessage]]) -> None:
     """Check that each call is followed by its one output before anybody says anything else.
 
     Outputs at the very beginning are not checked here: they belong to calls that only this server may know.
@@ -142,7 +142,7 @@ def _require_outputs(waiting: Iterable[str], index: int) -> None:
         )
 
 
-def _check_end(said: Sequence[tuple[int, Said]], number: int, max_chars: int) -> None:
+def _check_end(said: Sequence[tuple[int, HistoryMessage]], number: int, max_chars: int) -> None:
     last = said[-1][1] if said else None
     if last is None or last.role == "assistant":
         raise RequestError(
@@ -160,7 +160,7 @@ def _check_end(said: Sequence[tuple[int, Said]], number: int, max_chars: int) ->
         raise _too_long(at, len(question), max_chars)
 
 
-def _message(at: str, message: object, limits: RequestLimits) -> Said | str:
+def _message(at: str, message: object, limits: RequestLimits) -> HistoryMessage | str:
     """Read one message; return a string for a system or developer message."""
     if not isinstance(message, dict):
         raise RequestError(f"Invalid type for '{at}': expected an object.", param=at, code="invalid_type")
@@ -185,7 +185,7 @@ def _message(at: str, message: object, limits: RequestLimits) -> Said | str:
         raise _too_long(f"{at}.content", length, limits.message_chars)
     if role in ("system", "developer"):
         return text
-    return Said(role, text, calls, _call_id(at, message) if role == "tool" else "", attachments)
+    return HistoryMessage(role, text, calls, _call_id(at, message) if role == "tool" else "", attachments)
 
 
 _SPOKEN = {"role", "content", "refusal", "annotations"}

@@ -15,7 +15,7 @@ from django.db import connection
 
 from chatmemory.database import migration_state
 from chatmemory.llm import local_embeddings
-from chatmemory.runtime.logging_config import tell_of_crashes
+from chatmemory.runtime.logging_config import log_uncaught_exceptions
 from memory.models import Watch
 from memory.queue import UNAVAILABLE
 from memory.worker.watchdog import Watchdog
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **_options: Any) -> None:
         require_tables()
         require_embeddings()
-        tell_of_crashes()
+        log_uncaught_exceptions()
         stopped = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: stopped.set())

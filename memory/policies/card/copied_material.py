@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from chatmemory.text.entities import CJK
 from chatmemory.text.injections import KnownOrders
 from chatmemory.text.links import KnownLinks
-from chatmemory.text.salience import Holding, spans
+from chatmemory.text.salience import SpanIndex, spans
 
 RUN_WORDS = 6
 """Words in a row that two texts do not share by chance."""
@@ -38,7 +38,7 @@ def unsaid_in(texts: Collection[str], material: Iterable[str], said: Sequence[st
 def _with_spans(texts: Collection[str], material: Iterable[str], said: Iterable[str]) -> set[str]:
     found = {text: spans(text) for text in texts}
     sought = {span for some in found.values() for span in some}
-    given, told = Holding("\n".join(material), sought), Holding("\n".join(said), sought)
+    given, told = SpanIndex("\n".join(material), sought), SpanIndex("\n".join(said), sought)
     return {text for text, some in found.items() if any(span in given and span not in told for span in some)}
 
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from chatmemory.llm.summary_prompt import parse_summarizer_input
-from chatmemory.text.confusables import looks
+from chatmemory.text.confusables import skeleton
 from chatmemory.text.control_tokens import disarm
 from chatmemory.text.markers import is_marker, quote_markers
 from memory.folding.answer_checks import AGAIN, END_AGAIN, without_retry_instructions
@@ -87,7 +87,7 @@ def heads(text: str) -> list[str]:
 
 def numbered(text: str) -> list[str]:
     """The lines that a reader would take for the head of a source."""
-    return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", looks(line).strip())]
+    return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", skeleton(line).strip())]
 
 
 @pytest.mark.promise(

@@ -20,7 +20,7 @@ from rest_framework.test import APIRequestFactory, force_authenticate
 
 from benchmarks.chats import make_chat
 from benchmarks.speech import Exchange
-from chatmemory.database.trips import NextTrip
+from chatmemory.database.trips import StatementQueue
 from chatmemory.llm.protocol import Reply
 from chatmemory.runtime import process_id
 from conversations import lookup
@@ -178,11 +178,11 @@ def scans(plan: str) -> bool:
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every statement goes to the database by itself, and can be explained."""
-    for method in (NextTrip.add, NextTrip.read_ahead):
-        monkeypatch.setattr(NextTrip, method.__name__, partialmethod(_at_once, method))
+    for method in (StatementQueue.add, StatementQueue.read_ahead):
+        monkeypatch.setattr(StatementQueue, method.__name__, partialmethod(_at_once, method))
 
 
-def _at_once(self: NextTrip, method: Callable[..., None], *args: Any) -> None:
+def _at_once(self: StatementQueue, method: Callable[..., None], *args: Any) -> None:
     method(self, *args)
     self.flush()
 

@@ -17,7 +17,7 @@ from chatmemory.database import executors
 from chatmemory.database.compiled import Select
 from chatmemory.database.compiled_writes import Delete, Insert, Update
 from chatmemory.database.ids import new_id
-from chatmemory.database.trips import in_few_trips
+from chatmemory.database.trips import batched_transaction
 from conversations.lookup import ACTIVE_REPLY
 from conversations.models import Chat, Message, Role, Status
 from memory import services as memory
@@ -51,7 +51,7 @@ def message(chat: Chat, seq: int, content: str = "more", **fields: object) -> Me
 
 @pytest.mark.parametrize("text", ["100 % sure; it's 'so'", "%s", "; COMMIT; --", "back\\slash\n日本語"])
 def test_what_waits_is_written_to_the_letter(chat: Chat, text: str) -> None:
-    with in_few_trips():
+    with batched_transaction():
         TITLED.set(chat.pk, text)
         INSERTED.save(message(chat, 3, text))
     assert title(chat) == text
@@ -59,7 +59,7 @@ def test_what_waits_is_written_to_the_letter(chat: Chat, text: str) -> None:
 
 
 def test_statements_run_in_their_order_those_of_the_orm_too(chat: Chat) -> None:
-    with in_few_trips():
+    with batched_transaction():
         TITLED.set(chat.pk, "first")
         assert title(chat) == "first"
         Chat.objects.filter(pk=chat.pk).update(title="second")
@@ -71,7 +71,7 @@ def test_statements_run_in_their_order_those_of_the_orm_too(chat: Chat) -> None:
     assert chat.messages.count() == 2
 
 
-def in_one(*acts: Callable[[], object], within: Callable[[], Any] = in_few_trips) -> None:
+def in_one(*acts: Callable[[], object], within: Callable[[], Any] = batched_transaction) -> None:
     """Run `acts` in one transaction."""
     with within():
         for act in acts:
@@ -102,7 +102,7 @@ def test_what_is_checked_at_the_commit_is_not_committed(chat: Chat) -> None:
 
 def test_a_part_of_it_can_be_undone_alone(chat: Chat) -> None:
     rename = partial(TITLED.set, chat.pk, "undone")
-    with in_few_trips():
+    with batched_transaction():
         TITLED.set(chat.pk, "kept")
         with pytest.raises(IntegrityError):
             in_one(rename, lambda: INSERTED.save(message(chat, 1)), lambda: title(chat))
@@ -113,7 +113,7 @@ def test_a_part_of_it_can_be_undone_alone(chat: Chat) -> None:
 
 def test_what_follows_a_commit_finds_it_done(chat: Chat) -> None:
     seen: list[str] = []
-    with in_few_trips():
+    with batched_transaction():
         executors.after_commit(lambda: seen.append(title(chat)))
         TITLED.set(chat.pk, "after")
         assert not seen
@@ -121,10 +121,10 @@ def test_what_follows_a_commit_finds_it_done(chat: Chat) -> None:
 
 
 def test_what_is_read_ahead_is_read_as_it_is_when_asked_for(chat: Chat) -> None:
-    with in_few_trips():
-        ACTIVE_REPLY.ahead(chat.pk)
+    with batched_transaction():
+        ACTIVE_REPLY.read_ahead(chat.pk)
         assert ACTIVE_REPLY.first(chat.pk) is None
-        TITLES.ahead(chat.pk)
+        TITLES.read_ahead(chat.pk)
         assert TITLES.rows(chat.pk) == [["before"]]
         for change in (
             lambda: TITLED.set(chat.pk, "changed"),
@@ -132,19 +132,19 @@ def test_what_is_read_ahead_is_read_as_it_is_when_asked_for(chat: Chat) -> None:
             lambda: _in_a_part(chat),
         ):
             Chat.objects.filter(pk=chat.pk).update(title="before")
-            TITLES.ahead(chat.pk)
+            TITLES.read_ahead(chat.pk)
             assert title(chat) == "before"
             change()
             assert TITLES.rows(chat.pk) == [["changed"]]
 
 
 def _in_a_part(chat: Chat) -> None:
-    with in_few_trips():
+    with batched_transaction():
         TITLED.set(chat.pk, "changed")
 
 
 def test_a_brief_that_is_counted_is_read_anew(chat: Chat) -> None:
-    with in_few_trips():
+    with batched_transaction():
         memory.count_ahead(chat.pk)
         brief = brief_of(chat)
         Update(type(brief), "unfolded_turns").set(chat.pk, 41)
@@ -156,7 +156,7 @@ def test_a_brief_that_is_counted_is_read_anew(chat: Chat) -> None:
 @ON_POSTGRESQL
 def test_all_that_waits_goes_at_once() -> None:
     chat = Chat(owner=make_user(), policy="chunked")
-    with CaptureQueriesContext(connection) as captured, in_few_trips():
+    with CaptureQueriesContext(connection) as captured, batched_transaction():
         Insert(Chat).save(chat)
         TITLED.set(chat.pk, "new")
         INSERTED.save(message(chat, 1))
@@ -175,6 +175,6 @@ def test_a_pooled_connection_that_was_ended_is_not_used(chat: Chat) -> None:
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         assert ended.rowcount >= 1
-    with in_few_trips():
+    with batched_transaction():
         TITLED.set(chat.pk, "alive")
     assert title(chat) == "alive"

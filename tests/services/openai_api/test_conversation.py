@@ -14,8 +14,8 @@ from conversations.models import Chat
 from conversations.openai_api import conversation, turns
 from conversations.openai_api.history_keys import history_keys
 from conversations.openai_api.request.chat_request import ChatRequest
-from conversations.openai_api.request.history import Said
-from conversations.openai_api.turns import Asked
+from conversations.openai_api.request.history import HistoryMessage
+from conversations.openai_api.turns import CompletionRequest
 from conversations.replies import finish
 from conversations.replies.begin import BegunTurn, TurnRequest, default_variant
 from conversations.replies.finish import Ending
@@ -79,7 +79,7 @@ def said_by(user: User, history: list[Turn], question: str, answer: str) -> tupl
     keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, request.new)
     outputs = tuple(ToolOutput(one.call_id, one.content) for one in request.outputs)
     turn = TurnRequest(message=request.question, variant=default_variant(), outputs=outputs)
-    asked = Asked(user, request, keys, turn, b"body")
+    asked = CompletionRequest(user, request, keys, turn, b"body")
     place = conversation.find(user, request, keys, "")
     made = turns.begin(asked, place, turns.prepare(asked, place))
     assert made is not None
@@ -91,17 +91,17 @@ def said_by(user: User, history: list[Turn], question: str, answer: str) -> tupl
     return made.decision, Chat.objects.get(pk=reply.chat_id)
 
 
-def sent(asked: str) -> Said:
+def sent(asked: str) -> HistoryMessage:
     if not asked.startswith(OUT):
-        return Said("user", asked)
+        return HistoryMessage("user", asked)
     _, call_id, text = asked.split(":", 2)
-    return Said("tool", text, call_id=call_id)
+    return HistoryMessage("tool", text, call_id=call_id)
 
 
-def answered(told: str) -> Said:
+def answered(told: str) -> HistoryMessage:
     if not told.startswith(CALL):
-        return Said("assistant", told)
-    return Said("assistant", "", (ToolCall(told.removeprefix(CALL), "look_up", "{}"),))
+        return HistoryMessage("assistant", told)
+    return HistoryMessage("assistant", "", (ToolCall(told.removeprefix(CALL), "look_up", "{}"),))
 
 
 def stored(chat: Chat) -> list[Turn]:

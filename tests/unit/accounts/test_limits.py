@@ -12,12 +12,12 @@ from conversations.accounts.limits import (
     DAY,
     HOUR,
     MINUTE,
-    SOON,
+    RETRY_SOON_SECONDS,
+    DayTokens,
     LimitRefusal,
     Limits,
-    Spent,
-    Taken,
-    Window,
+    RateWindow,
+    UserUsage,
     rebuild_refusal,
 )
 
@@ -28,8 +28,8 @@ NONE = Limits()
 
 def taken(
     requests: int = 0, tokens: int = 0, reserved: int = 0, streams: int = 0, now: datetime = NOON
-) -> Taken:
-    return Taken(Window(now, requests), Spent(now.date(), tokens, reserved), streams)
+) -> UserUsage:
+    return UserUsage(RateWindow(now, requests), DayTokens(now.date(), tokens, reserved), streams)
 
 
 @pytest.mark.parametrize(
@@ -44,16 +44,16 @@ def taken(
         (
             Limits(tokens_per_day=100),
             taken(tokens=60, reserved=31),
-            LimitRefusal("tokens_per_day", 100, SOON),
+            LimitRefusal("tokens_per_day", 100, RETRY_SOON_SECONDS),
         ),
         (Limits(streams=2), taken(streams=1), None),
-        (Limits(streams=2), taken(streams=2), LimitRefusal("streams", 2, SOON)),
+        (Limits(streams=2), taken(streams=2), LimitRefusal("streams", 2, RETRY_SOON_SECONDS)),
         # The longest wait is told.
         (Limits(1, 100, 1), taken(1, 100, 0, 1), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
         (Limits(1, 0, 1), taken(1, 0, 0, 1), LimitRefusal("requests_per_minute", 1, 60)),
     ],
 )
-def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: Taken, refusal: LimitRefusal | None) -> None:
+def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: UserUsage, refusal: LimitRefusal | None) -> None:
     assert so_far.refusal(limits, 10, NOON) == refusal
 
 
@@ -72,7 +72,7 @@ def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: Taken, refusal: Lim
     ],
 )
 def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) -> None:
-    assert Window(NOON, 3).at(NOON + later).count == count
+    assert RateWindow(NOON, 3).at(NOON + later).count == count
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_minute_begins_with_its_first_request(later: timedelta, count: int) ->
     [(MINUTE, 3), (timedelta(seconds=3599), 3), (HOUR, 0), (-HOUR, 3), (-HOUR - MINUTE, 0)],
 )
 def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
-    hour = Window(NOON, 3, HOUR).at(NOON + later)
+    hour = RateWindow(NOON, 3, HOUR).at(NOON + later)
     assert hour.count == count
     refusal = hour.refusal("resummarize_per_hour", 3, NOON + later)
     left = round((HOUR - later).total_seconds())
@@ -107,8 +107,8 @@ def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
 def test_a_rebuild_at_noon_where_a_call_takes_10_tokens(
     limits: Limits, rebuilds: int, tokens: int, refusal: LimitRefusal | None
 ) -> None:
-    spent = Spent(NOON.date(), tokens)
-    assert rebuild_refusal(limits, Window(NOON, rebuilds, HOUR), spent, 10, NOON) == refusal
+    spent = DayTokens(NOON.date(), tokens)
+    assert rebuild_refusal(limits, RateWindow(NOON, rebuilds, HOUR), spent, 10, NOON) == refusal
 
 
 @pytest.mark.parametrize(
@@ -127,19 +127,19 @@ def test_a_rebuild_at_noon_where_a_call_takes_10_tokens(
     ],
 )
 def test_a_day_is_one_of_utc(later: timedelta, tokens: int) -> None:
-    assert Spent(NOON.date(), 7, 2).at(NOON + later).tokens == tokens
+    assert DayTokens(NOON.date(), 7, 2).at(NOON + later).tokens == tokens
 
 
 def test_a_day_is_one_of_utc_wherever_the_clock_is() -> None:
     tokyo = datetime.fromisoformat("2026-11-22T08:59:59+09:00")
-    assert Spent(NOON.date(), 7).at(tokyo).tokens == 7
-    assert Spent(NOON.date(), 7).at(tokyo + timedelta(seconds=1)).tokens == 0
+    assert DayTokens(NOON.date(), 7).at(tokyo).tokens == 7
+    assert DayTokens(NOON.date(), 7).at(tokyo + timedelta(seconds=1)).tokens == 0
 
 
 @pytest.mark.parametrize(("before", "seconds"), [(12 * HOUR, 43_200), (timedelta(seconds=0.2), 1)])
 def test_it_is_told_when_the_next_day_begins(before: timedelta, seconds: int) -> None:
     now = MIDNIGHT - before
-    refusal = Spent(now.date(), 100).refusal(100, 1, now)
+    refusal = DayTokens(now.date(), 100).refusal(100, 1, now)
     assert refusal is not None
     assert refusal.retry_after == seconds
 
@@ -155,7 +155,7 @@ def test_it_is_told_when_the_next_day_begins(before: timedelta, seconds: int) ->
 def test_a_users_own_numbers_come_first(
     own: tuple[int | None, int | None, int | None], limits: Limits
 ) -> None:
-    assert Limits(1, 2, 3).with_own(*own) == limits
+    assert Limits(1, 2, 3).with_overrides(*own) == limits
 
 
 CALLS = st.lists(st.tuples(st.integers(-90, 90), st.integers(0, 60), st.booleans()), max_size=60)
@@ -164,7 +164,7 @@ CALLS = st.lists(st.tuples(st.integers(-90, 90), st.integers(0, 60), st.booleans
 @given(calls=CALLS, limits=st.builds(Limits, *[st.integers(1, 200)] * 3))
 def test_no_limit_is_ever_passed(calls: list[tuple[int, int, bool]], limits: Limits) -> None:
     """Calls at any times, some of which end at once."""
-    so_far, now = Taken(), NOON
+    so_far, now = UserUsage(), NOON
     for seconds, tokens, ends in calls:
         now += timedelta(seconds=seconds)
         so_far = so_far.at(now)
@@ -175,8 +175,8 @@ def test_no_limit_is_ever_passed(calls: list[tuple[int, int, bool]], limits: Lim
             assert spent.tokens + spent.reserved <= limits.tokens_per_day
             assert so_far.streams <= limits.streams
             if ends:
-                settled = Spent(spent.day, spent.tokens + tokens, spent.reserved - tokens)
-                so_far = Taken(so_far.requests, settled, so_far.streams - 1)
+                settled = DayTokens(spent.day, spent.tokens + tokens, spent.reserved - tokens)
+                so_far = UserUsage(so_far.requests, settled, so_far.streams - 1)
 
 
 AHEAD = st.one_of(*(st.timedeltas(-far, far) for far in (2 * MINUTE, 3 * DAY, 400 * DAY)))

@@ -12,7 +12,7 @@ import pytest
 from whitenoise.base import WhiteNoise
 from whitenoise.responders import Response
 
-from chatmemory.api.static_text import StaticText, is_worth_it, takes_gzip
+from chatmemory.api.static_text import StaticText, is_compressible, takes_gzip
 
 TEXT = b"let answer = 42; // and so on\n" * 100
 GZIP = {"HTTP_ACCEPT_ENCODING": "br, gzip"}
@@ -147,4 +147,4 @@ def test_text_of_some_size_is_worth_it(
 ) -> None:
     for one in filter(None, (name, beside)):
         (tmp_path / one).write_bytes(b"x" * size)
-    assert is_worth_it(WhiteNoise(None).get_static_file(str(tmp_path / name), f"/{name}")) is worth
+    assert is_compressible(WhiteNoise(None).get_static_file(str(tmp_path / name), f"/{name}")) is worth

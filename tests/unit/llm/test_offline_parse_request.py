@@ -13,7 +13,7 @@ from chatmemory.llm.offline.parse_request import (
     READ_CHARS_EACH,
     read_messages,
     read_turns,
-    talk_of,
+    request_from_turns,
 )
 from chatmemory.llm.offline.phrases import FOUND, NOTHING
 from tests.unit.llm.makers import messages_input, turns_input
@@ -67,7 +67,7 @@ def test_any_other_text_is_refused(text: str) -> None:
 
 def test_the_newest_is_read_of_what_is_too_long() -> None:
     pairs = [(f"{number} " + "x" * READ_CHARS_EACH * 2, "") for number in range(20)]
-    said = talk_of("", pairs).said
+    said = request_from_turns("", pairs).said
     assert said[-1].text.startswith("19 ")
     assert sum(len(each.text) for each in said) <= READ_CHARS
     assert max(len(each.text) for each in said) == READ_CHARS_EACH

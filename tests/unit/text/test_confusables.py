@@ -7,12 +7,12 @@ import unicodedata
 import pytest
 
 from chatmemory.text.confusable_characters import CONFUSABLES
-from chatmemory.text.confusables import looks
+from chatmemory.text.confusables import skeleton
 
 
 @pytest.mark.parametrize("plain", CONFUSABLES)
 def test_each_double_looks_like_its_plain_sign(plain: str) -> None:
-    assert {looks(double) for double in CONFUSABLES[plain]} == {plain}
+    assert {skeleton(double) for double in CONFUSABLES[plain]} == {plain}
 
 
 def test_no_double_is_in_two_places_or_ascii() -> None:
@@ -31,9 +31,9 @@ def test_no_double_is_in_two_places_or_ascii() -> None:
     ],
 )
 def test_words_of_several_scripts(text: str) -> None:
-    assert looks(text) == "system:"
+    assert skeleton(text) == "system:"
 
 
 def test_digits_of_numbers_stay_digits() -> None:
-    assert looks("\U0001d7ce\U0001d7cf \uff10\u06f1") == "01 0\u06f1"
+    assert skeleton("\U0001d7ce\U0001d7cf \uff10\u06f1") == "01 0\u06f1"
     assert unicodedata.digit("\u06f1") == 1
