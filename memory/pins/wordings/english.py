@@ -54,7 +54,7 @@ ENGLISH = language(
     r"moving forward|henceforth",
     cue=r"always|never|ever|only|future|if|when(?:ever)?|times?|"
     r"rest of|answers?|repl(?:y|ies)|responses?|explanations?|prefer\w*|preference|favou?r|favou?rite|rather|better|"
-    r"lean|over|above|more than|rather than|instead|best|easier|comfortable|productive|avoid|dislike|can't stand|name|"
+    r"lean|over|above|more than|rather than|instead|best|comfortable|productive|avoid|dislike|can't stand|name|"
     r"call me|go by|pronouns|"
     r"birthday|born|time ?zone|language|tongue|allergic|vegetarian|vegan|"
     r"remember|mind|forget|reference|note|stop|no longer|any ?more|any longer|need to|ignore|disregard|unless|"
@@ -116,7 +116,6 @@ ENGLISH = language(
         r"I(?:'d| would)\s+(?:always\s+|usually\s+)?(?:choose|pick|take)\s+[^,;.?!]{2,60}?\s(?:over|rather than|"
         r"instead of)\b",
         r"I\s+(?:really\s+|always\s+|generally\s+)?value\s+[^,;.?!]{2,60}?\s(?:above|over|more than)\b",
-        r"I\s+find\s+it\s+(?:much\s+|far\s+)?easier\s+to\s+(?:learn|understand|follow|focus|work|concentrate|remember)\b",
         r"I(?:'ve| have|'m| am)?\s+(?:also\s+|recently\s+|already\s+)?(?:chose|chosen|decided\s+(?:on|to\s+(?:use|"
         r"go with))|opted\s+(?:for|to\s+use)|"
         r"picked|went with|going with|settled on|selected)\s+[^,;.?!]{2,80}?\s(?:over|instead of|rather than)\s",
