@@ -1,4 +1,4 @@
-"""`chats` and `memory`: what operators see of chats and of what is remembered, without a browser."""
+"""`chats` and `memory`: the commands that show operators the chats and their memory, without a browser."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def run(*args: Any) -> list[str]:
 
 
 def listed(*args: Any) -> list[str]:
-    """The ids of the chats that are listed, in order."""
+    """The ids of the listed chats, in order."""
     return [line.split()[0] for line in run("chats", *args)[1:]]
 
 
 @pytest.fixture
 def house() -> tuple[Chat, Chat]:
-    """Alice's chat of two turns with a summary, and one of bob's in which nothing was said."""
+    """Alice's chat of two turns with a summary, and a chat of Bob's without messages."""
     first = make_chat(make_user("alice"), title="My order\x1b[31m AB-1234")
     add_turns(first, [("Where is it?", "On its way."), ("Thanks", "Gladly.")])
     add_revision(first, 1, "An order is on its way.", through=2)
@@ -115,14 +115,14 @@ def test_an_unknown_version_is_named(house: tuple[Chat, Chat]) -> None:
 
 
 class Terminal(io.StringIO):
-    """What somebody looks at."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def test_logs_go_above_a_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is logged is a line of its own, and handlers write where they wrote before."""
+    """A logged message gets a line of its own, and afterwards handlers write to their former stream again."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(sys, "__stderr__", terminal)

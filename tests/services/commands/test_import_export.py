@@ -41,7 +41,7 @@ def alice() -> User:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
-    """Writes a JSON value, or text as it is, to a file of that name."""
+    """A function that writes a value as JSON, or a string unchanged, to a file of the given name."""
 
     def write(value: object, name: str = "chat.json") -> Path:
         path = tmp_path / name
@@ -354,7 +354,7 @@ def test_a_token_for_nobody_is_refused() -> None:
     assert refusal("create_token", "nobody") == "There is no user 'nobody'."
 
 
-# --- recorded conversations, where there are some
+# --- recorded conversations, if there are any
 
 
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="needs SAMPLES, a folder of recorded conversations")

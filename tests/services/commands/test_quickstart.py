@@ -1,4 +1,4 @@
-"""`quickstart`: a first look on a machine that has nothing, and a second one."""
+"""`quickstart`: the first start on an empty machine, and later ones."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ def test_a_port_that_does_not_exist_is_a_sentence() -> None:
         call_command("quickstart", port=70000)
 
 
-# The whole of it, as real processes
+# The whole command, as real processes
 
 
 class Run:
-    """`manage.py quickstart` on a database of its own."""
+    """`manage.py quickstart` with a database of its own."""
 
     def __init__(self, home: Path) -> None:
         self.database = f"sqlite:///{home / 'first.sqlite3'}"
@@ -138,7 +138,7 @@ class Run:
         raise AssertionError(f"quickstart ended: {shown}")
 
     def pids(self, title: str = "") -> list[int]:
-        """Its processes, told by the database in their environment; with `title`, those that `ps` calls so."""
+        """The ids of the processes with its database in their environment; with `title`, only those of that name."""
         return [
             int(path.name)
             for path in Path("/proc").iterdir()
@@ -153,7 +153,7 @@ class Run:
             return False
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Exit code, and what it said from now on."""
+        """Send a signal and wait for the end; return the exit code and the output from then on."""
         self.process.send_signal(number)
         said, _ = self.process.communicate(timeout=30)
         return self.process.returncode, said
@@ -180,7 +180,7 @@ TOKEN = re.compile(r"Bearer (\w+)")
 
 
 def pasted(screen: str) -> str:
-    """What the printed curl answers, run by a shell as it stands."""
+    """Run the printed curl command in a shell, unchanged, and return its output."""
     found = re.search(r"^curl .*?'$(?!\s*-)", screen, re.DOTALL | re.MULTILINE)
     assert found is not None
     done = subprocess.run(["sh", "-c", found[0]], capture_output=True, text=True, timeout=30, check=True)
@@ -188,7 +188,7 @@ def pasted(screen: str) -> str:
 
 
 def sample_page(screen: str) -> str | None:
-    """The name of the page that is printed for the sample chat."""
+    """The URL name of the page that is printed for the sample chat."""
     found = re.search(r"^  Sample chat +http://[^/]+(/\S+)$", screen, re.MULTILINE)
     assert found is not None, screen
     return resolve(found[1]).url_name

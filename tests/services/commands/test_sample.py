@@ -1,4 +1,4 @@
-"""The sample chat of `quickstart` has summaries that were written for it, and its next fold changes them visibly."""
+"""The sample chat of `quickstart` comes with summaries written for it, and its next fold changes them visibly."""
 
 from __future__ import annotations
 

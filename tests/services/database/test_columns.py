@@ -1,4 +1,4 @@
-"""What bounds an upstream's answers fits the columns that hold them, on every database."""
+"""The limits on an upstream's answers fit the columns that store them, on every database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory.folding.summarizer import MOST_CALLS
 from memory.models import ChatEmbeddings, SummaryRevision, UsageDay
 
 POSITIVE_INTEGER = 2**31 - 1
-"""What PostgreSQL's `integer` holds."""
+"""The largest value of PostgreSQL's `integer`."""
 
 
 def field(model: type[Model], name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Selects that are compiled once answer as the ORM does, whatever their values, on the database of this run."""
+"""Selects that are compiled once return what the ORM returns, for any values, on the database of this run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def chat() -> Chat:
 
 
 def fields(instance: Model | None) -> dict[str, Any] | None:
-    """Every stored value of an instance."""
+    """All stored values of an instance."""
     if instance is None:
         return None
     return {field.attname: getattr(instance, field.attname) for field in instance._meta.concrete_fields}

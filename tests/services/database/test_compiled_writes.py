@@ -1,4 +1,4 @@
-"""Writes that are compiled once leave the rows that the ORM would leave, on the database of this run."""
+"""Writes that are compiled once leave the same rows as the ORM, on the database of this run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def chat() -> Chat:
 
 
 def fields(instance: Model) -> dict[str, Any]:
-    """Every value of an instance but its key."""
+    """All stored values of an instance except its primary key."""
     return {
         f.attname: getattr(instance, f.attname) for f in instance._meta.concrete_fields if not f.primary_key
     }
 
 
 def reply(chat: Chat, **others: Any) -> Message:
-    """A message with a value of every kind of column."""
+    """An unsaved message with a value in every kind of column."""
     values: dict[str, Any] = {
         "role": Role.ASSISTANT,
         "status": Status.INCOMPLETE,

@@ -1,4 +1,4 @@
-"""A database of the time when migrations were not one an app is carried over as it is."""
+"""A database from before each app's migrations were squashed into one is migrated without further steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OURS = ("conversations", "memory")
 
 @pytest.fixture
 def before() -> list[tuple[str, str]]:
-    """The database as the last commit before left it: the rows name 22 migrations. Later ones are left as applied."""
+    """Record the replaced migrations as applied, as in a database from before the squash. Later ones stay applied."""
     recorder = MigrationRecorder(connection)
     recorder.migration_qs.filter(app__in=OURS, name="0001_squashed").delete()
     replaced = [

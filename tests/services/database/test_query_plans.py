@@ -1,6 +1,6 @@
-"""No hot query scans `messages`: plans over 100,000 of them, in one chat of 50,000 and many small ones.
+"""No frequent query scans `messages`: query plans over 100,000 rows, in one chat of 50,000 and many small ones.
 
-The queries are those that the product really sends, caught as it works, and explained by the database of this run.
+The queries are the product's own, captured while it works, and explained by the database of this run.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 @dataclass(frozen=True)
 class World:
-    """100,000 messages of one user."""
+    """One user with 100,000 messages, in a long chat and many short ones."""
 
     owner: User
     long: Chat
     short: Chat
 
     def get(self, view: Any, **arguments: Any) -> None:
-        """A GET of this user's long chat, straight to the view."""
+        """Call `view` with a GET request for this user, without the URL routing."""
         request = APIRequestFactory().get("/")
         force_authenticate(request, self.owner)
         assert view.as_view()(request, **arguments).status_code == 200
@@ -71,14 +71,14 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(django_db_setup: None, django_db_blocker: Any) -> Iterator[World]:
-    """Made in a transaction that is never committed; analysed, so that plans are those of a database in use."""
+    """Rows made in a transaction that is never committed, then analyzed: plans are those of a database in use."""
     with django_db_blocker.unblock(), transaction.atomic():
         owner = User.objects.create_user("planner")
         long = make_chat(owner, LONG_TURNS, said=SAID, records=False)
         short = [make_chat(owner, SHORT_TURNS, said=SAID, records=False) for _ in range(SHORT_CHATS)]
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
-        connection.check_constraints()  # now, lest PostgreSQL does it after every test
+        connection.check_constraints()  # now; otherwise PostgreSQL does it after every test
         yield World(owner, long, short[0])
         transaction.set_rollback(True)
 
@@ -98,14 +98,14 @@ def turn(world: World, chat: Chat) -> Message:
 
 
 def again(world: World) -> None:
-    """A new answer to the last question."""
+    """Regenerate the last reply."""
     begun = services.begin_regeneration(world.owner, world.long.pk, world.newest().pk, None)
     assert isinstance(begun, BegunTurn)
     finish.finish(begun.pending, "Another.", Ending.of(Reply("complete")))
 
 
 def attach(world: World) -> None:
-    """The same key twice; the reply is looked up as a client that resumes would have it."""
+    """Send the same idempotency key twice, and look the reply up as a client that resumes its stream does."""
     request = TurnRequest(message="And now?", variant=services.default_variant())
     first = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
     second = services.begin_turn(world.owner, request, chat_id=world.long.pk, key="same")
@@ -118,13 +118,13 @@ def attach(world: World) -> None:
 
 
 def fold(world: World) -> None:
-    """What the long chat's fold reads and writes; the built-in summarizer answers."""
+    """Fold the long chat with the built-in summarizer."""
     ConversationBrief.objects.filter(pk=world.long.pk).update(requested="update")
     assert folding.fold(world.long.pk, until=time.monotonic() + 30).published == 1
 
 
 def sweep(world: World) -> None:
-    """A reply whose process is gone, and a chat that is due."""
+    """Sweep a reply whose process is gone and a chat that is due."""
     pending = begin(world, world.long).pending
     ActiveReply.objects.filter(pk=pending.chat_id).update(lease_expires_at=pending.started_at)
     ConversationBrief.objects.filter(pk=world.short.pk).update(due=True)
@@ -132,7 +132,7 @@ def sweep(world: World) -> None:
 
 
 def pages(world: World) -> None:
-    """The newest messages and the oldest."""
+    """Read the page of the newest messages and that of the oldest."""
     for order in ("asc", "desc"):
         request = Request(APIRequestFactory().get("/", {"order": order}))
         assert len(messages_page(request, world.long, ChatView()).data["results"]) == 50
@@ -164,7 +164,7 @@ ACTS: dict[str, Callable[[World], object]] = {
 
 
 def plan_of(sql: str) -> str:
-    """How the database would go about `sql`."""
+    """The database's plan for `sql`."""
     prefix = "EXPLAIN QUERY PLAN" if connection.vendor == "sqlite" else "EXPLAIN"
     with connection.cursor() as cursor:
         cursor.execute(f"{prefix} {sql}")
@@ -177,7 +177,7 @@ def scans(plan: str) -> bool:
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every statement goes to the database by itself, and can be explained."""
+    """Send every statement by itself, so that it can be explained."""
     for method in (StatementQueue.add, StatementQueue.read_ahead):
         monkeypatch.setattr(StatementQueue, method.__name__, partialmethod(_at_once, method))
 
@@ -204,7 +204,7 @@ def test_a_scan_would_be_seen(world: World) -> None:
 
 @pytest.mark.usefixtures("one_by_one")
 def test_a_turn_takes_the_same_queries_at_any_length(world: World) -> None:
-    turn(world, make_chat(world.owner, 1, said=SAID))  # a user's first one makes the row of the allowance
+    turn(world, make_chat(world.owner, 1, said=SAID))  # a user's first turn creates the row of the allowance
     counts = []
     for chat in (make_chat(world.owner, 10, said=SAID), world.short, world.long):
         with CaptureQueriesContext(connection) as captured:

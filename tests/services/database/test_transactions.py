@@ -1,4 +1,4 @@
-"""What is added to Django's databases: reading as of one moment, and an SQLite log without remains."""
+"""What is added to Django's databases: reads from one snapshot, and an SQLite log that keeps no deleted data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def meanwhile(act: Callable[[], object]) -> None:
-    """Run `act` in a thread, thus on another connection, to its end."""
+    """Run `act` to its end in a thread, and so on another connection."""
 
     def run() -> None:
         try:

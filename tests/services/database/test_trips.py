@@ -1,4 +1,4 @@
-"""Transactions in few trips do as other transactions do, on both databases."""
+"""Transactions that need few round trips behave as other transactions do, on both databases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors as they are stored, and the nearest of them as each database and each way of comparing finds them."""
+"""Vectors are stored exactly, and each database and each way of comparing finds the nearest ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DIMENSIONS = 48
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    """What type the column is of is asked in each test."""
+    """Forget the cached column type before and after each test."""
     vector_field.is_pgvector.cache_clear()
     yield
     vector_field.is_pgvector.cache_clear()
@@ -34,7 +34,7 @@ def asked_anew() -> Iterator[None]:
 
 @pytest.fixture
 def pgvector() -> None:
-    """The extension, for one test: it goes with the transaction."""
+    """Install the extension for one test; the rollback of the test's transaction removes it."""
     if connection.vendor != "postgresql":
         pytest.skip("of PostgreSQL alone")
     with connection.cursor() as cursor:
@@ -59,7 +59,7 @@ def stored(chat: Chat, vectors: dict[int, bytes]) -> None:
 
 
 def by_hand(to: bytes, vectors: dict[int, bytes]) -> list[tuple[int, float]]:
-    """The nearest seqs by plain arithmetic, and how near they are."""
+    """The seqs of the nearest vectors with their nearness, computed in plain Python."""
     one = numbers_of(to)
     products = {
         seq: sum(a * b for a, b in zip(one, numbers_of(vector), strict=True))

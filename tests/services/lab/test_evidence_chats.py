@@ -1,4 +1,4 @@
-"""The chats of the evidence benchmark go through the product's own services: imported, folded to nothing, played on."""
+"""Chats of the evidence benchmark go through the product's services: import, folds that keep no fact, and turns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEEDED = "My bicycle is locked with the code 7731."
 
 
 def sample(turns: int = 12) -> Sample:
-    """A chat that is due, with what is needed at its beginning."""
+    """A chat that is due, with the needed fact at its beginning."""
     said = [Message("user", NEEDED), Message("assistant", "Noted.")]
     for number in range(turns):
         said += [Message("user", f"Question {number}?"), Message("assistant", f"{number}: {WORDS * 30}")]

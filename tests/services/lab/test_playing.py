@@ -1,4 +1,4 @@
-"""Talks through the real engine: what is measured is what the tables hold."""
+"""Conversations played through the real engine: the measurements equal what the tables hold."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TALK = Conversation(
 
 @pytest.fixture(autouse=True)
 def small(settings: Any) -> None:
-    """A threshold that some turns reach."""
+    """A threshold that a few turns reach."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=600, prompt_budget=1200)
 
 
@@ -133,7 +133,7 @@ def test_calls_are_those_of_the_summarizer(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(run.calls) == len(model.prompts) > 1
     assert sum(turn.folds for turn in run.turns) == SummaryRevision.objects.count()
     kept = run.facts[1]
-    assert (kept.asked, kept.kept, kept.verbatim) == (2, 2, 2)  # the file writes t30, but the talk T30
+    assert (kept.asked, kept.kept, kept.verbatim) == (2, 2, 2)  # the file writes t30, the conversation T30
 
 
 def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_a_summarizer_that_fails_makes_folds_wait(monkeypatch: pytest.MonkeyPatc
     assert run.calls
     assert all(call.output == 0 < call.input for call in run.calls)
     assert all(turn.memory <= turn.budget for turn in run.turns)
-    # What has no room any more is counted, not hidden.
+    # Turns that no longer fit are counted, not hidden.
     assert run.turns[-1].unrepresented > 0
     assert summary_of("chunked", [run]).coverage_min < 1
 

@@ -1,4 +1,4 @@
-"""`replay`, as an operator calls it: what it prints and writes, what it refuses, and that nothing of it stays."""
+"""`replay`, as an operator calls it: what it prints and writes, what it refuses, and that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HELLO = {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant"
 
 @pytest.fixture(autouse=True)
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go, so that a test can see what is left of them."""
+    """The folder for temporary files, so that a test can check what is left there."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -66,7 +66,7 @@ def refusal(*args: object) -> str:
 
 
 def test_its_turns_count_against_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are nobody's: a user's limits are for those who ask over the API."""
+    """The turns belong to nobody; a user's limits apply only to requests over the API."""
     for name in ("LIMIT_REQUESTS_PER_MINUTE", "LIMIT_TOKENS_PER_DAY", "LIMIT_STREAMS"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("RATE_LIMITS", "on")
@@ -201,7 +201,7 @@ def children_of(pid: int) -> list[int]:
         (b"  \n", "the file is empty"),
         (b'{"messages": [{"role": "user", "con', "not JSON"),  # cut off
         (b"\xff\xfe\x00", "not UTF-8 at byte 0"),
-        (b"name,age\nbob,7\n", "not JSON"),  # foreign
+        (b"name,age\nbob,7\n", "not JSON"),  # another kind of file
         (b'{"name": "bob"}', "in none of the formats"),
         (b"[1, 2]", "it is not an object"),
         (b'{"messages": 7}', "is not a list"),

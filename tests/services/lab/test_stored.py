@@ -1,4 +1,4 @@
-"""A stored chat as a talk: what its export would give to `replay`, cut to its newest turns, without its title."""
+"""A stored chat as input of a replay: the same as its export, cut to its newest turns, without its title."""
 
 from __future__ import annotations
 
@@ -105,12 +105,12 @@ def test_an_empty_chat_is_an_empty_talk() -> None:
 @pytest.mark.parametrize(
     ("tokens", "start"),
     [
-        ([1] * 6, 1),  # all of it
-        ([1] * 1000, 1),  # no more turns than may be
-        ([1] * 1002, 3),  # one too many
-        ([0, 0, 250_000, 250_000, 1, 1], 5),  # too many tokens in the turn before
+        ([1] * 6, 1),  # everything
+        ([1] * 1000, 1),  # as many turns as allowed
+        ([1] * 1002, 3),  # one message too many
+        ([0, 0, 250_000, 250_000, 1, 1], 5),  # with the turn before, too many tokens
         ([0, 0, 249_999, 249_999, 1, 1], 1),
-        ([1, 1, 600_000, 600_000], 3),  # one turn at least
+        ([1, 1, 600_000, 600_000], 3),  # at least one turn
     ],
 )
 def test_it_begins_where_turns_or_tokens_run_out(tokens: list[int], start: int) -> None:

@@ -1,4 +1,4 @@
-"""Small numbers and a summarizer that keeps what it is shown, for every test of folding."""
+"""Small limits and a summarizer that keeps what it is shown, for every test of folding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.invariants import check_all
 
 @pytest.fixture(autouse=True)
 def small(settings: Any) -> None:
-    """Numbers small enough that a few turns fold: about 30 tokens a turn, three turns a bite."""
+    """Limits so small that a few turns are folded: about 30 tokens a turn, three turns a bite."""
     limits = replace(settings.MEMORY_LIMITS, threshold=200, bite_tokens=100, prompt_budget=100_000)
     settings.MEMORY_LIMITS = limits
     settings.MEMORY_FOLD_ATTEMPTS = 5
@@ -23,7 +23,7 @@ def small(settings: Any) -> None:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
-    """The configured summarizer: it keeps the codes it is shown."""
+    """The configured summarizer, which keeps the codes it is shown."""
     keeping = KeepingModel()
     monkeypatch.setattr(registry, "chat_model", lambda: keeping)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
@@ -32,12 +32,12 @@ def model(monkeypatch: pytest.MonkeyPatch) -> KeepingModel:
 
 @pytest.fixture
 def roomy(settings: Any) -> None:
-    """Bites of several turns, and a budget that some of them fill."""
+    """Bites of several turns, and a budget that a few bites fill."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=1000)
 
 
 @pytest.fixture
 def sound(db: None) -> Iterator[None]:
-    """Whatever a test did, every chat is in order."""
+    """Check after the test that every chat is consistent."""
     yield
     check_all()

@@ -1,4 +1,4 @@
-"""After 43 folds by a summarizer that keeps no fact at all, numbers and paths are there when they are asked for."""
+"""After 43 folds by a summarizer that keeps no facts, prompts still have the numbers and paths asked about."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ VAGUE = (
 
 
 class VagueModel(ScriptedModel):
-    """Answers plausible prose in which nothing is said."""
+    """A summarizer that answers plausible prose without any facts."""
 
     def _next(self) -> Line:
         return VAGUE
 
 
 def facts() -> list[tuple[str, str, str]]:
-    """What is said, what is asked about it later, and the number or path that must be there then."""
+    """Triples: a statement, a later question about it, and the number or path that the prompt must then contain."""
     chance = random.Random(43)
     told = []
     for thing in THINGS:

@@ -1,4 +1,4 @@
-"""What the model was sent for each past reply: to the letter, whatever became of memory since, and if not, why."""
+"""The prompt of each past reply is rebuilt exactly, however memory changed since; if that fails, it says why."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
 @pytest.fixture(autouse=True)
 def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
-    """The configured summarizer, and numbers with which a few turns fill a prompt."""
+    """The configured summarizer, with limits so small that a few turns fill a prompt."""
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
@@ -48,14 +48,14 @@ def telling(monkeypatch: pytest.MonkeyPatch, settings: Any) -> TellingModel:
 
 
 class Sent:
-    """What a chat's model was really sent, by the id of the reply."""
+    """The prompts that were really sent for a chat, by the id of the reply."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
         self.prompts: dict[Any, Prompt] = {}
 
     def turn(self, number: int, rng: random.Random) -> Message:
-        """One turn, with a question that may be about an earlier one."""
+        """Add a turn whose question may be about an earlier one."""
         earlier = code(rng.randrange(1, number)) if number > 1 else "nothing"
         begun = begin(
             self.chat,
@@ -68,7 +68,7 @@ class Sent:
         return reply
 
     def assert_all_exact(self) -> None:
-        """Every one of them is rebuilt byte for byte."""
+        """Assert that every prompt is rebuilt byte for byte."""
         for reply_id, prompt in self.prompts.items():
             reply = Message.objects.get(pk=reply_id)
             past = services.past_context(reply)
@@ -83,7 +83,7 @@ class Sent:
             assert recorded == hashlib.sha256(told.encode()).hexdigest(), "the hash is of what was sent"
 
     def why(self, reply: Message) -> str | None:
-        """Why the context of a reply is not exact any more."""
+        """The reason why the context of a reply is no longer exact, None if it is."""
         reply = Message.objects.get(pk=reply.pk)
         past = services.past_context(reply)
         assert past is not None

@@ -1,6 +1,6 @@
-"""Answers of a summarizer that can be taken but leave much wanting: asked for again, the better one kept and marked.
+"""Poor but acceptable answers of a summarizer: it is asked once more; the better answer is kept and marked.
 
-The summarizer is told what is missing, in words that nobody can use for orders; and nothing is ever the worse for it.
+The summarizer is told what is missing, in words that cannot be used to inject orders; and the result never gets worse.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.support.folds import revisions, run, wait_over
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sound")]
 
 VAGUE = f"They went on to talk of this and that. {lorem(150)}"
-"""Plausible, long enough, and without a fact."""
+"""A plausible answer, long enough, without any fact."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def usual(settings: Any) -> None:
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> Iterator[TellingModel]:
-    """A summarizer that keeps all codes, unless it was given lines; these are all used."""
+    """A summarizer that keeps all codes, except where a test sets its lines; all of these must be used."""
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
@@ -77,7 +77,7 @@ def asked(prompt: Prompt) -> str:
 
 
 def in_shape(prompt: Prompt, text: str) -> str:
-    """`text` as the answer that the prompt asks for."""
+    """`text` in the format that the prompt asks for."""
     if prompt.schema is None:
         return text
     shapes: dict[str, Any] = {

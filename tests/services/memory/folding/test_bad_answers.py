@@ -1,6 +1,6 @@
-"""Whatever a summarizer answers, under any policy: the memory stands, the next prompt is whole, and folding goes on.
+"""After a summarizer's bad answer, under any policy: memory is kept, the next prompt complete, folding goes on.
 
-The answers come over the wire, through the real client. How each policy reads a good answer is told in its own tests.
+The answers arrive over HTTP, through the real client. Good answers are tested with each policy.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ ANSWERS = {
 }
 READS_PROSE = {"chunked", "interval", "progressive"}
 TAKEN = {"prose": READS_PROSE, "wrong types": READS_PROSE, "half an object": READS_PROSE, "5 MB": READS_PROSE}
-"""Policies that fold all the same: what they want is prose, or they can do with it. They clip what is long."""
+"""The policies that fold in spite of such an answer: they want prose, or can use it. They clip what is too long."""
 
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    """The numbers of the settings' defaults: each policy folds what lies beyond its own window."""
+    """The default limits: each policy folds the turns beyond its own window."""
     usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=6000, prompt_budget=3000)
     settings.MEMORY_LIMITS = usual
 
@@ -59,7 +59,7 @@ def fake(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
 
 
 def turns(first: int, last: int) -> list[tuple[str, str]]:
-    """Turns of about 240 tokens with a code each."""
+    """Turns of about 240 tokens, each with a code."""
     return [
         (f"Note {code(n)}: {lorem(80)}", f"{code(n)} is noted. {lorem(80)}") for n in range(first, last + 1)
     ]
@@ -78,14 +78,14 @@ def folded_chat(policy: str) -> Chat:
 
 
 def remembered(chat: Chat) -> list[Any]:
-    """All that is stored of a chat's memory, as its columns have it."""
+    """Everything that is stored of a chat's memory, column by column."""
     columns = ("global_summary", "state", "version", "head", "folded_through_seq", "token_count", "policy")
     briefs = ConversationBrief.objects.filter(chat=chat).values_list(*columns)
     return [*briefs, *SummaryRevision.objects.filter(chat=chat).order_by("version").values_list()]
 
 
 def assert_whole(chat: Chat) -> None:
-    """Every turn that is not folded is in the next prompt, within its budget."""
+    """Assert that the next prompt holds every turn that is not folded, within its budget."""
     context = services.preview(chat)
     shown = codes("\n".join(message.content for message in context.prompt.messages))
     folded = brief_of(chat).folded_through_seq // 2
@@ -119,7 +119,7 @@ def test_a_bad_answer(policy: str, answer: str, fake: FakeUpstream) -> None:
 
 
 def assert_is_a_sentence(text: str) -> None:
-    """Words, from a capital letter to a full stop; nothing that the upstream sent, no code but a setting."""
+    """Assert that `text` is a sentence: no text of the upstream, and no code names except settings."""
     assert text[0].isupper()
     assert text.endswith(".")
     assert len(text.split()) >= 4

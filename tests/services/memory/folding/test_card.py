@@ -1,4 +1,4 @@
-"""The policy `card` through the engine: replies fold, the summarizer only what no reply was shown in full."""
+"""The policy `card` through the engine: replies fold, and the summarizer folds only what no reply saw in full."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_only_a_complete_reply_is_believed(model: KeepingModel, status: str) -> 
 
 
 def test_a_giant_turn_is_known_to_its_own_card(model: KeepingModel) -> None:
-    """It is clipped in the next prompt; its own reply had all of it."""
+    """It is clipped in the next prompt, but its own reply saw all of it."""
     chat = card_chat()
     live(chat, 1, times=40)
     live(chat, 2)
@@ -115,7 +115,7 @@ def test_a_giant_turn_without_a_card_waits_for_the_summarizer(model: KeepingMode
 
 
 def test_a_model_that_never_writes_a_card_is_helped_by_the_summarizer(model: KeepingModel) -> None:
-    """The engine's own rule: due when lines run out of room, and nothing is lost on the way."""
+    """The engine's own rule applies: the chat is due when its lines no longer fit, and no turn is lost on the way."""
     chat = card_chat()
     model.lines = [kept_codes] * 20
     folded = []
@@ -217,7 +217,7 @@ def test_a_hard_fault_leaves_the_card(model: KeepingModel, bad: Any) -> None:
 
 
 def test_a_replys_card_is_no_answer_of_the_summarizers(model: KeepingModel) -> None:
-    """What is known of its failures stands, and what the built-in one did is still to be made good."""
+    """A reply's card clears neither the summarizer's failures nor the need to redo the built-in summarizer's work."""
     chat = card_chat()
     add_turns(chat, [turn(number, 20) for number in range(1, 40)])
     model.lines = [DOWN]

@@ -1,4 +1,4 @@
-"""Cards of replies beside folds, crashes, changes and second answers; and what a card costs its turn."""
+"""Cards of replies that race with folds, crashes, changes and regenerated answers; and what a card costs its turn."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_crash_before_the_end_leaves_no_card_and_the_turn_where_it_was(model: 
 
 
 def test_a_reply_that_began_under_an_earlier_version_ends_without_a_card(model: KeepingModel) -> None:
-    """Its record does not say whether a card was asked for."""
+    """Its record does not say whether a card was requested."""
     chat = card_chat()
     begun = begin(chat, "T1 asked")
     del begun.pending.context["card_asked"], begun.pending.context["epoch"]
@@ -94,15 +94,15 @@ def test_a_card_and_a_fold_at_once_leave_both_in_order(model: KeepingModel) -> N
     add_turns(chat, [turn(number, 20) for number in range(1, 40)])
     begun = begin(chat, "T40 asked")
     model.lines = [kept_codes] * 4
-    together(lambda: run(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # what they return is not wanted
+    together(lambda: run(chat), lambda: finish(begun, "T40 answered", {"decisions": ["keep T40"]}))  # type: ignore[arg-type]  # the results are not used
     run(chat)
     assert card_of(chat)["decisions"] == ["keep T40"]
-    # Whichever came first: T39 was folded, or it was shown to the reply whose card was kept.
+    # Whichever came first, T39 was folded or was shown to the reply whose card was kept.
     assert "T38" in card_of(chat)["goal"]
     assert (brief_of(chat).folded_through_seq, brief_of(chat).unfolded_turns) == (78, 1)
 
 
-# Answers that take the place of others
+# Regenerated answers
 
 
 def regenerate(chat: Chat, reply: Message) -> BegunTurn:
@@ -177,7 +177,7 @@ def test_other_policies_pay_nothing_for_it(model: KeepingModel) -> None:
 
 
 def _saved(begun: BegunTurn) -> Message:
-    """The reply as `finish` saves it, the rest of finishing left out."""
+    """Save the reply as `finish` does, without the other steps of finishing."""
     ActiveReply.objects.all().delete()
     quotas.settle(begun.pending.reservation, None)
     question = begun.pending.user_message

@@ -1,4 +1,4 @@
-"""What is foretold of a rebuild, held against what it then took."""
+"""The estimate of a rebuild, compared with what the rebuild then took."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def usual(settings: Any) -> None:
 
 
 def talk(policy: str, turns: int) -> Chat:
-    """A chat of turns of all sizes."""
+    """A chat with turns of many different sizes."""
     chance = random.Random(policy)
     chat = make_chat(policy=policy)
     add_turns(

@@ -1,4 +1,4 @@
-"""Folding when the summarizer fails: the memory stands, attempts wait, the built-in one stands in, and is replaced."""
+"""Folding when the summarizer fails: memory stays, retries wait, and the built-in one takes over until it recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding as a service: every finished turn once and in order, told to the letter, and what is kept of it."""
+"""Folding as a service: every finished turn once and in order, the exact request, and what is stored of the answer."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_long_backlog_is_never_loaded_whole(
     assert [getattr(exact, name) for name in COUNTERS] == [getattr(brief, name) for name in COUNTERS]
 
 
-# What is asked, and what is kept of the answer
+# What is asked, and what is stored of the answer
 
 
 @pytest.mark.django_db

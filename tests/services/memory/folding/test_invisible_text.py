@@ -1,4 +1,4 @@
-"""Turns in which there is nothing to see: memory goes on, whatever the policy."""
+"""Turns without any visible text: memory goes on, whatever the policy."""
 
 from __future__ import annotations
 

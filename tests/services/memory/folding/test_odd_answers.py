@@ -1,4 +1,4 @@
-"""A summarizer whose answers have odd fields: what it tells of itself hinders no fold, and nothing fails unseen."""
+"""A summarizer whose answers have odd metadata: they are published all the same, and no failure goes unnoticed."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from tests.support.folds import assert_sound, revisions, run, turn, wait_over
 from tests.upstream.talking import STYLES
 
 WORST = {"true", "huge", "long", "nul", "surrogate", "objects"}
-"""`tests.faults.test_upstream_odd` has all of them, in every place."""
+"""The worst odd values; `tests.faults.test_upstream_odd` tests all of them, in every place."""
 SUMMARY = "They spoke of lamps, boats and the harbour in the fog."
 
 
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pauses between tries of one call."""
+    """Try each call only once, so that no test waits for a retry."""
     monkeypatch.setattr(retry, "TRIES", 1)
 
 
 def asked_anew(chat: Chat, first: int, mode: Literal["update", "rebuild"] = "update") -> None:
-    """Two more turns, and a fold of them is wanted now."""
+    """Add two turns and request a fold of them."""
     add_turns(chat, [turn(first), turn(first + 1)])
     request_resummarize(chat, mode)
 
 
 def huge(upstream: FakeUpstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Token counts that no column takes, as if nobody bounded them."""
+    """Have the upstream report token counts that no column can hold, with our own bounds lifted."""
     monkeypatch.setattr(responses, "MAX_TOKENS", 10**40)
     monkeypatch.setattr(publish, "MAX_STORED_TOKENS", 10**40)
     odd: Odd = next(one for one in odd_told("responses", SUMMARY) if one.value == "huge")
@@ -88,7 +88,7 @@ def test_an_answer_that_no_column_takes_counts_as_a_failure_that_staff_see(
             assert (brief.last_error["code"], brief.last_error["attempt"]) == ("not_stored", number)
             assert (brief.attempts, brief.lease_owner) == (number, "")
             assert brief.next_attempt_at is not None
-    # It was given up then, and the built-in summarizer did it.
+    # After the last attempt the built-in summarizer took over.
     brief = brief_of(chat)
     assert (brief.attempts, brief.version, brief.degraded) == (5, 1, True)
     assert FoldDay.objects.filter(failures=5).count() == 1

@@ -1,4 +1,4 @@
-"""Folding when others are at it, when tasks repeat and when workers die; and what goes on the queue."""
+"""Folding with concurrent workers, repeated tasks and dying workers; and what is queued when."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_eight_racing_folds_of_one_chat_fold_each_turn_once(model: KeepingModel)
 
 @pytest.mark.django_db(transaction=True)
 def test_turns_that_finish_while_folds_run_are_neither_lost_nor_in_the_way(model: KeepingModel) -> None:
-    """Eight writers in eight chats, two workers that fold all of them, all at once."""
+    """Eight writers in eight chats and two workers that fold them all, concurrently."""
     chats = [make_chat() for _ in range(8)]
     unfinished = {chat.pk for chat in chats}
 

@@ -1,4 +1,4 @@
-"""A summarizer that reasons before its first word: it has room for that, and is asked for the effort that is set."""
+"""A summarizer that reasons before its first word: it gets room for that, and the configured effort."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.upstream.talking import STYLES
 pytestmark = pytest.mark.django_db
 
 THINKS = 6_000
-"""More than the four answers of any policy that a limit without room to reason leaves."""
+"""More reasoning tokens than fit any policy's output limit without room to reason, which is four answers."""
 LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 
 @pytest.fixture(params=STYLES)
 def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream) -> Style:
-    """The upstream's API style; the summarizer is no model that is known to reason."""
+    """The upstream's API style. The summarizer is not known to be a reasoning model."""
     settings.OPENAI_API_STYLE = request.param
     settings.SUMMARIZER = Variant("summarizer", "llama-3.1")
     chosen: Style = request.param
@@ -37,7 +37,7 @@ def style(request: pytest.FixtureRequest, settings: Any, upstream: FakeUpstream)
 
 
 def folded(policy: str = "chunked") -> Chat:
-    """A chat after a fold was tried."""
+    """A chat after an attempt to fold it."""
     chat = make_chat(policy=policy)
     add_turns(
         chat, [(f"Note AB-{number:04}. {lorem(200)}", f"AB-{number:04} is noted.") for number in range(1, 21)]

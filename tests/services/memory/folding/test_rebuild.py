@@ -1,4 +1,4 @@
-"""Rebuilding: from the first message, from the originals, resumable, and in nobody's way."""
+"""Rebuilds start at the first message, read the originals, can be resumed, and block nobody."""
 
 from __future__ import annotations
 

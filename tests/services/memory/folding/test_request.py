@@ -1,4 +1,4 @@
-"""The command `resummarize`: durable by default, here and now with --sync, and honest in its exit code."""
+"""The command `resummarize`: it queues by default, folds at once with --sync, and exits non-zero on failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 
 def resummarize(*args: Any, **options: Any) -> list[str]:
-    """The lines that the command prints."""
+    """Run the command and return the lines it prints."""
     out = io.StringIO()
     call_command("resummarize", *args, stdout=out, **options)
     return out.getvalue().splitlines()

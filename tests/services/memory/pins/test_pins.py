@@ -1,4 +1,4 @@
-"""Pins take room from lines: what that makes due is folded, not only marked."""
+"""Pins take room from lines: a chat that becomes due by them is folded, not only marked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def counted(brief: ConversationBrief, pin_tokens: int) -> bool:
-    """Whether the chat is due with pins of so many tokens, as its brief now says, too."""
+    """Store `pin_tokens` in the brief, recount, and return whether the chat is due."""
     brief.pin_tokens = pin_tokens
     recount(brief)
     brief.save(update_fields=[*COUNTERS, "pin_tokens"])

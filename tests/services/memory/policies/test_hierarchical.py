@@ -40,14 +40,14 @@ EMPTY = json.dumps({"facts": [], "removed": [], "narrative": " "})
 
 
 class FactsModel(ScriptedModel):
-    """Tells a fact for each code it is shown, and the codes as the story. Lines that it was given come first."""
+    """A summarizer that returns each code it is shown, as a fact and in the narrative. Lines of a test come first."""
 
     def _next(self) -> Any:
         return self.lines.pop(0) if self.lines else tell
 
     @property
     def spans(self) -> list[list[str]]:
-        """The codes of the conversation in each call, each once."""
+        """The new codes in each call, without repetitions."""
         return [new_codes(prompt) for prompt in self.prompts]
 
 
@@ -72,7 +72,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> FactsModel:
 
 @pytest.fixture(autouse=True)
 def in_order(settings: Any) -> Iterator[None]:
-    """Bites of some 30 turns; afterwards every chat is found in order."""
+    """Bites of about 30 turns; after the test every chat must be consistent."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000)
     yield
     check_all()
@@ -85,7 +85,7 @@ def chat_of(turns: int) -> Chat:
 
 
 def small_bites(settings: Any) -> None:
-    """Three turns each."""
+    """Bites of three turns."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=100)
 
 

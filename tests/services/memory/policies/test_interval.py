@@ -1,4 +1,4 @@
-"""The policy `interval` through the engine: every four turns, each turn once, its own message never as a turn."""
+"""The policy `interval` through the engine: it folds every four turns, each once, and never its own message."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tests.support.invariants import check_all
 
 @pytest.fixture(autouse=True)
 def large_bites(settings: Any) -> None:
-    """Four turns fit one request."""
+    """Bites that hold four turns."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000)
 
 
 def interval_chat(turns: int = 0, **options: Any) -> Chat:
-    """A chat with that policy and turns T1 to T`turns`."""
+    """A chat with this policy and turns T1 to T`turns`."""
     chat = make_chat(policy="interval", options=options)
     brief = brief_of(chat)
     brief.options = options
@@ -48,7 +48,7 @@ def interval_chat(turns: int = 0, **options: Any) -> Chat:
 
 
 def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
-    """Turns one by one, each followed by the worker; after which of them something was folded."""
+    """Add turns one by one, each followed by the worker; return the numbers of those that led to a fold."""
     folded = []
     for number in range(first, first + turns):
         add_turn(chat, *turn(number))
@@ -96,7 +96,7 @@ def test_the_prompt_has_the_paragraph_as_the_assistants_first_message(model: Kee
 
 @pytest.mark.django_db
 def test_a_history_that_a_client_managed_is_taken_up_where_it_stands(model: KeepingModel) -> None:
-    """Seed 004's `llmContextMessages`: the summary message leads; it is no turn, and nothing of it is lost."""
+    """Seed 004's `llmContextMessages`: the leading summary message is no turn, and nothing in it is lost."""
     chat = interval_chat()
     add_turns(chat, [("", f"{OPENING} T1 and T2 were agreed."), *(turn(number) for number in range(3, 10))])
     run(chat)

@@ -1,4 +1,4 @@
-"""The policy `progressive` through the engine: the test scenarios of seed 001, and what becomes of each failure."""
+"""The policy `progressive` through the engine: the test scenarios of seed 001, and how it handles each failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Extracting(ScriptedModel):
-    """Answers whatever is asked with every code it is shown. Lines that it was given come first."""
+    """A summarizer that answers every request with all codes it is shown. Lines set by a test come first."""
 
     def _next(self) -> Any:
         return self.lines.pop(0) if self.lines else extract
@@ -51,7 +51,7 @@ def extract(prompt: Prompt) -> str:
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    """The numbers of the settings' defaults."""
+    """The default bite size and prompt budget."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=6000, prompt_budget=3000)
 
 
@@ -77,7 +77,7 @@ def progressive_chat(turns: int = 0, instructions: str = "", **options: Any) -> 
 
 
 def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
-    """Turns one by one, each followed by the worker; after which of them something was folded."""
+    """Add turns one by one, each followed by the worker; return the numbers of those that led to a fold."""
     folded = []
     for number in range(first, first + turns):
         add_turn(chat, *turn(number))
@@ -87,13 +87,13 @@ def live_through(chat: Chat, turns: int, first: int = 1) -> list[int]:
 
 
 def compression(chat: Chat) -> dict[str, Any]:
-    """The policy's own data, as they are stored."""
+    """The policy's own data, as stored."""
     data: dict[str, Any] = brief_of(chat).state["data"]
     return data
 
 
 def total(chat: Chat) -> int:
-    """Data, summary and unfolded turns, in tokens."""
+    """The tokens of data, summary and unfolded turns."""
     brief = brief_of(chat)
     return state_tokens(get_policy("progressive"), stored_state(brief)) + brief.unfolded_tokens
 
@@ -153,7 +153,7 @@ def test_a_fold_leaves_two_thirds_of_the_threshold_and_the_first_much_less(extra
 
 
 def test_incremental_summarization(extracting: Extracting) -> None:
-    """Scenario 3: each fold shows the summary so far and the new turns alone, and the summary grows to its target."""
+    """Scenario 3: each fold shows only the summary so far and the new turns, and the summary grows to its target."""
     chat = progressive_chat()
     folds = live_through(chat, 60)
     rows = revisions(chat)
@@ -200,7 +200,7 @@ def test_important_data_outlive_other_topics(calls: int) -> None:
 
 
 def test_no_turn_waits_for_a_summary(extracting: Extracting) -> None:
-    """Scenario 6: a turn asks nobody and costs as many queries as any; the fold is the worker's."""
+    """Scenario 6: a turn calls no summarizer; the worker folds."""
     chat = progressive_chat()
     add_turns(chat, [turn(number) for number in range(1, 15)])
     assert brief_of(chat).due
@@ -268,7 +268,7 @@ def test_a_chat_has_its_own_threshold_window_and_calls(extracting: Extracting) -
 
 
 def test_a_summarizer_that_is_down_costs_nothing_but_freshness(extracting: Extracting) -> None:
-    """Phase 8: the chat goes on; but what it sends is bounded, not everything."""
+    """Phase 8: the chat goes on, and its prompts stay within the budget."""
     chat = progressive_chat(14)
     extracting.lines = [DOWN]
     assert run(chat).outcome == "failed"

@@ -1,6 +1,6 @@
-"""A chat that changes its policy, or its options: what it remembers serves until the originals are read anew.
+"""A chat that changes its policy or options: the old memory is used until the originals have been read again.
 
-Between any two policies, and whatever happens meanwhile. What a policy makes of the turns is told in its own tests.
+For switches between any two policies, with concurrent changes. How each policy folds is tested separately.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 PAIRS = list(permutations(POLICIES, 2))
 NEIGHBOURS = list(zip(POLICIES, [*list(POLICIES)[1:], *list(POLICIES)[:1]], strict=True))
-"""Each policy once on either side."""
+"""Pairs in which each policy is once the old one and once the new one."""
 
 TURNS = 20
 
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any) -> None:
-    """The numbers of the settings' defaults, but for bites: a rebuild takes several."""
+    """The default limits, except for smaller bites, so that a rebuild takes several."""
     usual = replace(settings.MEMORY_LIMITS, threshold=6000, bite_tokens=1500, prompt_budget=3000)
     settings.MEMORY_LIMITS = usual
 
 
 @pytest.fixture
 def telling(monkeypatch: pytest.MonkeyPatch) -> TellingModel:
-    """The configured summarizer: it gives whatever policy asks what it wants."""
+    """The configured summarizer, which answers in the format that the policy asks for."""
     model = TellingModel()
     monkeypatch.setattr(registry, "chat_model", lambda: model)
     monkeypatch.setattr(registry, "is_offline", lambda: False)
@@ -60,7 +60,7 @@ def turn(number: int) -> tuple[str, str]:
 
 
 def folded_chat(policy: str) -> Chat:
-    """A chat with turns 1 to `TURNS`, of which all beyond the window of its policy are folded."""
+    """A chat with turns 1 to `TURNS`, all folded except those in its policy's window."""
     chat = make_chat(policy=policy)
     add_turns(chat, [turn(number) for number in range(1, TURNS + 1)])
     request_resummarize(chat, "update")
@@ -70,14 +70,14 @@ def folded_chat(policy: str) -> Chat:
 
 
 def go_on(chat: Chat, count: int = 2) -> None:
-    """Some more turns."""
+    """Add some more turns."""
     for _ in range(count):
         chat.refresh_from_db(fields=["last_seq"])
         add_turn(chat, *turn(chat.last_seq // 2 + 1))
 
 
 def assert_whole(chat: Chat) -> None:
-    """The next prompt holds the state in use and every turn that is not folded, within its budget."""
+    """Assert that the next prompt holds the state in use and every turn that is not folded, within its budget."""
     context, brief = services.preview(chat), brief_of(chat)
     chat.refresh_from_db(fields=["last_seq"])
     shown = codes("\n".join(message.content for message in context.prompt.messages))
@@ -91,7 +91,7 @@ def assert_whole(chat: Chat) -> None:
 
 
 def assert_switched(chat: Chat, policy: str) -> None:
-    """The memory is that policy's, rebuilt from the first message, and nothing waits."""
+    """Assert that the memory is that policy's, rebuilt from the first message, and that nothing waits."""
     brief = brief_of(chat)
     assert (brief.policy, brief.requested, brief.rebuild, brief.due) == (policy, "", None, False)
     assert revisions(chat)[-1].policy == policy
@@ -102,14 +102,14 @@ def assert_switched(chat: Chat, policy: str) -> None:
 
 
 def shown_to(model: TellingModel, calls: int) -> list[str]:
-    """The codes of the new turns in the calls from that number on, each once."""
+    """The codes of the new turns in the calls from index `calls` on, each once."""
     asked = [prompt.messages[0].content for prompt in model.prompts[calls:]]
     new = [text.partition("=== NEW_TURNS ===")[2] or text.partition("## Conversation:")[2] for text in asked]
     return list(dict.fromkeys(found for text in new for found in sorted(codes(text))))
 
 
 def memory_of(chat: Chat) -> tuple[Any, ...]:
-    """What is remembered, and how far."""
+    """What is remembered, and through which message."""
     brief = brief_of(chat)
     return brief.policy, brief.global_summary, brief.state, brief.folded_through_seq, brief.token_count
 
@@ -140,7 +140,7 @@ def test_the_old_memory_serves_and_the_new_one_is_made_of_the_originals(
 
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_there_and_back_is_as_if_never_gone(old: str, new: str, telling: TellingModel) -> None:
-    """A memory made of the originals does not depend on the way to it."""
+    """A memory made of the originals does not depend on the policies before it."""
     chat = folded_chat(old)
     request_resummarize(chat, "rebuild")
     run(chat)
@@ -165,7 +165,7 @@ def test_a_change_of_mind_before_the_rebuild_began(old: str, new: str, telling: 
 
 
 def work_off(chat: Chat) -> FoldReport:
-    """What the tasks do for a chat until nothing is left."""
+    """Run a chat's tasks until nothing is left."""
     report = run(chat)
     for _ in range(10):
         if report.outcome != "more":
@@ -176,7 +176,7 @@ def work_off(chat: Chat) -> FoldReport:
 
 
 def meanwhile(telling: TellingModel, act: Callable[[], None], *, call: int = 0) -> None:
-    """Have `act` happen during the summarizer's call after so many others."""
+    """Run `act` during a call of the summarizer, after `call` earlier calls."""
 
     def during(prompt: Prompt) -> str:
         act()
@@ -206,7 +206,7 @@ def test_the_chat_goes_on_while_the_rebuild_is_under_way(old: str, new: str, tel
 
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_a_switch_during_a_fold(old: str, new: str, telling: TellingModel) -> None:
-    """What the fold was about to publish is dropped, an epoch late; what is due is folded all the same."""
+    """The fold is not published, because its epoch is over; what is due is folded all the same."""
     chat = folded_chat(old)
     go_on(chat, 6)
     request_resummarize(chat, "update")
@@ -230,12 +230,12 @@ def test_another_switch_during_the_rebuild_begins_again(old: str, new: str, tell
 
 
 def void(_: object) -> None:
-    """For lambdas that are called for what they do."""
+    """Discard a result; for lambdas that are called for their side effect."""
 
 
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -> None:
-    """What was made of the message as it stood is nowhere in the new memory."""
+    """Nothing in the new memory comes from the message as it was before the edit."""
     chat = folded_chat(old)
     update_chat(chat, {"policy": new})
     gone, instead = code(2), "ZZ-9999"
@@ -257,7 +257,7 @@ def test_an_edit_during_the_rebuild(old: str, new: str, telling: TellingModel) -
 
 @pytest.mark.parametrize(("old", "new"), NEIGHBOURS)
 def test_a_switch_while_the_upstream_is_down(old: str, new: str, telling: TellingModel) -> None:
-    """The old memory serves; then the built-in summarizer makes one of the new policy, then the upstream does."""
+    """The old memory is used first, then one of the new policy by the built-in summarizer, then one by the upstream."""
     chat = folded_chat(old)
     before = memory_of(chat)
     update_chat(chat, {"policy": new})
@@ -295,7 +295,7 @@ def test_a_short_chat_only_changes_its_policy(old: str, new: str, telling: Telli
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_other_options_leave_what_is_remembered(policy: str, telling: TellingModel) -> None:
-    """Every number of the policy at its lowest: they hold from the next prompt and the next fold on."""
+    """The policy's numbers at their lowest apply from the next prompt and the next fold on."""
     chat = folded_chat(policy)
     before, versions = memory_of(chat), brief_of(chat).version
     bounds = bounds_of(POLICIES[policy].numbers)
@@ -324,7 +324,7 @@ def test_other_options_leave_what_is_remembered(policy: str, telling: TellingMod
 def test_a_wider_window_takes_turns_back(
     policy: str, options: dict[str, Any], turns: int, telling: TellingModel
 ) -> None:
-    """What it is to hold was folded: memory is made anew without, and the old one serves until then."""
+    """Turns that belong in the window were folded: memory is rebuilt without them and the old one used until then."""
     chat = folded_chat(policy)
     before = memory_of(chat)
     update_chat(chat, {"options": options})
