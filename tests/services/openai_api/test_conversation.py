@@ -1,4 +1,4 @@
-"""Which chat a history belongs to, held against an oracle that compares whole texts and knows no hash."""
+"""Which chat a history belongs to, compared with an oracle that compares whole texts and uses no hashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conversations.replies.open_turn import ToolOutput
 from tests.support.exhaustive import first_of
 
 Turn = tuple[str, str]
-"""What was sent and what was answered. `CALL:id` calls a tool; what is sent then is `OUT:id:text`, its output."""
+"""A message and its answer. The answer `CALL:id` calls a tool; the next message is then its output, `OUT:id:text`."""
 CALL, OUT = "CALL:", "OUT:"
 CALLS = ("CALL:c1", "CALL:c2")
 OUTPUTS = ("7", "nothing found")
@@ -33,14 +33,14 @@ ANSWERS = ("Hello!", "Good.", "It was sent on 4 May.", "You are welcome.")
 
 @dataclass
 class Oracle:
-    """The chats of one user, as lists of what was said, and what a client knew at every answer it was given."""
+    """The chats of one user as lists of turns, and the history the client had after every answer."""
 
     chats: list[list[Turn]] = field(default_factory=list)
     answers: list[tuple[list[Turn], int, int]] = field(default_factory=list)
-    """What the client had sent, with the turn that was answered; the chat, and its turns then."""
+    """For each answer: the client's history up to it, the index of its chat, and the chat's number of turns."""
 
     def place(self, history: list[Turn]) -> tuple[str, int | None, int]:
-        """What is to become of a request with this history: the decision, the chat, and the turns that it shares."""
+        """What to do with a request of this history: the decision, the chat, and how many turns to copy from it."""
         if not history:
             return "new", None, 0
         same = [(chat, n) for sent, chat, n in reversed(self.answers) if sent == history]
@@ -57,7 +57,7 @@ class Oracle:
         return ("continued", ends.pop(), 0) if len(ends) == 1 else ("imported", None, 0)
 
     def said(self, decision: str, chat: int | None, shared: int, history: list[Turn], turn: Turn) -> int:
-        """Note the turn; the chat that it is in."""
+        """Record the turn and return the index of its chat."""
         if decision == "continued":
             assert chat is not None
             self.chats[chat].append(turn)
@@ -73,7 +73,7 @@ class Oracle:
 
 
 def said_by(user: User, history: list[Turn], question: str, answer: str) -> tuple[str, Chat]:
-    """Take one request as the view does, and have it answered."""
+    """Handle one request as the view does, and finish its reply."""
     messages = tuple(one for asked, told in history for one in (sent(asked), answered(told)))
     request = ChatRequest(model="arco", new=(sent(question),), history=messages)
     keys = history_keys(settings.SECRET_KEY.encode(), user.pk, messages, request.new)
@@ -105,7 +105,7 @@ def answered(told: str) -> HistoryMessage:
 
 
 def stored(chat: Chat) -> list[Turn]:
-    """What a chat holds, as turns."""
+    """The messages of a chat, as turns."""
     texts: list[str] = []
     for role, content, payload in chat.messages.order_by("seq").values_list("role", "content", "payload"):
         if role == "tool_call":
@@ -116,7 +116,7 @@ def stored(chat: Chat) -> list[Turn]:
 
 
 def next_of(chance: random.Random, history: list[Turn]) -> Turn:
-    """What may follow a history: after a call its output, else what a user says."""
+    """A random next turn: the output of a tool if the last answer called one, otherwise a user's message."""
     last = history[-1][1] if history else ""
     asked = chance.choice(WORDS)
     if last.startswith(CALL):
@@ -127,7 +127,7 @@ def next_of(chance: random.Random, history: list[Turn]) -> Turn:
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", first_of(range(20)))
 def test_every_history_is_where_the_oracle_says(seed: int) -> None:
-    chance = random.Random(seed)  # no secret
+    chance = random.Random(seed)  # not for secrets
     users = [User.objects.create(username=name) for name in ("alice", "bob")]
     oracles = {user.pk: Oracle() for user in users}
     chats: dict[tuple[int, int], Chat] = {}
@@ -146,7 +146,7 @@ def test_every_history_is_where_the_oracle_says(seed: int) -> None:
 
 
 def history_of(chance: random.Random, oracle: Oracle) -> list[Turn]:
-    """What a client might send: a whole chat, an older state of it, an edited, a trimmed or a foreign one, nothing."""
+    """A random history of a client: a whole chat, an older state, an edited, trimmed or foreign one, or none."""
     if not oracle.chats or chance.random() < 0.15:
         return []
     whole = list(chance.choice(oracle.chats))
@@ -166,6 +166,6 @@ def history_of(chance: random.Random, oracle: Oracle) -> list[Turn]:
 
 
 def from_question(history: list[Turn]) -> list[Turn]:
-    """A history without what no client sends: outputs whose call was trimmed away."""
+    """The history without tool outputs at its start whose call was trimmed away: no client sends these."""
     first = next((at for at, (asked, _) in enumerate(history) if not asked.startswith(OUT)), len(history))
     return history[first:]

@@ -1,4 +1,4 @@
-"""Forked children: they share what is loaded, are told apart, logged, and end with whoever forked them."""
+"""Forked children: they share loaded modules, have a title and a log, and end with the process that forked them."""
 
 from __future__ import annotations
 

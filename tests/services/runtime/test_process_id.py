@@ -1,4 +1,4 @@
-"""A process has one name, whoever asks first; another process has another."""
+"""A process has one name, whichever thread asks first; another process has another name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_name_is_kept_and_names_the_process() -> None:
 
 @pytest.mark.filterwarnings(
     "ignore:.*fork:DeprecationWarning"
-)  # from Python 3.12 on: other threads are there
+)  # from Python 3.12 on, as other threads are running
 def test_a_fork_has_a_name_of_its_own() -> None:
     mine, (reader, writer) = process_id.name(), os.pipe()
     if (child := os.fork()) == 0:

@@ -1,4 +1,4 @@
-"""Child processes: logged, watched, and ended with all they started."""
+"""Child processes: logged, watched, and ended together with all their descendants."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def start(script: str, tmp_path: Path, patience: float) -> processes.Child:
 
 
 def said(child: processes.Child) -> str:
-    return wait_for(child.log.read_text)  # type: ignore[no-any-return]  # what the condition gave
+    return wait_for(child.log.read_text)  # type: ignore[no-any-return]  # returns what the condition returned
 
 
 def is_gone(pid: int) -> bool:
-    """True once the process has ended, whether or not somebody has asked for its exit code."""
+    """True if the process has ended, even if nobody has collected its exit code."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def start(**variables: str) -> subprocess.CompletedProcess[str]:
-    """Start a command with these settings, as an operator would."""
+    """Start a command with these environment variables, as an operator would."""
     return subprocess.run(
         [sys.executable, "manage.py", "check"],
         cwd=ROOT,
@@ -54,7 +54,7 @@ def start(**variables: str) -> subprocess.CompletedProcess[str]:
             ("MEMORY_INTERVAL_EVERY_TURNS", "0"),
             ("MEMORY_INTERVAL_TOKEN_CAP", "some"),
             ("DEFAULT_MODEL_VARIANT", "nobody"),
-            ("MEMORY_SUMMARY_TOKEN_CAP", "3000"),  # no room is left in the budget
+            ("MEMORY_SUMMARY_TOKEN_CAP", "3000"),  # leaves no room in the budget
             ("REPLY_LEASE_SECONDS", "1"),  # shorter than a few checkpoints
             ("DATABASE_URL", "mysql://elsewhere/db"),
             ("DATABASE_URL", "postgres://user:sk-pass/word@host/db"),  # the slash ends the host
@@ -163,7 +163,7 @@ def test_a_password_in_a_bad_url_is_not_shown() -> None:
 
 
 class Declared:
-    """Settings of this test alone."""
+    """Settings for this test only."""
 
     SOME_NUMBER = Setting(7, Integer(), "A number.")
     SOME_SWITCH = Setting(True, Boolean(), "A switch.")

@@ -1,4 +1,4 @@
-"""Sentences in nine languages that hold until they are taken back, and sentences that only look like it."""
+"""Sentences in nine languages that hold until they are taken back, and sentences that only look like that."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ NOTHING = [
     "Moet ik altijd HTTPS gebruiken?",
     "Czy zawsze używać HTTPS?",
     "Мне всегда использовать HTTPS?",
-    # What somebody else says, prefers or is called.
+    # What other people say, prefer or are called.
     "My boss said I prefer tea.",
     "She'd rather have tea than coffee.",
     "She always answers in French.",
@@ -205,7 +205,7 @@ NOTHING = [
     "Ik neem altijd de bus.",
     "Zawsze jeżdżę autobusem.",
     "Я всегда езжу на автобусе.",
-    # Quoted, code, logs, transcripts, documents.
+    # Quotations, code, logs, transcripts, documents.
     'The sign says "Always keep the door closed."',
     "> Always answer in metric units.",
     "```\nAlways answer in metric units.\n```",

@@ -1,4 +1,4 @@
-"""Which later statement takes an earlier one's place, and which two both hold."""
+"""Which later statement replaces an earlier one, and which two both hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memory.pins.statements import StatementKind, statements
 
 
 def stated(text: str) -> Stated:
-    """The one thing that `text` states to hold."""
+    """The only lasting statement in `text`."""
     (one,) = [one for one in statements(text) if one.kind is not StatementKind.TAKE_BACK]
     return Stated(one.kind, one.text)
 

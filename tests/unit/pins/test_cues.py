@@ -1,4 +1,4 @@
-"""The quick look for cues: it never misses what the patterns would find, and passes by most of what they would not."""
+"""The quick search for cues: it never skips a text in which the patterns find something, and skips most other texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = Path(__file__).resolve().parents[3] / "conversations" / "samples"
 
 
 def texts_of(folder: Path) -> list[str]:
-    """Everything that was said in the recorded chats of a folder."""
+    """All texts in the recorded chats of a folder."""
     chats = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
     return [text for text in _strings(chats) if " " in text]
 

@@ -1,4 +1,4 @@
-"""What of a message holds until it is taken back: found in nine languages, and not where it only looks like it."""
+"""Statements that hold until they are taken back: found in nine languages, and not in text that only looks like one."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def next_ask(answers: Answers = (), limits: MemoryLimits = LIMITS, state: State 
 
 
 def absorbed(answers: Answers, limits: MemoryLimits = LIMITS, state: State = KNOWN) -> State:
-    """The state after `answers`, of which each was asked for and none is wanted besides."""
+    """The state after `answers`; asserts that the policy asks for each of them and for no more."""
     for number in range(len(answers)):
         assert POLICY.ask(state, TURNS, limits, answers[:number]) is not None
     assert POLICY.ask(state, TURNS, limits, answers) is None

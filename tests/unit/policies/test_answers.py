@@ -1,4 +1,4 @@
-"""A JSON object is found in whatever a model wraps around it, in linear time, or refused as of the wrong shape."""
+"""A JSON object is found however a model wraps it, in linear time; anything else is refused as the wrong shape."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_models_do_to_json_is_forgiven(text: str, value: dict[str, Any]) ->
         "No JSON at all.",
         "[1, 2]",
         '"text"',
-        '{"facts": [{"key": "order", "value": "A1"}, {"key": "pri',  # what is in a broken object is not the answer
+        '{"facts": [{"key": "order", "value": "A1"}, {"key": "pri',  # an object inside a broken one is not the answer
         '{"a"' * 100,
         '{"a":' * 70_000,
         '{"a":[' * 60_000,

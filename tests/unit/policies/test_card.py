@@ -1,4 +1,4 @@
-"""The memory card of seed 002: what is believed of one, how it updates another, and how it stays small."""
+"""The memory card of seed 002: what is accepted of one, how it updates another, and how it stays small."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def wire_tokens(card: Card) -> int:
     return count_tokens(card.wire())
 
 
-# What is believed
+# What is accepted
 
 
 def test_the_seeds_own_card_is_read() -> None:
@@ -138,7 +138,7 @@ def test_any_stored_state_gives_a_card(stored: dict[str, Any]) -> None:
     assert json.loads(card.wire())["g"] == card.goal
 
 
-# How one updates another
+# How one card updates another
 
 
 def test_fields_are_replaced_and_those_not_told_stay() -> None:
@@ -175,7 +175,7 @@ def test_the_wire_form_is_the_seeds() -> None:
 
 
 def steps(card: Card, numbers: CardNumbers = NUMBERS) -> list[Card]:
-    """What `fitted` makes of a card as the budget shrinks, each different from the one before."""
+    """The distinct cards that `fitted` returns as the budget shrinks."""
     kept: list[Card] = []
     for budget in range(wire_tokens(card), 20, -1):
         small = fitted(card, replace(numbers, token_budget=budget))

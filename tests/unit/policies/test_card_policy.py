@@ -1,4 +1,4 @@
-"""The policy `card`: what is asked of replies and of the summarizer, what is made of it, and how it reads."""
+"""The policy `card`: what it asks of replies and of the summarizer, how it uses the answers, and how it is rendered."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def told(text: str, *, state: State = FULL) -> dict[str, Any]:
     return dict(state_after_reply(state, text, LIMITS).data)
 
 
-# What replies are asked for
+# What is asked of replies
 
 
 def test_replies_are_asked_for_a_block_in_the_seeds_format() -> None:
@@ -126,7 +126,7 @@ def test_a_replys_card_replaces_the_fields_it_names() -> None:
     assert told('{"goal": "Play"}', state=State())["is_ahead"] is True
 
 
-# When it folds by itself, and what the summarizer is asked
+# When it folds by itself, and what it asks of the summarizer
 
 
 def test_it_has_no_threshold_but_the_engines_rule_holds() -> None:
@@ -217,7 +217,7 @@ def test_the_built_in_model_makes_a_card() -> None:
     assert "vibrato" in CARD.render(card)[0].text
 
 
-# How it reads
+# How it is rendered
 
 
 def test_the_card_reads_as_the_seed_has_it() -> None:

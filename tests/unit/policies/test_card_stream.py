@@ -38,7 +38,7 @@ replies = st.lists(pieces | st.text(max_size=6), max_size=14).map("".join)
 
 
 def filtered(*deltas: str, cut_off: bool = False) -> tuple[str, str | None]:
-    """What is seen of a reply that comes in `deltas`, and its card."""
+    """The visible text of a reply that arrives in `deltas`, and its card."""
     stream = CardStream()
     seen = [stream.feed(delta) for delta in deltas]
     rest, card = stream.finish(cut_off=cut_off)

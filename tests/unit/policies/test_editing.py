@@ -1,4 +1,4 @@
-"""States of every policy as fields to edit, and back: nothing is lost on the way, nothing is cut in silence."""
+"""States of every policy converted to form fields and back: nothing is lost on the way or cut silently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts by key: merged, corrected and removed by name, cut in a fixed order, never lost by being left unsaid."""
+"""Facts by key: merged, corrected and removed by name, cut in a fixed order, never lost by being omitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memory.policies.hierarchical.facts import (
     stored_facts,
 )
 
-load()  # once, here, rather than within the deadline of whichever property runs first
+load()  # once, here, rather than within the deadline of the first property that runs
 
 ORDER = Fact("order_id", "#1234", "ENTITY")
 STATUS = Fact("order_status", "open", "STATE")
@@ -51,7 +51,7 @@ def told(*rows: object, removed: object = ()) -> FactUpdate:
     return parse_update(list(rows), list(removed) if isinstance(removed, tuple) else removed)
 
 
-# What an answer says
+# What an answer contains
 
 
 def test_the_facts_of_the_seed() -> None:

@@ -1,4 +1,4 @@
-"""The policy `hierarchical` (seed 003): when it folds, what it asks, what it believes, and how it reads in a prompt."""
+"""The policy `hierarchical` (seed 003): when it folds, what it asks, what it accepts, and how it is rendered."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from memory.policies.hierarchical.policy import ANSWER_TOKENS, SCHEMA, Hierarchi
 from memory.policies.protocol import JSON, Ask, Fault
 from tests.unit.context.makers import chats, make_turn, turn_of, words
 
-load()  # once, here, rather than within the deadline of whichever property runs first
+load()  # once, here, rather than within the deadline of the first property that runs
 
 LIMITS = MemoryLimits()
 POLICY = get_policy("hierarchical")
@@ -87,14 +87,14 @@ def test_all_but_the_last_ten_messages_are_folded() -> None:
         ({"trigger_messages": 4, "recent_messages": 2}, 2, False, 1),
         ({"trigger_messages": 4, "recent_messages": 2}, 3, True, 2),
         ({"trigger_messages": 4, "recent_messages": 5}, 4, True, 1),  # five messages: three turns hold them
-        ({"trigger_messages": 4, "recent_messages": 40}, 19, False, 0),  # more recent ones than there are
+        ({"trigger_messages": 4, "recent_messages": 40}, 19, False, 0),  # more recent messages than there are
         ({"trigger_messages": 4, "recent_messages": 40}, 20, False, 0),
         (
             {"trigger_messages": 10, "recent_messages": 10},
             6,
             True,
             1,
-        ),  # the seed's letter: folded at each turn
+        ),  # as in the seed: folded at each turn
     ],
 )
 def test_both_numbers_can_be_chosen(
@@ -199,7 +199,7 @@ def test_the_built_in_model_reads_the_same_layout(turns: list[Turn]) -> None:
         for by_user, text in ((True, turn.user), (False, assistant_text(turn)))
         if text
     ]
-    assume(all(clean(text) for _, text in sides))  # nothing else is ever stored
+    assume(all(clean(text) for _, text in sides))  # no other text is ever stored
     talk = read_messages(facts_input([Fact("order_id", "#1"), Fact("x", "y: z")], turns))
     assert talk.facts == (("order_id", "#1"), ("x", "y: z"))
     assert [said.by_user for said in talk.said] == [by_user for by_user, _ in sides]
@@ -219,7 +219,7 @@ def test_the_built_in_model_answers_what_is_asked() -> None:
     assert [section.kind for section in POLICY.render(state)] == ["facts", "narrative"]
 
 
-# What is believed
+# What is accepted
 
 
 def test_facts_are_merged_and_each_fold_adds_a_piece_of_its_own_span() -> None:
@@ -352,7 +352,7 @@ def test_whatever_is_absorbed_into_whatever_is_stored_fits_and_stays_data(
     assert POLICY.render(state)
 
 
-# How it reads in a prompt
+# How it is rendered in a prompt
 
 
 def test_facts_come_first_then_the_narrative_both_as_material_of_the_user() -> None:

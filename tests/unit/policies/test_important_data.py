@@ -1,4 +1,4 @@
-"""Important data: what is read from whatever shape, merged without duplicates, and what gives way."""
+"""Important data: read from answers of any form, merged without duplicates, and dropped in order when room is short."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EMPTY = ImportantData().to_json()
 
 
 def kept(**kinds: Any) -> dict[str, Any]:
-    """The kinds that hold anything once `kinds` were read."""
+    """The kinds that are not empty after `kinds` were read."""
     return {kind: found for kind, found in read(kinds).to_json().items() if found}
 
 
@@ -156,11 +156,11 @@ def test_merging_is_bounded() -> None:
     assert (len(found), found[0], found[-1]) == (100, "name 98", "other 98")
 
 
-# What gives way
+# What is dropped first
 
 
 def full_data(items: int = 12) -> ImportantData:
-    """Seven kinds of the same size."""
+    """All seven kinds, with the same number of items each."""
     texts = [f"the item of number {number}" for number in range(items)]
     values: dict[str, Any] = {kind: dict.fromkeys(texts, "v") if kind in PAIRS else texts for kind in KINDS}
     return read({**values, "source_urls": [f"https://a.example/{number}" for number in range(items)]})

@@ -1,4 +1,4 @@
-"""The policy `interval`: when it folds, what it asks, the one paragraph it keeps, and the filter of its own message."""
+"""The policy `interval`: when it folds, what it asks, the paragraph it keeps, and how it filters its own message."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def asked(state: State, turns: Sequence[Turn], limits: MemoryLimits = LIMITS) ->
 
 
 def shown(state: State, turns: Sequence[Turn]) -> tuple[str, list[tuple[str, str]]]:
-    """The existing summary and the turns that the summarizer gets."""
+    """The existing summary and the turns that the summarizer is sent."""
     return parse_summarizer_input(asked(state, turns).input)
 
 
@@ -65,7 +65,7 @@ def test_four_turns_beyond_a_window_of_three_are_due_however_short() -> None:
 
 
 def test_the_length_of_turns_does_not_matter_to_it_but_the_engine_sees_it() -> None:
-    """Seed 004, section 6: a very long turn is treated as a very short one. Lines that run out of room are not."""
+    """Seed 004, section 6: very long and very short turns count the same. The engine's rule for lines still applies."""
     assert is_over(chat(7, tokens=3000))
     assert not is_over(chat(6, tokens=3000))
     patient, long = limits_with(every_turns=100), chat(60, tokens=240)
@@ -169,7 +169,7 @@ def test_nobody_is_asked_where_all_there_is_is_a_paragraph() -> None:
     assert INTERVAL.absorb(State(), [make_turn(0, "", OPENING)], [], LIMITS) == State()
 
 
-# What is believed
+# What is accepted
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_the_built_in_model_fills_it() -> None:
     assert "\n" not in state.summary
 
 
-# How it reads
+# How it is rendered
 
 
 def test_the_paragraph_is_a_message_of_the_assistants() -> None:

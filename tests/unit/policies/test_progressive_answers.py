@@ -1,4 +1,4 @@
-"""The policy `progressive`: what it makes of an answer, whatever that is, and what it does without one."""
+"""The policy `progressive`: how it uses any answer, and what it does without one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_extraction_is_asked_for_once_more_and_then_done_without(bad: Completion
 
 
 def test_an_extraction_that_failed_is_done_without_at_once() -> None:
-    """The upstream was asked more than once already, by who talks to it."""
+    """The client has already retried the request."""
     assert next_ask([None], TWO).schema is None
     assert absorbed([None, said("They went on.")], TWO).summary == "They went on."
 
@@ -162,7 +162,7 @@ def test_a_huge_answer_ends_in_time(piece: str, limits: MemoryLimits) -> None:
     assert len(data_of(absorbed([huge_data]))["entities"]) <= MOST_ITEMS
 
 
-# What is believed
+# What is accepted
 
 
 def test_what_is_told_as_a_link_is_one_or_was_said() -> None:

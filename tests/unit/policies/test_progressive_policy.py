@@ -83,7 +83,7 @@ def test_instructions_data_summary_and_unfolded_turns_count_together() -> None:
 
 
 def test_the_window_is_what_fits_into_its_tokens() -> None:
-    """Seed 001, phase 3: the last messages that fit 2500 tokens, here of a threshold that has room for them."""
+    """Seed 001, phase 3: the last messages that fit 2500 tokens, here with a threshold that has room for them."""
     turns = chat(30, 292)
     kept = window(turns, limits_with(threshold=10_000))
     assert len(kept) == 8
@@ -94,7 +94,7 @@ def test_the_window_is_what_fits_into_its_tokens() -> None:
 
 def test_the_window_leaves_the_whole_at_two_thirds_of_the_threshold() -> None:
     turns = chat(30, 92)
-    assert tokens_of(window(turns)) == 1000  # 2000 less what the state will be
+    assert tokens_of(window(turns)) == 1000  # 2000 minus the expected size of the state
     full = State(words(900), {"important_data": {"important_facts": [words(50)]}, "summary_version": 9})
     beside = state_tokens(POLICY, full)
     assert 2000 - 100 < beside + tokens_of(window(turns, state=full)) <= 2000
@@ -117,7 +117,7 @@ def test_a_single_message_over_the_threshold_is_no_fold_of_its_own() -> None:
 
 @pytest.mark.parametrize("instructions", [1000, 2990, 20_000])
 def test_long_instructions_do_not_make_a_fold_of_each_turn(instructions: int) -> None:
-    """Counted whole they would: then hardly a turn fits under the threshold."""
+    """Counted in full, they would leave room for hardly a turn under the threshold."""
     full = State(words(1000), {"important_data": {}, "summary_version": 9})
     for state in (State(), full):
         limits = limits_with(instructions)

@@ -1,4 +1,4 @@
-"""The policy `progressive`: how its state reads in a prompt, whatever is stored, and how it is mended."""
+"""The policy `progressive`: how any stored state is rendered in a prompt, and how a damaged one is repaired."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_value_can_fake_a_section(line_break: str) -> None:
 
 
 def test_what_came_first_is_known_though_the_store_sorts_keys() -> None:
-    """PostgreSQL keeps no order of keys, and the oldest gives way first."""
+    """PostgreSQL does not keep the order of keys, but the oldest entries are to be dropped first."""
     answers = [
         both(user_preferences={"zeta": "first"}),
         both(user_preferences={"alpha": "then", "Zeta": "now"}),

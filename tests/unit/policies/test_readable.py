@@ -1,4 +1,4 @@
-"""What a policy remembers, as people read it."""
+"""The memory of each policy, as it is shown to people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy `chunked`, what is believed of a summarizer, and the engine's rule of when a chat is due."""
+"""The policy `chunked`, which answers of a summarizer are accepted, and the engine's rule of when a chat is due."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_k_turns_are_never_due_however_long() -> None:
 @pytest.mark.parametrize(
     ("sizes", "due", "folds"),
     [
-        ([700] * 4, False, 1),  # under the threshold: one, if somebody asks for it
+        ([700] * 4, False, 1),  # under the threshold: one, on request
         ([700] * 12, True, 9),  # over it: all before the window
         ([], False, 0),
     ],
@@ -128,11 +128,11 @@ def test_turns_without_text_are_no_part_of_the_window() -> None:
     assert counts(turns).turns == 4
 
 
-# When the engine says so
+# When the engine decides
 
 
 def test_short_turns_are_due_when_their_lines_run_out_of_room() -> None:
-    """240 tokens a turn: lines alone outgrow the budget, whatever the threshold is."""
+    """240 tokens a turn: the lines outgrow the budget, whatever the threshold is."""
     limits = replace(LIMITS, threshold=10**9)
     turns = chat(*[240] * 60)
     assert is_due(CHUNKED, FULL, counts(turns), limits)
@@ -157,7 +157,7 @@ def test_turns_of_a_few_tokens_are_due_before_they_outnumber_what_is_loaded() ->
 
 
 def test_replies_as_assistants_write_them_wait_for_the_threshold() -> None:
-    """800 tokens a turn: the window does not fit beside the summary, but the lines do: no hurry."""
+    """800 tokens a turn: the window does not fit beside the summary, but the lines do, so folding can wait."""
     for count in range(4, 7):
         assert not is_due(CHUNKED, FULL, counts(chat(*[800] * count)), LIMITS)
     assert is_due(CHUNKED, FULL, counts(chat(*[800] * 7)), LIMITS)
@@ -184,7 +184,7 @@ def test_whatever_a_plan_cannot_hold_is_due(
         assert beyond(turns) == len(turns) - 3
 
 
-# What is asked, and what is believed
+# What is asked, and what is accepted
 
 
 def test_the_summarizer_gets_the_input_of_the_seed() -> None:

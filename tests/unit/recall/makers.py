@@ -1,4 +1,4 @@
-"""Earlier turns as recall finds them, for pure tests: messages that were said before the turns of a context."""
+"""Earlier turns as recall finds them, for pure tests: messages from before the turns of a context."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from memory.recall.excerpts import Excerpt, Quote, RecalledMessage, excerpt_of
 from tests.unit.context.makers import long_texts
 
 BEFORE = 1000
-"""Seqs of what is recalled lie below, those of a context's turns are moved above."""
+"""Recalled messages have smaller seqs; the turns of a context are moved to greater ones."""
 
 
 def said_of(texts: Sequence[str], first: int = 1) -> dict[int, RecalledMessage]:
-    """Messages in turn of the user and the assistant."""
+    """Messages, alternately of the user and the assistant."""
     return {
         seq: RecalledMessage(
             UUID(int=seq), seq, (seq - first) % 2 == 0, "2026-05-03", text, count_tokens(text)
@@ -28,7 +28,7 @@ def said_of(texts: Sequence[str], first: int = 1) -> dict[int, RecalledMessage]:
 
 @st.composite
 def quotes(draw: st.DrawFn, said: RecalledMessage) -> tuple[Quote, ...]:
-    """What is quoted of a message: all of it, or pieces."""
+    """The quotes of a message: all of it, or pieces."""
     cuts = sorted(draw(st.lists(st.integers(0, len(said.text)), max_size=4)))
     pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
     return tuple(Quote(said.seq, start, end) for start, end in pairs) or (Quote(said.seq),)
@@ -36,7 +36,7 @@ def quotes(draw: st.DrawFn, said: RecalledMessage) -> tuple[Quote, ...]:
 
 @st.composite
 def recalled(draw: st.DrawFn) -> tuple[list[Excerpt], dict[int, RecalledMessage]]:
-    """Some excerpts, best first, and what they quote."""
+    """Some excerpts, best first, and the messages they quote."""
     texts = draw(st.lists(long_texts, max_size=10))
     days = st.sampled_from(["2026-05-03", "2026-05-04"])
     said = {seq: replace(one, on=draw(days)) for seq, one in said_of(texts).items()}

@@ -1,4 +1,4 @@
-"""Whether a question calls for earlier turns: by its form, and by what its words are worth that the prompt has not."""
+"""Whether a question calls for earlier turns: by its form, and by the weight of its words that the prompt lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RARE, COMMON = (7,), tuple(range(1, 200, 2))
 
 
 def decision(text: str, *, known: bool = False, found: tuple[int, ...] = RARE) -> Recall:
-    """Where each word of `text` stands in the messages `found` of 200, and the prompt shows all of these or none."""
+    """The decision if each word of `text` is in the messages `found` of 200, all (`known`) or none in the prompt."""
     question = read_question(text, 1)
     matches = weigh(question, [found] * len(question.words), 200, 200)
     return decide("auto", question, matches, known_words(question, matches, found if known else (), ()))

@@ -1,4 +1,4 @@
-"""Excerpts in a prompt: within their share and the budget for any text, no turn twice, and again from the plan."""
+"""Excerpts in a prompt: within their share and the budget for any text, no turn twice, and rebuilt from the plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIMITS = MemoryLimits()
 
 
 def moved(turns: list[Turn], by: int) -> list[Turn]:
-    """The same turns, later in their chat."""
+    """The same turns with their seqs increased by `by`."""
     return [replace(turn, from_seq=turn.from_seq + by, through_seq=turn.through_seq + by) for turn in turns]
 
 
@@ -47,7 +47,7 @@ def context_with(
     turns: list[Turn],
     limits: MemoryLimits = LIMITS,
     state: tuple[StateSection, ...] = (),
-    asked: PromptRequest = PromptRequest(),  # noqa: B008  # a frozen value
+    asked: PromptRequest = PromptRequest(),  # noqa: B008  # an immutable value
 ) -> Context:
     shape = {
         "older_turns": 5,
@@ -57,8 +57,8 @@ def context_with(
         "limits": limits,
         "excerpts": excerpts,
     }
-    plan = choose(state, without_texts(turns), **shape)  # type: ignore[arg-type]  # by name
-    return assemble(plan, state, with_texts(turns, plan), asked, said=said, **shape)  # type: ignore[arg-type]  # by name
+    plan = choose(state, without_texts(turns), **shape)  # type: ignore[arg-type]  # keyword arguments from a dict
+    return assemble(plan, state, with_texts(turns, plan), asked, said=said, **shape)  # type: ignore[arg-type]  # keyword arguments from a dict
 
 
 def section(context: Context) -> str:
@@ -66,7 +66,7 @@ def section(context: Context) -> str:
 
 
 def quoted(context: Context) -> list[int]:
-    """The seqs of the messages that are quoted, as they come."""
+    """The seqs of the quoted messages, in the order of the prompt."""
     return [quote.seq for quotes in context.plan.recalled for quote in quotes]
 
 

@@ -1,4 +1,4 @@
-"""What words find and what is near in meaning, in one list: each counts beside its own best, whatever the scores."""
+"""Finds by words and by meaning in one list: each score is relative to the best of its kind, whatever the scale."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from memory.recall.ranking import FURTHER, MEANING_WEIGHT, Indexed, Lengths, Nea
 
 SCORES = st.lists(st.just(0.0) | st.floats(0.001, 50), max_size=20)
 ALIKE = Lengths(10.0, 10.0)
-"""Both sides say as much."""
+"""Messages of both sides have the same usual length."""
 NEARNESS = st.dictionaries(st.integers(1, 30), st.floats(0, 1), max_size=20)
 
 
 def ranked(scores: list[float]) -> list[Ranked]:
-    """A message for each score, best first; its seq says at which place it came."""
+    """A message for each score, best first; its seq is its rank."""
     return [
         Ranked(score, Indexed(seq, True, 10, ("",)))
         for seq, score in enumerate(sorted(scores, reverse=True), start=1)

@@ -1,4 +1,4 @@
-"""Which of the finds a question is about: by rarity, neighbours, passages, place and difference."""
+"""Which finds a question is about: by rarity, neighbours, passages, position and differences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOST = 120
 
 
 class Told:
-    """A chat as the index holds it, asked without a database."""
+    """A chat as the index holds it, queried without a database."""
 
     def __init__(self, *texts: str, days: Mapping[int, str] = MappingProxyType({})) -> None:
         self.said: dict[int, RecalledMessage] = said_of(texts)
@@ -64,7 +64,7 @@ class Told:
         return rank(asked, matches, there, len(self.said), Lengths.of(asked, sizes.values()))
 
     def best(self, question: str) -> list[int]:
-        """Seqs of the messages, that of the best passage first."""
+        """The seqs of the messages, best passage first."""
         return list(dict.fromkeys(one.message.seq for one in self.ranked(question)))
 
 
@@ -220,7 +220,7 @@ def test_a_giant_question_costs_little_and_its_end_counts() -> None:
 
 
 def in_full(seq: int, tokens: int, words: int) -> Ranked:
-    """A message that is shown as a whole and has these of the question's words."""
+    """A message that is shown whole and contains the question's words `words` (as bits)."""
     return Ranked(1.0, Indexed(seq, True, tokens, ("one passage",)), words=words)
 
 

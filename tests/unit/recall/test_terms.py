@@ -1,4 +1,4 @@
-"""Text → terms: what is said in one form is found by another, in any language, and no text breaks it."""
+"""Text → terms: a word in one form is found by another form, in any language, and no text causes an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that update each other: the earlier one is marked and comes after the newer; what only looks so is not."""
+"""Statements that update each other: the earlier one is marked and comes after the newer; lookalikes are left alone."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ UPDATES = [
     ),
 ]
 NO_UPDATES = [
-    # The same value, told another way.
+    # The same value in another form.
     (
         "The zoom call with the creative director is on April 21.",
         "Now the zoom call with the creative director is on 21st of April.",
     ),
-    # Nothing says that anything changed: two of a kind.
+    # No sign of a change: two separate events.
     ("I ran 5 miles along the river bank with Mei.", "I ran 7 miles along the river bank with Mei."),
     # Another subject.
     (
@@ -63,12 +63,12 @@ NO_UPDATES = [
         "I want the dashboard API average response time under 200ms.",
         "The average response time of the dashboard API has now reached 250ms.",
     ),
-    # Shares: scores of several things are told alike.
+    # Shares: scores of different things are worded alike.
     (
         "My quiz score on the area of triangles was 70%.",
         "My quiz score on the area of triangles improved to 90%.",
     ),
-    # What the later one says was said before.
+    # The value of the later one was mentioned before.
     (
         "We moved the zoom call with the creative director from April 21 to April 22.",
         "So the zoom call with the creative director is now April 22.",
@@ -77,7 +77,7 @@ NO_UPDATES = [
 
 
 def chat_of(*texts: str) -> dict[int, RecalledMessage]:
-    """Messages of the user alone."""
+    """Messages, all of the user."""
     return {seq: replace(one, is_user=True) for seq, one in said_of(texts).items()}
 
 

@@ -1,4 +1,4 @@
-"""A reply's log gives the rest after any position, whenever its pieces were made one."""
+"""A reply's log returns the rest after any position, whenever its pieces were joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request has one thread to its end, and the next one gets it."""
+"""A request keeps one thread to its end, and the next request gets it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _no_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of(thread: RequestThread) -> int:
-    """The thread that it runs on."""
+    """The id of the thread that it runs on."""
     return thread.submit(threading.get_ident).result(10)
 
 
@@ -24,7 +24,7 @@ def test_a_request_has_one_thread_which_the_next_one_gets() -> None:
     first, second = RequestThread(), RequestThread()
     used = of(first)
     assert of(first) == used
-    assert of(second) != used  # it is not free yet
+    assert of(second) != used  # the first thread is not free yet
     first.give_back()
     third = RequestThread()
     assert of(third) == used

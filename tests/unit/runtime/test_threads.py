@@ -1,4 +1,4 @@
-"""Work that may hang: one call at a time, shared by all who ask, and a new one once that is over."""
+"""Work that may hang: one call at a time, shared by all callers, and a new call once it is over."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chatmemory.runtime.threads import OneAtATime
 
 
 class Work:
-    """Counts its calls; each hangs until it is let go, and then gives its number."""
+    """A call that counts its calls; each waits until it is released and returns its number."""
 
     def __init__(self) -> None:
         self.calls = 0

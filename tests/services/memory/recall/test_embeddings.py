@@ -1,4 +1,4 @@
-"""Messages found by their meaning: what shares no word is recalled, and an endpoint gone bad costs no turn."""
+"""Messages found by meaning: messages without a common word are recalled, and a failing endpoint fails no turn."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 FACT = "The locker with the oars opens with the code 7319."
 QUESTION = "Which combination does that cupboard have?"
-"""It means the same as the fact, and has no word of it."""
+"""The same meaning as the fact, without any of its words."""
 BAD = [how for how in HOW if how != "normal"]
 
 
 @pytest.fixture(autouse=True)
 def embedding(settings: Any, upstream: FakeUpstream) -> None:
-    """Prompts have room for a few turns, and vectors come from the fake."""
+    """Prompts have room for a few turns, and vectors come from the fake upstream."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=1000)
     settings.MEMORY_EMBEDDINGS_MODEL = "text-embedding-3-small"
     settings.MEMORY_EMBEDDINGS_DIMENSIONS = 64
@@ -49,7 +49,7 @@ def embedding(settings: Any, upstream: FakeUpstream) -> None:
 
 
 def long_chat(turns: int = 60) -> Chat:
-    """A chat of alice's that said the fact in its second turn, without vectors yet."""
+    """A chat of Alice's with the fact in its second turn, without vectors yet."""
     owner, _ = User.objects.get_or_create(username="alice")
     chat = make_chat(owner)
     talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(turns)]
@@ -59,7 +59,7 @@ def long_chat(turns: int = 60) -> Chat:
 
 
 def embedded(turns: int = 60) -> Chat:
-    """The same, after a worker did its work."""
+    """Such a chat after a worker has embedded it."""
     chat = long_chat(turns)
     embed_task(str(chat.pk))
     assert seqs(chat) == list(range(1, 2 * turns + 1))
@@ -84,7 +84,7 @@ def message(chat: Chat, seq: int) -> Message:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """For who asks for a question's vector, and for nobody else."""
+    """Advance the clock only for code that requests a question's vector."""
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
     monkeypatch.setattr("memory.recall.embeddings.time", clock)
 
@@ -172,7 +172,7 @@ def test_an_endpoint_that_keeps_failing_is_left_alone_for_a_while(
     upstream.embeddings.how = how
 
     def asked() -> int:
-        """How often the endpoint was asked for two turns."""
+        """How many requests the endpoint gets during two turns."""
         before = len(upstream.embeddings.asked)
         for _ in range(2):
             assert alice.ask(QUESTION, str(chat.pk))["message"]["status"] == "complete"
@@ -196,7 +196,7 @@ def test_work_that_fails_waits_and_is_taken_up_where_it_ended(upstream: FakeUpst
     upstream.embeddings.how = how
     for _ in range(3):
         embed_task(str(chat.pk))
-    assert len(upstream.embeddings.asked) == 1  # its time has not come again
+    assert len(upstream.embeddings.asked) == 1  # the next attempt is not yet due
     assert embedding_job.enqueue_missing() == 0
     assert (row(chat).attempts, seqs(chat)) == (1, [])
     upstream.embeddings.how = "normal"
@@ -225,7 +225,7 @@ def test_what_is_edited_or_forgotten_has_no_vector_any_more(upstream: FakeUpstre
     embed_task(str(chat.pk))
     _, (edited, answer) = (
         upstream.embeddings.asked
-    )  # of the others nothing is made twice, of the forgotten nothing
+    )  # no other message is embedded twice, and the forgotten ones not at all
     assert (edited, answer) == ("The dinghy leaks.", f"A2 {WORDS}")
     assert seqs(chat) == [seq for seq in range(1, 121) if seq not in (3, 4)]
     delete_chat(chat)
@@ -253,7 +253,7 @@ def test_what_is_forgotten_while_it_is_embedded_stays_forgotten(monkeypatch: pyt
 
 
 def test_a_chat_that_is_deleted_is_not_embedded(upstream: FakeUpstream) -> None:
-    """Nor does its task fail, which may find that only as it makes the chat's row."""
+    """The task does not fail either, although it may find the chat gone only when it creates the chat's row."""
     chat = long_chat(2)
     ChatEmbeddings.objects.filter(pk=chat.pk).delete()
     asked = len(upstream.embeddings.asked)

@@ -1,4 +1,4 @@
-"""The recall index is kept by the database: whoever writes a message, and whatever a migration does to its table."""
+"""The database maintains the recall index, for every way to write a message and after migrations of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def found(chat: Chat, word: str) -> list[int]:
-    """Seqs of the messages of `chat` that the index has for `word`."""
+    """The seqs of the messages of `chat` that the index has for `word`."""
     (hit,) = postings(chat.pk, hashed(terms(word)[:1], chat.owner_id), before_seq=100)
     return sorted(hit.seqs)
 
@@ -156,7 +156,7 @@ def test_merging_changes_no_find_and_leaves_fewer_parts() -> None:
 
 
 def _parts() -> int:
-    """Of how many parts the index is, where that can be told."""
+    """The number of parts (segments) of the index; 0 if the database does not show it."""
     if connection.vendor != "sqlite":
         return 0
     with connection.cursor() as cursor:

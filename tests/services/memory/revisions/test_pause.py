@@ -1,4 +1,4 @@
-"""A pause of updates: what was restored or written by hand holds, nothing said since is left out, it ends as told."""
+"""A pause of updates: a restored or edited summary stays in use, no newer turn is left out, it ends as specified."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def queued(chat: Chat) -> bool:
 
 
 def worked(chat: Chat) -> FoldReport:
-    """What a worker does whom a task and the sweep have sent."""
+    """Run the sweep, then the chat's task, as a worker does."""
     sweep()
     return run(chat)
 
@@ -173,7 +173,7 @@ def test_an_edit_by_hand_holds_too(model: KeepingModel) -> None:
 def test_it_ends_when_what_was_said_since_does_not_fit(
     model: KeepingModel, roomy: None, settings: Any
 ) -> None:
-    """A prompt has room for about 20 lines; the turns that waited already are not counted."""
+    """A prompt has room for about 20 lines. Turns that waited before the pause are not counted."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, min_fold_tokens=100)
     chat = chat_of(30)
     request_resummarize(chat, "update")
@@ -194,7 +194,7 @@ def test_it_ends_when_what_was_said_since_does_not_fit(
 
 
 def test_what_waited_already_is_not_why_it_ends(model: KeepingModel, settings: Any) -> None:
-    """As when a version is restored from which on more was said than a prompt can show."""
+    """For example, a restored version may be followed by more turns than a prompt can show."""
     chat = chat_of(260)
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, bite_tokens=1000, prompt_budget=1000)
     request_resummarize(chat, "update")
@@ -329,7 +329,7 @@ def test_every_policy_goes_on_from_nothing(model: KeepingModel, policy: str) -> 
     update_chat(chat, {"policy": policy})
     add_turns(chat, [turn(number, words=40) for number in range(1, 30)])
     request_resummarize(chat, "update")
-    fail_until_given_up(chat, model)  # the built-in summarizer writes as each policy wants it
+    fail_until_given_up(chat, model)  # the built-in summarizer answers in each policy's format
     model.lines = [DOWN] * 100
     before = brief_of(chat)
     assert before.token_count > 0

@@ -1,4 +1,4 @@
-"""What it costs to take back what was said: what came after, not the chat; and nobody waits while much is counted."""
+"""Restoring or stepping back costs in proportion to what came after, not to the chat; and long counts block nobody."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ on_sqlite = pytest.mark.skipif(
 
 
 class Work:
-    """What SQLite's machine did, in steps of ten instructions; `waited` of them while others had to wait."""
+    """Steps of SQLite's virtual machine, ten instructions each; `waited` counts those that made other writers wait."""
 
     steps = waited = 0
 
 
 @contextmanager
 def working() -> Iterator[Work]:
-    """Count SQLite's work."""
+    """Count SQLite's work in the block."""
     work = Work()
 
     def step() -> int:
@@ -102,7 +102,7 @@ def test_stepping_back_costs_what_lies_after_the_change() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("seq", [3, 201, 5999])
 def test_nobody_waits_while_a_long_backlog_is_counted(seq: int) -> None:
-    """In a chat that was never folded."""
+    """Forget a message in a chat that was never folded."""
     waited, spent = [], []
     for turns in (150, 3000):
         chat = long_chat(turns, unfolded=turns)
@@ -120,7 +120,7 @@ def test_nobody_waits_while_a_long_backlog_is_counted(seq: int) -> None:
     assert spent[1] >= 5 * spent[0], "else there was nothing to count"
 
 
-# What is counted before the transaction holds in it, whatever happened in between
+# What is counted before the transaction is still right in it, whatever happened in between
 
 
 def nothing(chat: Chat) -> None:
@@ -145,7 +145,7 @@ def restored(chat: Chat) -> None:
 
 
 def answered_again(chat: Chat) -> None:
-    """The newest turn is being answered anew: it does not count until it is."""
+    """Start to regenerate the newest reply: its turn does not count until the new reply is finished."""
     begun = begin_regeneration(chat.owner, chat.pk, at(chat, chat.last_seq).pk, None)
     assert isinstance(begun, BegunTurn)
     again.append(begun)
@@ -182,7 +182,7 @@ def test_counters_are_exact_whatever_happened_since_they_were_counted(
 
     monkeypatch.setattr(services, "count_beforehand", counted)
     if (meanwhile, seq) == (answered_again, 59):
-        with pytest.raises(ChatBusy):  # the question of the answer that is being written
+        with pytest.raises(ChatBusy):  # the question of the reply that is being written
             forget_message(chat.pk, at(chat, seq).pk)
     else:
         forget_message(chat.pk, at(chat, seq).pk)

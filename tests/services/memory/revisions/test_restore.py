@@ -1,4 +1,4 @@
-"""Restoring: an older version comes back as a new one, folding goes on from there, and what was taken out stays out."""
+"""Restoring: an older version returns as a new one, folding goes on from there, and forgotten text stays forgotten."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_nothing_comes_back_that_was_edited_or_deleted(model: KeepingModel) -> N
 
 
 def test_nothing_comes_back_of_an_answer_that_was_replaced(model: KeepingModel) -> None:
-    """As if its turn had been folded while it was the last one."""
+    """As if the turn had been folded before its reply was regenerated."""
     chat = folded_chat(model)
     first = Message.objects.get(chat=chat, seq=6)
     later = Message.objects.get(chat=chat, seq=14)
@@ -232,7 +232,7 @@ def test_several_at_once_and_a_fold_and_new_turns(model: KeepingModel) -> None:
     add_turns(chat, [turn(number) for number in range(13, 19)])
 
     def restores(version: int) -> None:
-        with suppress(Conflict):  # told to try again
+        with suppress(Conflict):  # asked to try again
             restore(chat, version)
 
     def folds() -> None:

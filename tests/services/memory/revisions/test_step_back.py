@@ -1,4 +1,4 @@
-"""Memory after a message was edited or forgotten: no summary knows it, and only what came after is folded again."""
+"""Memory after a message is edited or forgotten: no summary contains it, and only later turns are folded again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edit(chat: Chat, seq: int, content: str) -> None:
 
 
 def stored(chat: Chat) -> str:
-    """All that is stored of a chat and its memory, as text, but for times: at ten o'clock they say T10."""
+    """Everything that is stored of a chat and its memory, as text, without times: those at ten o'clock contain T10."""
     tables: list[Any] = [
         Message.objects.filter(chat=chat),
         ConversationBrief.objects.filter(chat=chat),
@@ -54,7 +54,7 @@ def stored(chat: Chat) -> str:
 
 
 def folded(model: KeepingModel, turns: int = 30) -> Chat:
-    """A chat of which all but the newest turns is folded, three turns a revision."""
+    """A chat with all but the newest turns folded, three turns a revision."""
     chat = chat_of(turns)
     run(chat)
     assert len(revisions(chat)) > 5
@@ -197,7 +197,7 @@ def test_a_rebuild_under_way_begins_anew(model: KeepingModel) -> None:
 
 
 def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingModel) -> None:
-    """A revision that was taken out is none to step back to, though it saw nothing of the second message."""
+    """Never step back to a removed revision, even if it had not seen the second message."""
     chat = folded(model)
     forget(chat, 5)
     forget(chat, 6)
@@ -210,7 +210,7 @@ def test_a_later_change_does_not_bring_back_what_was_forgotten(model: KeepingMod
 
 
 def test_what_a_later_version_told_in_comparing_goes_too(model: KeepingModel) -> None:
-    """A rebuild's drift names what the memory before it had said, which may have seen more than the rebuild did."""
+    """A rebuild's drift lists facts of the memory before it, which may have seen more messages than the rebuild."""
     chat = folded(model)
     restore(chat, 2)
     told = {"lost": ["T10"], "added": []}
@@ -228,7 +228,7 @@ def test_what_a_later_version_told_in_comparing_goes_too(model: KeepingModel) ->
 
 
 def cleared(model: KeepingModel) -> Chat:
-    """A chat whose summary held T1 to T27, was cleared, and holds some of T28 to T50 since."""
+    """A chat whose summary held T1 to T27, was cleared, and has held some of T28 to T50 since."""
     chat = folded(model)
     clear(chat, None)
     add_turns(chat, [turn(number) for number in range(31, 51)])
@@ -253,7 +253,7 @@ def test_what_was_cleared_does_not_come_back(
     assert held(chat)
     before, gone = held(chat), {f"T{number}" for number in range(1, 28)}
     act(chat, seq)
-    act(chat, seq)  # a second time, on what the first one left
+    act(chat, seq)  # a second time, on the result of the first
     act(chat, max(1, seq - 8))
     assert not held(chat) & gone
     run(chat)
@@ -321,7 +321,7 @@ def test_two_edits_at_once(model: KeepingModel) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("version", [2, 9])
 def test_forgetting_while_somebody_restores(version: int, model: KeepingModel) -> None:
-    """Version 9 had seen what is forgotten, version 2 had not."""
+    """Version 9 had seen the forgotten message, version 2 had not."""
     chat = folded(model)
 
     def restored() -> None:

@@ -1,4 +1,4 @@
-"""What an upstream bills for each token that we count: measured from replies, and used for reservations."""
+"""The tokens that an upstream bills for each token we count: measured from replies, and used for reservations."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_reservation_is_corrected_by_it(settings: Any) -> None:
         assert isinstance(begun, begin.BegunTurn)
         prompt = finish.prompt_tokens(begun.pending.context)
         reserved[ratio] = ActiveReply.objects.get().reserved_tokens - round(prompt * ratio)
-    assert reserved[1.0] == reserved[1.5] > 0  # what the answer may take
+    assert reserved[1.0] == reserved[1.5] > 0  # the maximum for the answer
 
 
 def test_it_is_read_once_in_a_while(django_assert_num_queries: Any) -> None:

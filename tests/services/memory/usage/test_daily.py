@@ -1,4 +1,4 @@
-"""The figures of each day: what the tables say, added up once, whoever sweeps, dies or deletes meanwhile."""
+"""The figures of each day: sums over the tables, each reply counted once, despite races, crashes and deletions."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ ENDS = {
 
 @pytest.fixture(autouse=True)
 def priced(settings: Any) -> None:
-    """One variant has a price, one has none."""
+    """Give one variant a price and the other none."""
     arco, deep = settings.MODEL_VARIANTS["arco"], settings.MODEL_VARIANTS["deep-dive"]
     settings.MODEL_VARIANTS = {"arco": replace(arco, price=PRICE), "deep-dive": replace(deep, price=None)}
 
 
 def end(begun: object, ending: str = "complete", text: str = "") -> Message:
-    """Finish a reply in one of the ways of `ENDS`, or cancelled."""
+    """Finish a reply in one of the ways of `ENDS`, or cancel it."""
     assert isinstance(begun, begin.BegunTurn)
     how = finish.Ending.cancelled() if ending == "cancelled" else finish.Ending.of(ENDS[ending])
     said = "" if how.status == Status.FAILED else text or turn(begun.pending.seq)[1]
@@ -82,13 +82,13 @@ def say(chat: Chat, ending: str = "complete", variant: str = "arco") -> Message:
 
 
 def say_again(chat: Chat, ending: str = "complete") -> Message:
-    """Another answer to the last question."""
+    """Regenerate the last reply."""
     last = Message.objects.filter(chat=chat).order_by("-seq")[0]
     return end(begin.begin_regeneration(chat.owner, chat.pk, last.pk, None), ending)
 
 
 def said_before(reply: Message) -> int:
-    """Tokens of the chat before the question of `reply`, read from its messages."""
+    """The tokens of the chat before the question of `reply`, summed over its messages."""
     assert reply.reply_to is not None
     said = Message.objects.filter(chat=reply.chat_id, seq__lt=reply.reply_to.seq, superseded_by=None)
     said = said.filter(token_count__gt=0).exclude(status__in=[Status.FAILED, Status.DELETED])
@@ -100,7 +100,7 @@ def history_of(reply: Message) -> int | None:
 
 
 def figures() -> dict[tuple[date, str], dict[str, Any]]:
-    """All that is kept of replies, by day and variant."""
+    """All stored figures of replies, by day and variant."""
     return {
         (row.day, row.model_variant): {name: getattr(row, name) for name in SUMS}
         for row in UsageDay.objects.all()
@@ -108,7 +108,7 @@ def figures() -> dict[tuple[date, str], dict[str, Any]]:
 
 
 def added_up() -> dict[tuple[date, str], dict[str, Any]]:
-    """The same from messages and records, one by one."""
+    """The same figures, summed over messages and records."""
     found: dict[tuple[date, str], dict[str, Any]] = {}
     for record in ContextRecord.objects.select_related("reply"):
         reply = record.reply
@@ -146,7 +146,7 @@ def added_up() -> dict[tuple[date, str], dict[str, Any]]:
 
 
 def life(chat: Chat, steps: int, seed: int) -> None:
-    """Turns of every kind, new answers, edits, folds, restores, and now and then a sweep's count."""
+    """Make random turns of every kind, regenerations, edits, folds and restores, and now and then count replies."""
     dice = random.Random(seed)
     for _ in range(steps):
         act = dice.choice(["say"] * 8 + ["again", "again", "edit", "forget", "fold", "restore", "count"])
@@ -157,7 +157,7 @@ def life(chat: Chat, steps: int, seed: int) -> None:
             assert history_of(reply) == said_before(reply)
         elif act == "again":
             if written.filter(status=Status.DELETED).exists():
-                continue  # a question that was forgotten is not answered again
+                continue  # replies to a forgotten question cannot be regenerated
             reply = say_again(chat, ending)
             expected = None if reply.status == Status.FAILED else said_before(reply)
             assert history_of(reply) == expected
@@ -173,7 +173,7 @@ def life(chat: Chat, steps: int, seed: int) -> None:
 
 
 def change(chat: Chat, act: str, dice: random.Random) -> None:
-    """Edit any message, or forget any reply."""
+    """Edit a random message, or forget it if it is a reply."""
     live = Message.objects.filter(chat=chat).exclude(status__in=[Status.FAILED, Status.DELETED])
     message = dice.choice(list(live))
     if act == "edit":
@@ -183,7 +183,7 @@ def change(chat: Chat, act: str, dice: random.Random) -> None:
 
 
 def try_restore(chat: Chat) -> None:
-    """Restore the first fold, unless its messages were changed since."""
+    """Restore the first fold, unless its messages have changed since."""
     first = SummaryRevision.objects.filter(chat=chat, forgotten_at=None, kind=RevisionKind.FOLD).first()
     if first is not None:
         with suppress(Conflict):
@@ -268,7 +268,7 @@ def test_what_an_older_version_folded_is_counted_with_the_next_fold(model: Keepi
     assert history_of(reply) == said_before(reply)
 
 
-# Crowds and crashes
+# Concurrency and crashes
 
 
 def many_replies(count: int = 30) -> None:
@@ -447,4 +447,4 @@ def test_figures_stay_when_all_else_goes(model: KeepingModel) -> None:
         for field in model_._meta.fields
         if field.get_internal_type() == "CharField"
     }
-    assert texts == {"model_variant", "kind", "policy"}  # names of ours, nothing that anybody said
+    assert texts == {"model_variant", "kind", "policy"}  # our own names; nothing that users wrote

@@ -1,4 +1,4 @@
-"""The sweep: what a crash or a lost queue left behind is found from the tables alone."""
+"""The sweep: what a crash or a lost queue left behind is found from the tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 
 def queued() -> list[str]:
-    """The chats whose folds are in the queue."""
+    """The ids of the chats whose folds are queued."""
     return [
         one.task["args"][0] for one in OrmQ.objects.order_by("pk") if one.func() == "memory.tasks.fold_task"
     ]
@@ -39,7 +39,7 @@ def emptied() -> None:
 
 
 def work_off() -> None:
-    """What a worker does with the queue."""
+    """Run the queued tasks, as a worker does."""
     for one in list(OrmQ.objects.order_by("pk")):
         one.delete()
         if one.func() == "memory.tasks.fold_task":
@@ -141,7 +141,7 @@ def test_a_reply_whose_process_is_gone_is_finished(model: KeepingModel) -> None:
 
 
 def expired_reply(chat: Chat, text: str) -> None:
-    """A reply that was being written to a third question when its process died."""
+    """Begin a reply to a third question whose process then dies."""
     request = TurnRequest(message="T3 asked", variant=default_variant())
     begin_turn(chat.owner, request, chat_id=chat.pk)
     past = timezone.now() - timedelta(minutes=1)

@@ -1,4 +1,4 @@
-"""The rows by which a cluster is watched, and the way of a canary through the queue."""
+"""The rows that watch a cluster, and a canary task's way through the queue."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ ME, OTHER = "a watchdog", "another watchdog"
 
 @pytest.fixture
 def inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is one of the cluster that `ME` watches."""
+    """Make this process one of the cluster that `ME` watches."""
     monkeypatch.setenv(heartbeat.VARIABLE, ME)
     Watch.objects.create(pk=ME)
 
 
 def taken() -> list[Any]:
-    """The task that the cluster's pusher would take next."""
+    """The task that the cluster's pusher would take next, as a list of at most one."""
     return [SignedPackage.loads(payload) for _, payload in get_broker().dequeue() or []]
 
 
 def canary(number: int) -> dict[str, Any]:
-    """A canary as the monitor has it at the end of its way."""
+    """A canary task as the monitor sees it when it is done."""
     return {"func": heartbeat.CANARY_TASK, "args": (ME, number), "success": True}
 
 
@@ -70,7 +70,7 @@ def test_a_canary_is_done_and_then_acknowledged(inside: None) -> None:
     assert watches.look(ME, lambda _: True) == Facts(3, 0, all_busy=False)
     assert watches.problem() == watches.NEVER
     heartbeat.acknowledged(canary(3))
-    heartbeat.acknowledged(canary(2))  # an old one, come late
+    heartbeat.acknowledged(canary(2))  # an older one that arrives late
     heartbeat.acknowledged(canary(9) | {"success": False})
     heartbeat.acknowledged(canary(9) | {"func": queue.SWEEP_TASK})
     assert watches.look(ME, lambda _: True) == Facts(3, 3, all_busy=False)
