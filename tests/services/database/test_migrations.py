@@ -17,7 +17,7 @@ OURS = ("conversations", "memory")
 
 @pytest.fixture
 def before() -> list[tuple[str, str]]:
-    """Record the replaced migrations as applied, as in a database from before the squash. Later ones stay applied."""
+    """Record the 22 replaced migrations as applied, as before the squash. Later ones stay applied."""
     recorder = MigrationRecorder(connection)
     recorder.migration_qs.filter(app__in=OURS, name="0001_squashed").delete()
     replaced = [

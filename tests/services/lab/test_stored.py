@@ -107,7 +107,7 @@ def test_an_empty_chat_is_an_empty_talk() -> None:
     [
         ([1] * 6, 1),  # everything
         ([1] * 1000, 1),  # as many turns as allowed
-        ([1] * 1002, 3),  # one message too many
+        ([1] * 1002, 3),  # one turn too many
         ([0, 0, 250_000, 250_000, 1, 1], 5),  # with the turn before, too many tokens
         ([0, 0, 249_999, 249_999, 1, 1], 1),
         ([1, 1, 600_000, 600_000], 3),  # at least one turn

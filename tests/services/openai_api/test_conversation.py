@@ -37,7 +37,7 @@ class Oracle:
 
     chats: list[list[Turn]] = field(default_factory=list)
     answers: list[tuple[list[Turn], int, int]] = field(default_factory=list)
-    """For each answer: the client's history up to it, the index of its chat, and the chat's number of turns."""
+    """For each answer: the client's history including it, the chat's index, and the chat's number of turns then."""
 
     def place(self, history: list[Turn]) -> tuple[str, int | None, int]:
         """What to do with a request of this history: the decision, the chat, and how many turns to copy from it."""

@@ -1,4 +1,4 @@
-"""Which finds a question is about: by rarity, neighbours, passages, position and differences."""
+"""Which finds a question is about: by rarity, neighbours, passages, position and diversity."""
 
 from __future__ import annotations
 

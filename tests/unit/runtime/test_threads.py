@@ -11,7 +11,7 @@ from chatmemory.runtime.threads import OneAtATime
 
 
 class Work:
-    """A call that counts its calls; each waits until it is released and returns its number."""
+    """A callable that counts its calls. Each waits until it is released, then returns its number; the second raises."""
 
     def __init__(self) -> None:
         self.calls = 0

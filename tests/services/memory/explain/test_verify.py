@@ -1,4 +1,4 @@
-"""The prompt of each past reply is rebuilt exactly, however memory changed since; if that fails, it says why."""
+"""The prompt of each past reply is rebuilt exactly, however memory changed since, or a reason is given."""
 
 from __future__ import annotations
 

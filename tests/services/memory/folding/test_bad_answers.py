@@ -1,6 +1,6 @@
-"""After a summarizer's bad answer, under any policy: memory is kept, the next prompt complete, folding goes on.
+"""After any bad answer of a summarizer, memory is kept, the next prompt is complete, and folding goes on.
 
-The answers arrive over HTTP, through the real client. Good answers are tested with each policy.
+Under every policy. The answers arrive over HTTP, through the real client; good answers are tested with each policy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ANSWERS = {
 }
 READS_PROSE = {"chunked", "interval", "progressive"}
 TAKEN = {"prose": READS_PROSE, "wrong types": READS_PROSE, "half an object": READS_PROSE, "5 MB": READS_PROSE}
-"""The policies that fold in spite of such an answer: they want prose, or can use it. They clip what is too long."""
+"""For each answer, the policies that fold in spite of it: they want prose or can use it, and clip what is too long."""
 
 
 @pytest.fixture(autouse=True)

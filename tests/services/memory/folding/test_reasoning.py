@@ -23,7 +23,7 @@ from tests.upstream.talking import STYLES
 pytestmark = pytest.mark.django_db
 
 THINKS = 6_000
-"""More reasoning tokens than fit any policy's output limit without room to reason, which is four answers."""
+"""Reasoning tokens: more than any policy's output limit without room to reason, which is four answers."""
 LIMITS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
 
 

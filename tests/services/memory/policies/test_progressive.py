@@ -268,7 +268,7 @@ def test_a_chat_has_its_own_threshold_window_and_calls(extracting: Extracting) -
 
 
 def test_a_summarizer_that_is_down_costs_nothing_but_freshness(extracting: Extracting) -> None:
-    """Phase 8: the chat goes on, and its prompts stay within the budget."""
+    """Phase 8: the chat goes on; its prompts stay within the budget instead of holding everything."""
     chat = progressive_chat(14)
     extracting.lines = [DOWN]
     assert run(chat).outcome == "failed"

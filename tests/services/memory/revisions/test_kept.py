@@ -1,4 +1,4 @@
-"""The brief stores how much the summary in use kept, which lists of chats are filtered by."""
+"""How much the summary in use kept is stored in the brief, and lists of chats are filtered by it."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_nobody_waits_while_a_long_backlog_is_counted(seq: int) -> None:
     assert spent[1] >= 5 * spent[0], "else there was nothing to count"
 
 
-# What is counted before the transaction is still right in it, whatever happened in between
+# Counts made before the transaction are still right inside it, despite changes in between
 
 
 def nothing(chat: Chat) -> None:

@@ -1,4 +1,4 @@
-"""Restoring: an older version returns as a new one, folding goes on from there, and forgotten text stays forgotten."""
+"""Restoring: an older version returns as a new one, folding goes on from there, and removed text stays out."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def edit(chat: Chat, seq: int, content: str) -> None:
 
 
 def stored(chat: Chat) -> str:
-    """Everything that is stored of a chat and its memory, as text, without times: those at ten o'clock contain T10."""
+    """Everything that is stored of a chat and its memory, as text, without times: "T10:00" would look like T10."""
     tables: list[Any] = [
         Message.objects.filter(chat=chat),
         ConversationBrief.objects.filter(chat=chat),

@@ -340,7 +340,7 @@ def test_a_crash_leaves_whole_batches(monkeypatch: Any, after: str) -> None:
     ],
 )
 def test_cards_are_counted_of_complete_replies(card: str, ending: str, counted: tuple[int, int]) -> None:
-    """A reply that was stopped or failed owes none."""
+    """A reply that was stopped or failed need not have a card."""
     reply = say(make_chat(policy="card"), ending)
     ContextRecord.objects.filter(pk=reply.pk).update(card=card)
     daily.count_replies(1)
