@@ -36,7 +36,7 @@ from memory.context.record import past_context as past_context
 from memory.context.record import tools_of as tools_of
 from memory.context.sources import Source
 from memory.counters import Tally as Tally
-from memory.explain.chat_trace import Trace, trace
+from memory.explain.trace import Trace, trace
 from memory.folding import card as carding
 from memory.folding import dispatch
 from memory.history.costs import line_cost

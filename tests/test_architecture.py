@@ -60,7 +60,7 @@ memory.recall.analysis memory.recall.candidates memory.recall.decision memory.re
 memory.recall.question_forms memory.recall.ranking memory.recall.similarity
 memory.pins.contradictions memory.pins.statements memory.pins.screen memory.pins.section memory.pins.wordings
 memory.folding.answer_checks memory.folding.drift memory.folding.next_step memory.folding.provenance
-memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.trace
+memory.explain.coverage memory.explain.estimate memory.explain.reasons memory.explain.timeline memory.explain.fact
 memory.explain.work
 memory.usage.figures memory.worker.liveness memory.admin.overview.charts memory.admin.overview.totals
 memory.admin.overview.sentences memory.admin.comparison.chart memory.admin.comparison.verdict

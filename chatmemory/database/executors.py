@@ -37,8 +37,6 @@ concurrent streams: 8 threads give 69 streams a second and 248 ms to the first t
 """
 SLOW = 4
 """Maximum threads for work that takes seconds. On PostgreSQL, fewer if writers would lack connections otherwise."""
-LOG_PATIENCE_MS = 200
-"""How long truncating SQLite's write-ahead log waits for others, in milliseconds. Writers wait as long for it."""
 SWITCH_SECONDS = 0.001
 """How long a thread may compute while another waits for the interpreter, in seconds. Every statement releases the
 interpreter, and then waits that long for a busy event loop: with Python's default of 5 ms, 20 concurrent streams had
@@ -102,25 +100,6 @@ def snapshot() -> Iterator[None]:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
-
-
-def truncate_wal() -> None:
-    """On SQLite, move the content of the write-ahead log into the database, and truncate the log.
-
-    Deleted content is overwritten in the database (`secure_delete`), but would stay in the log until it is written
-    again. If another connection is reading or writing, wait for `LOG_PATIENCE_MS`, then leave it to the next call.
-    """
-    if connection.vendor != "sqlite" or connection.in_atomic_block:
-        return
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout")
-        (patience,) = cursor.fetchone()
-        cursor.execute(f"PRAGMA busy_timeout = {LOG_PATIENCE_MS}")
-        try:
-            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            cursor.fetchall()
-        finally:
-            cursor.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 def after_commit(run: Callable[[], object]) -> None:

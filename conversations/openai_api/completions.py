@@ -16,20 +16,17 @@ from rest_framework.response import Response
 
 from chatmemory.api.http import caller
 from chatmemory.database import executors
-from chatmemory.database.ids import new_id
 from chatmemory.errors import ChatBusy, NotFound, Unavailable
 from chatmemory.llm import registry
 from chatmemory.llm.openai.requests import CHAT_ONLY
-from chatmemory.llm.protocol import Prompt, ToolCall, Variant
-from chatmemory.text.control_tokens import disarm
-from chatmemory.text.tokens import count_tokens
-from conversations.accounts import quotas, stateless_calls
+from chatmemory.llm.protocol import ToolCall, Variant
+from conversations.accounts import quotas
 from conversations.api import streams
 from conversations.api.event_streams import event_stream
 from conversations.api.replies import idempotency_key
 from conversations.api.turn_start import begun_or_waiting, wait_and_begin
 from conversations.models import Chat, ChatCompletion, Message
-from conversations.openai_api import conversation, turns
+from conversations.openai_api import conversation, turns, unstored
 from conversations.openai_api.chat_answer import (
     Answer,
     Logprobs,
@@ -47,28 +44,17 @@ from conversations.openai_api.request.chat_request import ChatRequest, read_requ
 from conversations.openai_api.request.history import RequestLimits, refuse_outputs_alone
 from conversations.openai_api.stored import StoredCompletionsList
 from conversations.openai_api.turns import CompletionRequest, CompletionTurn
+from conversations.openai_api.unstored import Unstored
 from conversations.replies import generation, reader_limits, sse
 from conversations.replies.begin import TurnRequest
 from conversations.replies.idempotency import ExistingReply
 from conversations.replies.open_turn import ToolOutput, calls_of
 from conversations.replies.reader_limits import ReaderSlot
-from conversations.replies.stateless import StatelessReply, StatelessRequest
-from memory.context.assemble import tools_text
 from memory.services import has_vectors, near_in_meaning, outline_of
 
 NAME_CHARS = 200
 TRIES = 3
 """Number of attempts to begin a turn in a chat that changes while the turn is prepared."""
-REMEMBER = "x-chatmemory-remember"
-"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unstored:
-    """A completion of which nothing is stored."""
-
-    request: ChatRequest
-    call: StatelessRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +88,8 @@ class CompletionsView(StoredCompletionsList):
         name = _name_of(request, asked)
         if not name or not asked.store:
             refuse_outputs_alone((*asked.history, *asked.new))
-        if not asked.store or request.headers.get(REMEMBER, "").lower() == "false":
-            return Unstored(asked, _stateless(asked, variant))
+        if not unstored.is_to_be_stored(request, asked):
+            return Unstored.of(asked, variant)
         made = CompletionRequest(
             user,
             asked,
@@ -126,7 +112,8 @@ class CompletionsView(StoredCompletionsList):
 
     async def answer(self, opened: Any) -> HttpResponseBase:
         if isinstance(opened, Unstored):
-            return await self._unstored(opened)
+            response = await unstored.answer(caller(self.request).pk, opened)
+            return self._rendered(response) if isinstance(response, Response) else response
         made = await _begun(opened) if isinstance(opened, Opening) else opened
         if isinstance(made.turn, ExistingReply):
             return await self._attached(made, made.turn)
@@ -172,19 +159,6 @@ class CompletionsView(StoredCompletionsList):
         usage = usage_json(message.usage, _tokens(context), message.token_count)
         beside = await _calls(message), await _logprobs(message, self.asked)
         return self._rendered(Response(answer.completion(message.content, reason, usage, *beside)))
-
-    async def _unstored(self, opened: Unstored) -> HttpResponseBase:
-        tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
-        call = replace(opened.call, call=await stateless_calls.begin(caller(self.request).pk, tokens))
-        answer = Answer(completion_id(new_id()), unix(timezone.now()), opened.request.model)
-        if opened.request.stream:
-            response: HttpResponseBase = event_stream(
-                _unstored_chunks(answer, call, with_usage=opened.request.include_usage)
-            )
-        else:
-            response = self._rendered(await _unstored_whole(answer, call))
-        response["x-chatmemory-conversation"] = "not stored"
-        return response
 
 
 async def _begun(opening: Opening) -> CompletionTurn:
@@ -263,14 +237,6 @@ def _name_of(request: Request, asked: ChatRequest) -> str:
     return f"{source}:{name}" if name else ""
 
 
-def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
-    breaks = disarm if registry.disarms_control_tokens() else str
-    messages = tuple(one.as_prompt(breaks) for one in (*asked.history, *asked.new))
-    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters, tools=asked.tools)
-    operator = f"{asked.instructions}\n{tools_text(asked.tools)}" if asked.tools else asked.instructions
-    return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
-
-
 def _headers(made: CompletionTurn, turn: ExistingReply, context: Mapping[str, Any]) -> dict[str, str]:
     """Return headers that say which chat was chosen, how many tokens were said in it, and how many were sent."""
     said, sent = context.get("said"), _tokens(context)
@@ -339,42 +305,3 @@ async def _logprobs(message: Message, asked: ChatRequest) -> Logprobs:
         return ()
     stored = ChatCompletion.objects.filter(pk=message.pk).values_list("logprobs", flat=True)
     return await executors.read(stored.first) or ()
-
-
-async def _unstored_chunks(
-    answer: Answer, call: StatelessRequest, *, with_usage: bool
-) -> AsyncIterator[bytes]:
-    chunk_of = answer.text_chunks(with_usage=with_usage)
-    yield answer.first_chunk(with_usage=with_usage)
-    with StatelessReply(call) as reading:
-        while not reading.is_over:
-            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
-                yield chunk_of(text)
-            elif not reading.is_over:
-                yield sse.comment()
-        message, beside = reading.message(), (reading.calls, reading.logprobs)
-        await reading.settle()
-    reason = finish_reason(message["status"], message["error"])
-    if reason is None:
-        yield error_end(openai_body(502, message["error"]))
-        return
-    usage = _usage_of(call, message)
-    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
-
-
-async def _unstored_whole(answer: Answer, call: StatelessRequest) -> Response:
-    with StatelessReply(call) as reading:
-        while not reading.is_over:
-            await reading.more(streams.KEEP_ALIVE_SECONDS)
-        await reading.settle()
-        message, retry_after = reading.message(), reading.retry_after
-        beside = reading.calls, reading.logprobs
-    reason = finish_reason(message["status"], message["error"])
-    if reason is None:
-        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
-        return Response(openai_body(502, message["error"]), status=502, headers=headers)
-    return Response(answer.completion(message["content"], reason, _usage_of(call, message), *beside))
-
-
-def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:
-    return usage_json(message["usage"], call.tokens, count_tokens(message["content"]))

@@ -25,8 +25,8 @@ from memory.context.assemble import prompt_messages
 from memory.context.plan import Plan
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
-from memory.explain.matches import RecallMatch, matches_of
 from memory.explain.reasons import explain
+from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.explain.verify import OTHER, why_not_exact
 from memory.models import ContextRecord, ConversationBrief, SummaryRevision
 

@@ -20,8 +20,8 @@ from conversations.replies.message_json import iso
 from memory import services
 from memory.api.search import SnippetOut
 from memory.api.serializers import RecallOut, recall_json
-from memory.explain.chat_trace import Trace
-from memory.explain.trace import WAYS, HeldSpan
+from memory.explain.fact import WAYS, HeldSpan
+from memory.explain.trace import Trace
 from memory.models import RevisionKind, SummaryRevision
 
 MOST_CHARS = 500

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django_q.models import Failure
 from knox.models import AuthToken
 
-from chatmemory.database import executors
+from chatmemory.database import sqlite_wal
 from chatmemory.runtime import fault_points
 from conversations import attachments, erasure
 from conversations.accounts import quotas
@@ -91,7 +91,7 @@ def sweep() -> SweepReport:
         attachments_removed=attachments.remove_old(),
     )
     schema.merge()
-    executors.truncate_wal()
+    sqlite_wal.truncate_wal()
     logger.info("swept", extra={name: getattr(report, name) for name in SweepReport.__slots__})
     return report
 

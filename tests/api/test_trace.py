@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conversations.models import Chat
-from memory.explain import chat_trace
+from memory.explain import trace as fact_trace
 from memory.folding.fold import fold
 from memory.folding.request import request_resummarize
 from tests.api.talking import error
@@ -127,7 +127,7 @@ def test_nobody_else_can_trace_it(bob: Client, chat: str) -> None:
 def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
     alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_trace, "ALL_VERSIONS", 1)
+    monkeypatch.setattr(fact_trace, "ALL_VERSIONS", 1)
     summary = trace(alice, chat)["summary"]
     assert summary["exact"] is False
     assert [(one["from_version"], one["lost"]["version"]) for one in summary["held"]] == [(1, 2)]
@@ -136,8 +136,8 @@ def test_of_a_long_history_few_versions_are_read_and_the_answer_says_so(
 def test_older_prompts_are_looked_at_from_where_the_newest_end(
     alice: Client, chat: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_trace, "PROMPTS_BACK", 10)
-    monkeypatch.setattr(chat_trace, "FOLLOWING", 2)
+    monkeypatch.setattr(fact_trace, "PROMPTS_BACK", 10)
+    monkeypatch.setattr(fact_trace, "FOLLOWING", 2)
     seen: list[int] = []
     before: int | None = 10_000
     while before is not None:

@@ -37,10 +37,10 @@ from memory.briefs import remembered, text_of
 from memory.context.assemble import Context
 from memory.counters import said_tokens
 from memory.explain.coverage import budget_of, coverage_of
+from memory.explain.fact import TracedFact
 from memory.explain.lineage import folded_turns, versions_of
 from memory.explain.reasons import error_words
 from memory.explain.timeline import Mark, Place, TurnPlaces
-from memory.explain.trace import TracedFact
 from memory.folding.rebuild import current_progress
 from memory.models import ContextRecord, ConversationBrief, Requested, SummaryRevision
 from memory.policies import POLICIES

@@ -33,8 +33,8 @@ from memory.api.serializers import ContextIn
 from memory.context.assemble import prompt_messages
 from memory.context.render import Section
 from memory.explain.coverage import budget_of
-from memory.explain.matches import RecallMatch, matches_of
 from memory.explain.reasons import Explanation, Topic, explain, name_of
+from memory.explain.recall_matches import RecallMatch, matches_of
 from memory.models import ConversationBrief
 from memory.policies import POLICIES
 from memory.recall.analysis.highlights import highlights

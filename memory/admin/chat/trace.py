@@ -21,8 +21,8 @@ from conversations.admin.audit_log import record
 from conversations.admin.html import admin_url, chat_trail
 from conversations.models import Chat
 from memory import services
-from memory.explain.chat_trace import Trace, TracedVersions
-from memory.explain.trace import WAYS, HeldSpan, PromptRun, prompt_runs
+from memory.explain.fact import WAYS, HeldSpan, PromptRun, prompt_runs
+from memory.explain.trace import Trace, TracedVersions
 from memory.models import ConversationBrief, SummaryRevision
 from memory.recall.search import Hit
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.plan import Plan, Shown, TurnSpan
-from memory.explain.trace import (
+from memory.explain.fact import (
     FactPlaces,
     HeldSpan,
     TracedFact,

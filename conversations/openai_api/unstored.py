@@ -1,0 +1,115 @@
+"""Completions that are not part of a conversation, such as one for a title: answered without memory, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from chatmemory.database.ids import new_id
+from chatmemory.llm import registry
+from chatmemory.llm.protocol import Prompt, Variant
+from chatmemory.text.control_tokens import disarm
+from chatmemory.text.tokens import count_tokens
+from conversations.accounts import quotas, stateless_calls
+from conversations.api import streams
+from conversations.api.event_streams import event_stream
+from conversations.openai_api.chat_answer import (
+    Answer,
+    completion_id,
+    error_end,
+    finish_reason,
+    unix,
+    usage_json,
+)
+from conversations.openai_api.errors import openai_body
+from conversations.openai_api.request.chat_request import ChatRequest
+from conversations.replies import sse
+from conversations.replies.stateless import StatelessReply, StatelessRequest
+from memory.context.assemble import tools_text
+
+REMEMBER = "x-chatmemory-remember"
+"""Request header; `false` if the request is not part of a conversation, such as one for a title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unstored:
+    """A completion of which nothing is stored."""
+
+    request: ChatRequest
+    call: StatelessRequest
+
+    @classmethod
+    def of(cls, asked: ChatRequest, variant: Variant) -> Unstored:
+        """The completion that `asked` requests."""
+        return cls(asked, _stateless(asked, variant))
+
+
+def is_to_be_stored(request: Request, asked: ChatRequest) -> bool:
+    """Return whether the completion becomes a turn of a chat."""
+    return asked.store and request.headers.get(REMEMBER, "").lower() != "false"
+
+
+async def answer(user_id: int, opened: Unstored) -> HttpResponseBase:
+    """Ask the model, and return its answer: a stream, or a `Response` that still has to be rendered."""
+    tokens = quotas.tokens_for(opened.call.tokens, opened.call.variant)
+    call = replace(opened.call, call=await stateless_calls.begin(user_id, tokens))
+    made = Answer(completion_id(new_id()), unix(timezone.now()), opened.request.model)
+    if opened.request.stream:
+        response: HttpResponseBase = event_stream(
+            _chunks(made, call, with_usage=opened.request.include_usage)
+        )
+    else:
+        response = await _whole(made, call)
+    response["x-chatmemory-conversation"] = "not stored"
+    return response
+
+
+def _stateless(asked: ChatRequest, variant: Variant) -> StatelessRequest:
+    breaks = disarm if registry.disarms_control_tokens() else str
+    messages = tuple(one.as_prompt(breaks) for one in (*asked.history, *asked.new))
+    prompt = Prompt(messages, instructions=asked.instructions, parameters=asked.parameters, tools=asked.tools)
+    operator = f"{asked.instructions}\n{tools_text(asked.tools)}" if asked.tools else asked.instructions
+    return StatelessRequest(prompt, variant, stateless_calls.count(messages, operator))
+
+
+async def _chunks(answer: Answer, call: StatelessRequest, *, with_usage: bool) -> AsyncIterator[bytes]:
+    chunk_of = answer.text_chunks(with_usage=with_usage)
+    yield answer.first_chunk(with_usage=with_usage)
+    with StatelessReply(call) as reading:
+        while not reading.is_over:
+            if text := await reading.more(streams.KEEP_ALIVE_SECONDS):
+                yield chunk_of(text)
+            elif not reading.is_over:
+                yield sse.comment()
+        message, beside = reading.message(), (reading.calls, reading.logprobs)
+        await reading.settle()
+    reason = finish_reason(message["status"], message["error"])
+    if reason is None:
+        yield error_end(openai_body(502, message["error"]))
+        return
+    usage = _usage_of(call, message)
+    yield answer.last_chunks(reason, usage if with_usage else None, *beside)
+
+
+async def _whole(answer: Answer, call: StatelessRequest) -> Response:
+    with StatelessReply(call) as reading:
+        while not reading.is_over:
+            await reading.more(streams.KEEP_ALIVE_SECONDS)
+        await reading.settle()
+        message, retry_after = reading.message(), reading.retry_after
+        beside = reading.calls, reading.logprobs
+    reason = finish_reason(message["status"], message["error"])
+    if reason is None:
+        headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+        return Response(openai_body(502, message["error"]), status=502, headers=headers)
+    return Response(answer.completion(message["content"], reason, _usage_of(call, message), *beside))
+
+
+def _usage_of(call: StatelessRequest, message: Mapping[str, Any]) -> dict[str, Any]:
+    return usage_json(message["usage"], call.tokens, count_tokens(message["content"]))
