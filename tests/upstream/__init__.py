@@ -1,1 +1,1 @@
-"""The model boundary: pure parts in milliseconds, the rest over real HTTP against the fake upstream."""
+"""The boundary to the model's server: pure parts tested directly, the rest over real HTTP against the fake upstream."""

@@ -17,7 +17,7 @@ def running_fake() -> Iterator[FakeUpstream]:
 
 @pytest.fixture
 def fake(running_fake: FakeUpstream) -> Iterator[FakeUpstream]:
-    """The fake as new; a request it found fault with fails the test."""
+    """The fake, reset; the test fails if the fake found fault with a request."""
     running_fake.reset()
     yield running_fake
     assert running_fake.faults == []

@@ -1,4 +1,4 @@
-"""One call to an `OpenAIModel` in a loop of its own, and all that can be said about how it went."""
+"""Make one call to an `OpenAIModel` in its own event loop, and record how it went."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KEY = "sk-test-never-in-a-log"
 PROMPT = Prompt((PromptMessage("user", "Where is Ada?"),), instructions="Be kind.", cache_key="chat-1")
 VARIANT = Variant("arco", "gpt-test")
 BRISK = Deadlines(first_byte=0.5, idle=0.25, total=0.6)
-"""For upstreams that will hit a deadline; those that will not get the time a busy machine may need."""
+"""Short deadlines, for upstreams that are to hit one. Other upstreams get the time that a busy machine may need."""
 PATIENT = Deadlines(first_byte=10, idle=10, total=20)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a consumer of `stream` got."""
+    """What a consumer of `stream` received."""
 
     deltas: list[str]
     reply: Reply
@@ -46,7 +46,7 @@ def model_at(base_url: str, style: Style, terminal: Terminal = "strict") -> Open
 
 
 async def listen(model: OpenAIModel, deadlines: Deadlines = PATIENT, prompt: Prompt = PROMPT) -> Outcome:
-    """Read one reply to its end, holding it to the contract of `ChatModel.stream`."""
+    """Read one reply to its end, checking the contract of `ChatModel.stream`."""
     started = time.monotonic()
     async with aclosing(model.stream(prompt, VARIANT, deadlines)) as stream:
         events = [event async for event in stream]
@@ -66,7 +66,7 @@ def talk(
     prompt: Prompt = PROMPT,
     terminal: Terminal = "strict",
 ) -> Outcome:
-    """One reply in an event loop of its own."""
+    """Read one reply in its own event loop."""
 
     async def once() -> Outcome:
         model = model_at(base_url, style, terminal)

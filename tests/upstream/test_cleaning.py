@@ -1,4 +1,4 @@
-"""Clean text, however it was cut."""
+"""Text is cleaned correctly, wherever it is split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = st.lists(st.sampled_from(UNITS) | st.text(max_size=3)).map("".join)
     [
         ("plain", "plain"),
         ("a\0b\0", "ab"),
-        ("\ud83d\ude00", "😀"),  # both halves of a pair, as JSON escapes give them
+        ("\ud83d\ude00", "😀"),  # both halves of a surrogate pair, as JSON escapes give them
         ("\ud83d\0\ude00", "😀"),
         ("a\ud83db\ude00", "a\ufffdb\ufffd"),
         ("\ude00\ud83d", "\ufffd\ufffd"),

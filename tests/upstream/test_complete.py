@@ -1,4 +1,5 @@
-"""`complete`: one answer in a hard time, with few and polite retries, or an `UpstreamError`."""
+"""`complete`: one answer within a hard deadline, with few retries that respect the server's wishes, or an
+`UpstreamError`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake itself, where other tests rely on it: choosing, holding, scripting, summarizing, running as a process."""
+"""Tests of the fake itself, where others rely on it: choosing, holding, scripting, summarizing, running as a process."""
 
 from __future__ import annotations
 

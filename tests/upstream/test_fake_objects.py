@@ -1,4 +1,4 @@
-"""What the fake upstream says where a request wants an object, a card or a call of a tool, in both API styles."""
+"""What the fake upstream answers when a request wants an object, a card or a tool call, in both API styles."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_an_input_for_facts_out_of_form_is_a_fault(fake: FakeUpstream) -> None:
     )
     with pytest.raises(UpstreamError):
         model_at(fake.base_url, "responses").complete(prompt, Variant("v", "gpt-test"), timeout=10)
-    assert len(fake.faults) == 2  # asked once more, without the schema
+    assert len(fake.faults) == 2  # asked again, without the schema
     fake.clear()
 
 
 def test_a_card_is_cut_wherever_that_is_awkward() -> None:
-    """Within the opening tag, and before, in and after the closing one at every place."""
+    """Cut within the opening tag, and before, in and after the closing one, at every position."""
     cuts = set()
     for length in range(30):
         text = f"said{OPEN}{'x' * length}{CLOSE}"
@@ -100,7 +100,7 @@ def test_a_card_is_cut_wherever_that_is_awkward() -> None:
 
 
 def stream(fake: FakeUpstream, style: Style, told: str, **fields: Any) -> list[Any]:
-    """The events of a streamed reply as the wire has them."""
+    """Return the events of a streamed reply as they come over the wire."""
     said: dict[str, Any] = {
         "messages": [{"role": "system", "content": told}, {"role": "user", "content": "AB-1234"}]
     }

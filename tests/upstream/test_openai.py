@@ -1,4 +1,4 @@
-"""`stream` against an upstream that does everything wrong: status, code, text, time and number of requests."""
+"""`stream` against a misbehaving upstream: the status, code, text, time and number of requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MISBEHAVIOURS = [
     ("status?code=503", "failed", "upstream_error", ""),
     ("endless_error", "failed", "upstream_error", ""),
     ("redirect", "failed", "upstream_error", ""),
-    # ended by its own account
+    # ended by the upstream itself
     ("refused", "incomplete", "refused", TEXT),
     ("incomplete", "incomplete", "too_long", START),
     ("incomplete?after=0", "failed", "too_long", ""),
@@ -69,7 +69,7 @@ MISBEHAVIOURS = [
     ("error_line", "incomplete", "upstream_error", START),
     ("error_line?after=0", "failed", "upstream_error", ""),
     ("empty", "failed", "upstream_error", ""),
-    # nonsense
+    # garbage
     ("bad_json", "incomplete", "upstream_error", START),
     ("bad_utf8", "incomplete", "upstream_error", START),
     ("deep_json", "incomplete", "upstream_error", START),
@@ -169,7 +169,7 @@ def test_a_connection_cut_anywhere_never_makes_a_complete_reply(
     complete = [status == "complete" for status, _, _ in outcomes]
     assert complete == sorted(complete), "once the marker is there, it stays"
     assert not any(complete[: len(complete) // 2])
-    assert complete[-1] or how == "reset"  # a reset may take with it what was not yet read
+    assert complete[-1] or how == "reset"  # a reset may discard bytes that were not yet read
 
 
 @pytest.mark.promise("P8", injected="100 MB and endless answers, at the client of the model")

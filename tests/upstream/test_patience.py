@@ -1,4 +1,4 @@
-"""Waiting for bytes: what ends a wait, and what a cancellation means. On both event loops that servers run on."""
+"""Waiting for bytes: what ends a wait, and what a cancellation means, on both event loops that servers use."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_bytes_in_time_pass() -> None:
     [
         (Deadlines(idle=0.02, total=5), (0, 5)),  # silence
         (Deadlines(idle=5, total=0.05), (0.01,) * 500),  # a drip, never silent for long
-        (Deadlines(idle=5, total=0.02), (0,) * 1_000_000),  # a flood that never waits
+        (Deadlines(idle=5, total=0.02), (0,) * 1_000_000),  # a flood without pauses
     ],
 )
 def test_each_deadline_ends_a_wait(deadlines: Deadlines, pauses: tuple[float, ...]) -> None:
@@ -76,7 +76,7 @@ def test_a_shortened_total_rings_although_the_timer_was_set_for_later() -> None:
 
 
 def test_a_deadline_that_is_as_good_as_now() -> None:
-    """For a time that is now, uvloop makes a handle that does not know it."""
+    """For a deadline that is already due, uvloop makes a handle that does not know its time."""
     assert run(Deadlines(idle=0.0001, total=5), lambda patience: read_all(patience, chunks(0, 0, 0))) == 3
 
 
@@ -84,7 +84,7 @@ def test_nothing_is_cancelled_between_two_reads() -> None:
     async def use(patience: ReadDeadlines) -> int:
         source = chunks(0, 0, 0)
         await patience.read(source)
-        await asyncio.sleep(0.05)  # the timer rings meanwhile
+        await asyncio.sleep(0.05)  # the timer fires during this
         return await read_all(patience, source)
 
     assert run(Deadlines(idle=0.02, total=5), use) == 2

@@ -1,4 +1,4 @@
-"""What is sent to whom."""
+"""What requests contain, by the server they are sent to."""
 
 from __future__ import annotations
 

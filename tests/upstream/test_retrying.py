@@ -1,4 +1,4 @@
-"""When a background call asks again, and what a status means."""
+"""When a background call retries, and what a status means."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: 
         (401, {"message": "bad key sk-123"}, "upstream_error", False),
         (404, None, "upstream_error", False),
         (400, {"code": "context_length_exceeded"}, "context_length_exceeded", False),
-        # vLLM: the code is a bare number, the sentence says it
+        # vLLM: the code is a bare number, the message has the reason
         (
             400,
             {"code": 400, "message": "This model's maximum context length is 8 tokens"},

@@ -1,4 +1,4 @@
-"""Structured output: asked for where the upstream has it, and done without where it was seen to have none."""
+"""Structured output: requested from upstreams that support it, and omitted for those that turned out not to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ask(model: OpenAIModel, prompt: Prompt = SHAPED, variant: Variant = VARIANT)
 
 
 def schema_name(request: Request) -> str:
-    """The name of the schema that a request asks to be answered by; "" for none."""
+    """Return the name of the schema that a request asks for; "" for none."""
     body: dict[str, Any] = request.body
     if request.style == "responses":
         return str(body.get("text", {}).get("format", {}).get("name", ""))
@@ -75,7 +75,7 @@ def test_another_model_of_the_same_upstream_may_have_it(fake: FakeUpstream) -> N
 @pytest.mark.parametrize(
     ("how", "asked"),
     [
-        ("status?code=400", ["answer", ""]),  # refused either way: the fault was not the schema's
+        ("status?code=400", ["answer", ""]),  # refused both times: the schema was not the cause
         ("status?code=400&error=context_length_exceeded", ["answer"]),
         ("status?code=401", ["answer"]),
         ("status?code=429&error=insufficient_quota", ["answer"]),

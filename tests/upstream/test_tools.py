@@ -1,4 +1,4 @@
-"""A tool beside the prompt: how it is offered, and how its call comes with a reply, in both API styles."""
+"""A tool offered with the prompt, and its call in a reply, in both API styles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def body(prompt: Prompt, style: Style) -> dict[str, Any]:
 
 
 def events(style: Style, text: str, call: Call | None) -> bytes:
-    """A whole streamed answer that calls a tool."""
+    """Make a whole streamed answer that calls a tool."""
     speech = Speech(
         style, "gpt-fake", "resp_1", {"input": 11, "cached": 4, "output": 7}, calls=(call,) if call else ()
     )
@@ -46,7 +46,7 @@ def read(style: Style, *chunks: bytes) -> tuple[str, Reply]:
 
 
 def sent(style: Style, *parts: dict[str, Any]) -> bytes:
-    """Events made by hand."""
+    """Make a stream of these events."""
     end: dict[str, Any] = {"type": "response.completed", "response": {"status": "completed"}}
     if style == "chat":
         end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
@@ -125,14 +125,14 @@ def test_of_several_calls_the_last_counts() -> None:
 
 
 def deltas_alone() -> Iterator[dict[str, Any]]:
-    """A server that repeats nothing at the end."""
+    """A call sent by deltas only, not repeated at the end."""
     yield {"type": "response.output_item.added", "item": {"type": "function_call", "name": "update_memory"}}
     for piece in ('{"a"', ":1", "}"):
         yield {"type": "response.function_call_arguments.delta", "delta": piece}
 
 
 def end_alone() -> Iterator[dict[str, Any]]:
-    """A server that sends no deltas."""
+    """A call sent at the end only, without deltas."""
     item = {"type": "function_call", "arguments": '{"a":1}'}
     yield {"type": "response.completed", "response": {"status": "completed", "output": [item]}}
 

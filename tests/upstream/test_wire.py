@@ -23,7 +23,7 @@ TEXT = lorem(35)
 def read(
     style: Style, *chunks: bytes, terminal: Terminal = "strict", max_event_bytes: int = 10**6
 ) -> tuple[str, str]:
-    """The text of a stream and the code of its verdict, empty for complete."""
+    """Return the text of a stream and the code of its verdict, empty for complete."""
     parser = parser_for(style, terminal=terminal, max_event_bytes=max_event_bytes)
     text = "".join([parser.feed(chunk) for chunk in chunks])
     error = parser.close().error
@@ -31,7 +31,7 @@ def read(
 
 
 def marker_end(style: Style, stream: bytes) -> int:
-    """The offset behind the blank line that ends the event with the terminal marker."""
+    """Return the offset after the blank line that ends the event with the terminal marker."""
     return stream.index(b"\n\n", stream.rindex(MARKERS[style])) + 2
 
 

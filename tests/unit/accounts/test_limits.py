@@ -1,4 +1,4 @@
-"""Whether one more call fits into what a user may take, at any time of any clock."""
+"""Whether a user's limits allow one more call, at any time and however the clock changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def taken(
         (Limits(requests_per_minute=5), taken(requests=5), LimitRefusal("requests_per_minute", 5, 60)),
         (Limits(tokens_per_day=100), taken(tokens=60, reserved=30), None),
         (Limits(tokens_per_day=100), taken(tokens=91), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
-        # What others hold may come back: it is worth asking again.
+        # Tokens reserved by other calls may be released, so a retry is worthwhile.
         (
             Limits(tokens_per_day=100),
             taken(tokens=60, reserved=31),
@@ -48,7 +48,7 @@ def taken(
         ),
         (Limits(streams=2), taken(streams=1), None),
         (Limits(streams=2), taken(streams=2), LimitRefusal("streams", 2, RETRY_SOON_SECONDS)),
-        # The longest wait is told.
+        # The longest wait is reported.
         (Limits(1, 100, 1), taken(1, 100, 0, 1), LimitRefusal("tokens_per_day", 100, 12 * 3600)),
         (Limits(1, 0, 1), taken(1, 0, 0, 1), LimitRefusal("requests_per_minute", 1, 60)),
     ],
@@ -64,10 +64,10 @@ def test_a_call_of_10_tokens_at_noon(limits: Limits, so_far: UserUsage, refusal:
         (timedelta(seconds=59.9), 3),
         (MINUTE, 0),
         (DAY, 0),
-        # Another process's transaction began before ours: it is the same minute.
+        # The minute was started by another process's transaction, which began before ours: it is the same minute.
         (-timedelta(seconds=1), 3),
         (-MINUTE, 3),
-        # Somebody set the clock back.
+        # The clock was set back.
         (-timedelta(seconds=61), 0),
     ],
 )
@@ -95,7 +95,7 @@ def test_an_hour_is_counted_likewise(later: timedelta, count: int) -> None:
         (Limits(resummarize_per_hour=2), 2, 0, LimitRefusal("resummarize_per_hour", 2, 3600)),
         (Limits(tokens_per_day=100), 10**6, 90, None),
         (Limits(tokens_per_day=100), 0, 91, LimitRefusal("tokens_per_day", 100, 12 * 3600)),
-        # The longest wait is told.
+        # The longest wait is reported.
         (
             Limits(tokens_per_day=100, resummarize_per_hour=2),
             2,
@@ -118,10 +118,10 @@ def test_a_rebuild_at_noon_where_a_call_takes_10_tokens(
         (12 * HOUR - timedelta(microseconds=1), 7),
         (12 * HOUR, 0),
         (30 * DAY, 0),
-        # The clock was set back over midnight: that gives nobody a second day.
+        # The clock was set back over midnight: that does not grant a second day.
         (-13 * HOUR, 7),
         (-36 * HOUR, 7),
-        # It had been set to a day that is far away: nobody is kept out until then.
+        # The clock had been set to a distant day: nobody is locked out until that day.
         (-37 * HOUR, 0),
         (-365 * DAY, 0),
     ],
@@ -163,7 +163,7 @@ CALLS = st.lists(st.tuples(st.integers(-90, 90), st.integers(0, 60), st.booleans
 
 @given(calls=CALLS, limits=st.builds(Limits, *[st.integers(1, 200)] * 3))
 def test_no_limit_is_ever_passed(calls: list[tuple[int, int, bool]], limits: Limits) -> None:
-    """Calls at any times, some of which end at once."""
+    """Make calls at random times, some of which end at once."""
     so_far, now = UserUsage(), NOON
     for seconds, tokens, ends in calls:
         now += timedelta(seconds=seconds)
@@ -184,7 +184,7 @@ AHEAD = st.one_of(*(st.timedeltas(-far, far) for far in (2 * MINUTE, 3 * DAY, 40
 
 @given(ahead=AHEAD, limits=st.builds(Limits, *[st.integers(1, 9)] * 3))
 def test_whoever_comes_back_in_time_is_let_in(ahead: timedelta, limits: Limits) -> None:
-    """However wrong the clock was when the limits were reached, nobody is told to wait for ever."""
+    """Even if the clock was wrong when the limits were reached, no user has to wait forever."""
     full = taken(limits.requests_per_minute, limits.tokens_per_day, 0, 0, NOON + ahead).at(NOON)
     refusal = full.refusal(limits, 1, NOON)
     if refusal is not None:

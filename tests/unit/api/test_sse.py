@@ -1,4 +1,4 @@
-"""The wire text of events, read back the way the standard says and the way sloppy readers do."""
+"""Server-sent events as bytes, parsed both as the standard says and as lenient readers do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ texts = st.text(st.characters(exclude_categories=()))
 
 
 def read(wire: bytes) -> list[dict[str, Any]]:
-    """Events of a stream; splits lines at everything that any reader might take for a line's end."""
+    """Parse a stream into events, splitting lines at every character that any reader might treat as a line break."""
     events: list[dict[str, Any]] = []
     fields: dict[str, Any] = {}
     for line in wire.decode().splitlines():

@@ -1,4 +1,4 @@
-"""Static text as it is sent: gzipped to those who take it, cacheable, and in parts of the plain file."""
+"""Static files as served: gzipped for clients that accept it, cacheable, and with ranges taken from the plain file."""
 
 from __future__ import annotations
 

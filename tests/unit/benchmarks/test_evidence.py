@@ -1,4 +1,4 @@
-"""What counts as evidence in a prompt, what the baselines show, and how BEAM's files become chats and questions."""
+"""What counts as evidence in a prompt, what the baselines contain, and how BEAM's files become chats and questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public sets of long conversations become chats: who says what when, which questions are asked, what answers them."""
+"""Loading public sets of long conversations: who says what and when, the questions, and the evidence for each."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_two_people_are_a_user_and_an_assistant_with_names_captions_and_times(tm
 def test_evidence_is_the_messages_that_are_named_however_they_are_written(tmp_path: Path) -> None:
     asked = talk(
         ("What of the boat?", ["D2:1; D10:01"], 1),
-        ("Whose car?", ["D2:2"], 5),  # asks for what was not said
-        ("Which street?", ["D"], 2),  # names nothing
+        ("Whose car?", ["D2:2"], 5),  # asks for something that was not said
+        ("Which street?", ["D"], 2),  # names no evidence
     )
     (chat,) = read(tmp_path, [asked], people=True)
     (one,) = chat.asked["question"]

@@ -1,4 +1,4 @@
-"""The plot of costs over turns: what is drawn lies within it, and the table tells the same."""
+"""The plot of costs over turns: everything drawn lies within it, and its table has the same numbers."""
 
 from __future__ import annotations
 

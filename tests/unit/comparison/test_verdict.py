@@ -1,4 +1,4 @@
-"""What a comparison says in a sentence."""
+"""The one-sentence verdict of a comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def growth(
     unit: Unit = "USD",
     turns: int = 50,
 ) -> Growth:
-    """Ways that cost so much in the end, named in this order."""
+    """Make the growth of policies with these total costs, named in this order."""
 
     def way(name: str, cost: float, *meets: Any) -> Course:
         return Course(name, tuple([cost] * turns), tuple([cost * 2] * turns), *meets)

@@ -1,4 +1,4 @@
-"""Turns and states as the pure tests of memory need them: stored counts are true, ids follow from seqs."""
+"""Makers of turns and states for the pure tests of memory: stored counts are correct, ids are derived from seqs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_QUESTION = PromptRequest()
 
 
 def make_turn(number: int, user: str, assistant: str = "", line: str = "-", *, cut_off: bool = False) -> Turn:
-    """Turn `number` (from 0) of a chat in which each takes two seqs. "-": a line that names the turn."""
+    """Make turn `number` (from 0) of a chat of two seqs per turn. A `line` of "-" stands for one that names the turn."""
     first = 2 * number + 1
     sides = ((first, user), (first + 1, assistant))
     return Turn(
@@ -40,28 +40,28 @@ def make_turn(number: int, user: str, assistant: str = "", line: str = "-", *, c
 
 
 def turn_of(number: int, tokens: int) -> Turn:
-    """A turn whose two texts have `tokens` tokens together (at least 2), overhead of messages aside."""
+    """Make a turn whose two texts have `tokens` tokens together (at least 2), without per-message overhead."""
     user = tokens // 3 or 1
     return make_turn(number, words(user), words(tokens - user), line_of(number, min(40, tokens)))
 
 
 def words(tokens: int) -> str:
-    """A text of exactly `tokens` tokens."""
+    """Return a text of exactly `tokens` tokens."""
     return " word" * tokens
 
 
 def line_of(number: int, tokens: int) -> str:
-    """A line of about `tokens` tokens."""
+    """Return a line of about `tokens` tokens."""
     return f"{number} " + "line " * max(1, tokens - 2)
 
 
 def without_texts(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns as they come when only counts and lines were loaded."""
+    """Return the turns as loaded with counts and lines only."""
     return [replace(turn, user="", assistant="") for turn in turns]
 
 
 def with_texts(turns: Sequence[Turn], plan: Plan) -> list[Turn]:
-    """The turns as they come when the texts of those that `plan` shows verbatim were loaded, too."""
+    """Return the turns as loaded for `plan`: with the texts of those that it shows verbatim."""
     shown = {span.from_seq for span in plan.verbatim}
     return [turn if turn.from_seq in shown else replace(turn, user="", assistant="") for turn in turns]
 
@@ -72,7 +72,7 @@ def plan_of(
     state: Sequence[StateSection] = (),
     **given: Any,
 ) -> Plan:
-    """The plan of these turns, made from counts and lines alone."""
+    """Plan a prompt for these turns from counts and lines only."""
     return choose(state, without_texts(turns), **_arguments(limits, given))
 
 
@@ -83,7 +83,7 @@ def context_of(
     asked: PromptRequest = NO_QUESTION,
     **given: Any,
 ) -> Context:
-    """The context of these turns, as services make it: plan, load what it shows, assemble."""
+    """Build the context of these turns as services do: plan, load what the plan shows, assemble."""
     plan = plan_of(turns, limits, state, **given)
     return assemble(plan, state, with_texts(turns, plan), asked, **_arguments(limits, given))
 
@@ -119,7 +119,7 @@ long_texts = st.builds(lambda text, times: text * times, texts, st.sampled_from(
 
 @st.composite
 def chats(draw: st.DrawFn, max_turns: int = 8) -> list[Turn]:
-    """Turns of any text, any length, some with no reply, cut off, without a line or without text."""
+    """Generate turns of any text and length, some without a reply, cut off, without a line or without text."""
     turns = []
     for number in range(draw(st.integers(0, max_turns))):
         user, assistant = draw(long_texts), draw(st.one_of(st.just(""), long_texts))
@@ -144,7 +144,8 @@ asked_for = st.builds(PromptRequest, question=texts, instructions=texts, sources
 
 
 def memory_tokens(context: Context) -> int:
-    """Tokens of memory, counted from the very messages of the prompt: all before sources and question."""
+    """Count the tokens of memory in the actual messages of the prompt: everything before the sources and the
+    question."""
     besides = sum(section.kind in {"sources", "question"} for section in context.sections)
     messages = context.prompt.messages[: len(context.prompt.messages) - besides]
     return sum(count_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)

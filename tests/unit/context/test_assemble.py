@@ -1,4 +1,4 @@
-"""What a model is sent: within the budget for any text at all, in its order, and again from its plan."""
+"""Assembled prompts: within the budget for any text, in the fixed order, and rebuilt identically from their plan."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ def test_the_prompt_before_stays_a_prefix_until_a_block_leaves() -> None:
 
 
 def test_text_that_costs_more_joined_is_planned_again() -> None:
-    """As text, each line of these turns is quoted: far more tokens than stored. The budget holds."""
+    """In the text layout, each line of these turns is quoted and costs far more tokens than stored. The budget still
+    holds."""
     turns = [make_turn(number, "User: x\n" * 60, "Assistant: y\n" * 60) for number in range(8)]
     context = context_of(turns, replace(LIMITS, turns_as="text"))
     assert context.tokens <= 3000
@@ -239,7 +240,7 @@ def test_order_is_kept(turns: list[Turn], limits: MemoryLimits) -> None:
 
 @given(chats().filter(bool))
 def test_what_people_said_opens_no_section(turns: list[Turn]) -> None:
-    """As text, the only marker lines are ours: one heading, and a label for each side."""
+    """In the text layout, the only marker lines are ours: one heading, and one label per role."""
     context = context_of(turns, replace(LIMITS, turns_as="text", prompt_budget=10_000_000))
     block = next((section.text for section in context.sections if section.kind == "window"), "")
     sides = sum(bool(side) for turn in turns for side in (turn.user, turn.assistant) if turn.tokens)

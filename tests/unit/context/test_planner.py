@@ -1,4 +1,4 @@
-"""What a plan shows: the order in which the budget is given out, and that nothing falls in between."""
+"""What a plan shows: the order in which the budget is spent, and that no turn is lost between sections."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from tests.unit.context.makers import all_limits, chats, line_of, make_turn, pla
 from tests.unit.recall.makers import said_of
 
 LIMITS = MemoryLimits(recall="off", window_share=1.0)
-"""Nothing is kept for excerpts, and long replies are whole where they fit."""
+"""No room is reserved for excerpts, and long replies are shown whole where they fit."""
 SUMMARY = StateSection("summary", words(500))
 sizes = st.lists(st.sampled_from([2, 8, 20, 60, 240, 800, 1500, 4000]), min_size=1, max_size=30)
 
 
 def shown(plan: Plan) -> list[int]:
-    """Numbers of the turns that are verbatim."""
+    """Return the numbers of the turns that are shown verbatim."""
     return [span.from_seq // 2 for span in plan.verbatim]
 
 
 def lined(plan: Plan) -> list[int]:
-    """Numbers of the turns that have a line."""
+    """Return the numbers of the turns that are shown as lines."""
     return [span.from_seq // 2 for span in plan.lines]
 
 
@@ -105,8 +105,8 @@ def test_a_turn_of_the_window_that_does_not_fit_becomes_a_line() -> None:
 
 
 def test_replies_as_assistants_write_them() -> None:
-    """800 tokens a turn beside a full summary: the user's words of three are whole, their replies cut to two fifths of
-    the budget, and all others are lines."""
+    """With 800 tokens per turn and a full summary, the user's messages of three turns are whole, their replies are
+    cut to two fifths of the budget, and all other turns are lines."""
     turns = [make_turn(number, words(40), words(760), line_of(number, 20)) for number in range(7)]
     plan = plan_of(turns, MemoryLimits(), [SUMMARY])
     assert (shown(plan), lined(plan)) == ([4, 5, 6], [0, 1, 2, 3])
@@ -115,7 +115,7 @@ def test_replies_as_assistants_write_them() -> None:
     clips = [one.assistant_clip or 760 for one in plan.verbatim]
     assert clips == sorted(clips)
     assert 1100 <= sum(clips) + 3 * (40 + 2 * MESSAGE_OVERHEAD) <= 1200
-    assert plan.free >= 600  # what is kept for excerpts
+    assert plan.free >= 600  # reserved for excerpts
 
 
 def test_a_long_reply_is_whole_while_there_is_nothing_else() -> None:
@@ -253,11 +253,11 @@ def test_a_block_leaves_a_third_of_the_room_free() -> None:
 @pytest.mark.parametrize("anchor_seq", [0, 10**6])
 def test_without_an_anchor_as_many_as_fit(anchor_seq: int) -> None:
     plan = plan_of(chat(*[200] * 20), LIMITS, anchor_seq=anchor_seq)
-    assert len(plan.verbatim) == 12  # and eight lines; a thirteenth would come to 3,023 tokens
+    assert len(plan.verbatim) == 12  # and eight lines; a thirteenth turn would need 3,023 tokens
 
 
 def test_the_merged_line_has_its_room() -> None:
-    """For the largest numbers that a chat can have, the merged line costs what was set aside at most."""
+    """Even with the largest numbers that a chat can have, the merged line costs at most what was reserved for it."""
     assert line_cost(merged_text(999_999_999, 999_999_999, 999_999)) <= MERGED_TOKENS
 
 
@@ -296,7 +296,7 @@ def test_a_turn_is_left_out_only_if_its_line_has_no_room(
 
 
 def planned_cost(plan: Plan, turns: list[Turn], sections: list[StateSection]) -> int:
-    """What is shown, by stored counts; a merged line and the head of the lines are not counted."""
+    """Cost of what the plan shows, by stored counts, without a merged line and the heading of the lines."""
     state = sum(
         MESSAGE_OVERHEAD + (count_tokens(section.text) if clip is None else clip)
         for section, clip in zip(sections, plan.state, strict=True)
@@ -347,7 +347,7 @@ def test_the_newest_turn_is_always_there(sizes: list[int], budget: int, state: i
 
 
 def test_a_plan_looks_at_no_more_lines_than_it_can_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """200 turns do not cost 200 counts."""
+    """Planning 200 turns does not take 200 token counts."""
     counted: list[str] = []
 
     def counting(text: str) -> int:

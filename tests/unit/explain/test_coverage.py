@@ -1,4 +1,4 @@
-"""Where the turns of a chat stand, as a bar."""
+"""How the turns of a chat are covered by a prompt, as a bar."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ VERBATIM = (Shown(9, 10), Shown(11, 12, user_clip=40), Shown(13, 14))
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        # nothing said yet
+        # nothing was said yet
         (Plan(budget=3000), Coverage(4, 0, 0, 0)),
-        # all in text or line; a clipped turn is verbatim all the same
+        # all turns are shown as text or line; a clipped turn counts as verbatim
         (Plan(budget=3000, lines=LINES, verbatim=VERBATIM), Coverage(4, 3, 2, 0)),
-        # two turns behind a merged line are a gap
+        # two turns behind a merged line count as missing
         (Plan(budget=3000, lines=LINES, merged=Merged(1, 4, 2), unrepresented=2), Coverage(4, 0, 2, 2)),
-        # a turn whose line is empty is a gap, too
+        # a turn whose line is empty counts as missing, too
         (Plan(budget=3000, lines=LINES, merged=Merged(1, 4, 2), unrepresented=3), Coverage(4, 0, 1, 3)),
-        # memory switched off: older turns are merely counted
+        # memory is switched off: older turns are only counted
         (Plan(budget=3000, verbatim=VERBATIM, unrepresented=50), Coverage(4, 3, 0, 50)),
     ],
 )

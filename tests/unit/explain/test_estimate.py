@@ -1,4 +1,4 @@
-"""Estimates of what a rebuild takes, held against how turns really fall into bites."""
+"""Estimates of what a rebuild costs, compared with the bites that folding really takes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def span_of(turns: Sequence[Turn]) -> FoldSpan:
 
 
 def bites(turns: list[Turn]) -> int:
-    """As folding takes them."""
+    """Count the bites that folding would take."""
     count = 0
     while turns:
         turns = turns[len(take_bite(turns, BITE)) :]

@@ -1,4 +1,4 @@
-"""Whether a fact is in a text, in which versions, and how a prompt had it."""
+"""Whether a text contains a fact, which versions do, and how a prompt contained it."""
 
 from __future__ import annotations
 

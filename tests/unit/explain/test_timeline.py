@@ -1,4 +1,4 @@
-"""Where each turn of a chat stands: by a plan, the cursor of the fold, and the revisions in use."""
+"""The place of each turn of a chat, according to a plan, the fold's cursor and the revisions in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def marks(standing: TurnPlaces) -> list[Place]:
     return [standing.of(turn).place for turn in TURNS]
 
 
-# Every place
+# Places
 
 
 def test_every_turn_has_one_place() -> None:
@@ -71,14 +71,14 @@ def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
     assert TurnPlaces(Plan(budget=900), folded_through=4).of(TURNS[0]) == Mark(Place.FOLDED)
 
 
-# Which revision
+# Revisions
 
 
 @pytest.mark.parametrize(
     ("head", "steps", "expected"),
     [
         (0, [], []),  # nothing folded
-        (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after the other
+        (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after another
         (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild begins anew
         (
             6,
@@ -89,7 +89,7 @@ def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
             2,
             [LineageStep(6, 2, False), LineageStep(1, None, False)],
             [(1, 2)],
-        ),  # and then the head stepped back
+        ),  # and then stepped back
         # restored past a rebuild, which does not count
         (
             6,
@@ -111,7 +111,7 @@ def test_only_folds_of_the_lineage_hold_turns() -> None:
     assert [standing.of(turn).fold for turn in TURNS[:4]] == [folds[2], folds[2], folds[1], folds[1]]
 
 
-# In words
+# Labels
 
 
 def said(plan: Plan, **known: int) -> list[str]:

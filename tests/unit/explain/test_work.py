@@ -1,4 +1,4 @@
-"""What clients are told of the work on a chat's memory."""
+"""What clients are shown about the work on a chat's memory."""
 
 from __future__ import annotations
 

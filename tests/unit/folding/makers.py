@@ -1,4 +1,4 @@
-"""Turns as the pure parts of folding read them."""
+"""Makers of turns for the pure tests of folding."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ EMPTY = Turn(1, 2, "", "", False, 0, 0, (), None)
 
 
 def turn(user: str, assistant: str = "") -> Turn:
-    """A turn in which this was said."""
+    """Make a turn with these two texts."""
     return replace(EMPTY, user=user, assistant=assistant)

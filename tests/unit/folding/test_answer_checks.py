@@ -1,4 +1,4 @@
-"""The gate before memory: nothing comes in that nobody said, whatever a state looks like; all else does."""
+"""The checks of a summarizer's answer: they refuse whatever nobody said, in any state, and accept everything else."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refusal_of(before: State, after: State, *shown: str) -> str:
 
 
 def step(policy: str, answer: str, *shown: str) -> Step | None:
-    """The fold of some turns by this very answer; None where its policy finds none in it."""
+    """Fold some turns with this exact answer. None if the policy finds no state in it."""
     turns, limits = turns_of([(text, "Noted.") for text in shown or ["I like tea."]]), MemoryLimits()
     try:
         after = POLICIES[policy].absorb(State(), turns, [Completion(answer, "nano")], limits)
@@ -117,7 +117,8 @@ def test_any_stored_state_can_be_looked_at(data: Any) -> None:
 ROLES = re.compile(r"\W*(?:system|developer|user|assistant)\b", re.IGNORECASE)
 hostile = st.lists(
     st.tuples(
-        # The built-in model joins lines; one that speaks as somebody is another one then. Nobody gates it, though.
+        # The built-in model joins lines, so a line that speaks as a role is a different line afterwards. Its answers
+        # are not checked, though.
         st.sampled_from(
             [text for text in (*MARKERS, *ORDERS, *LINKS, *HIDERS, *ORDINARY) if not ROLES.match(text)]
         )
@@ -140,7 +141,7 @@ def test_the_built_in_summarizer_brings_nothing_along(policy: str, said: list[tu
 
 
 def _steps(policy: str, talk: list[Any]) -> list[Step]:
-    """As far as it goes: what is said can read like the text of an error, and a fold of nothing is none."""
+    """Fold until the first refusal: a message may read like an error text, and an empty state is refused, too."""
     made: list[Step] = []
     with suppress(Refusal):
         made.extend(steps(POLICIES[policy], talk, built_in, MemoryLimits()))

@@ -1,4 +1,4 @@
-"""Up to where a fold may reach."""
+"""How far a fold may reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = MemoryLimits(k_raw_turns=3)
     ("turns", "through"),
     [
         ([], 4),
-        ([3, 4, 5], 6),  # all are the window, which begins with message 7
+        ([3, 4, 5], 6),  # all are within the window, which begins with message 7
         ([2, 3, 4, 5], 6),
         ([2, 3, 4, 5, 6, 7], 10),
     ],

@@ -1,4 +1,4 @@
-"""What a rebuilt memory holds of its originals, in one bite or in many, and what the one before it had lost."""
+"""How much of its originals a rebuilt memory keeps, over one bite or many, and what the memory before had lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ texts = st.text(max_size=20)
 
 
 def surveyed(state: State, bites: list[list[Turn]], before: State | None = None) -> Survey:
-    """The states held against all of `bites`, which both had folded."""
+    """Compare the states with all of `bites`, which both have folded."""
     survey = Survey(CHUNKED, state, before, 7)
     for bite in bites:
         survey.take(bite, of_both=True)

@@ -1,4 +1,4 @@
-"""What of a chat's memory is next, by whom, and how long a failure waits."""
+"""The next step for a chat's memory, who takes it, and how long to wait after a failure."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def standing(
         (standing(due=True), NextStep(Work.FOLD, UPSTREAM)),
         (standing(due=True, attempts=4), NextStep(Work.FOLD, UPSTREAM)),
         (standing(due=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
-        # The fifth failed, or killed its worker: the built-in one, whether its wait is over or not.
+        # The fifth attempt failed or killed its worker: the built-in summarizer folds, whether the wait is over or not.
         (standing(due=True, attempts=5, waiting=True), NextStep(Work.FOLD, BUILTIN)),
         (standing(due=True, attempts=5), NextStep(Work.FOLD, BUILTIN)),
-        # It has stood in already: the upstream gets a chance whenever its wait is over.
+        # The built-in summarizer has already stood in: the upstream gets a chance whenever the wait is over.
         (standing(due=True, attempts=5, degraded=True, waiting=True), NextStep(Work.FOLD, BUILTIN)),
         (standing(due=True, attempts=5, degraded=True), NextStep(Work.FOLD, UPSTREAM)),
-        # Its owner caused too much: it waits, whoever would do it.
+        # The owner's limits are exhausted: the chat waits, whichever summarizer is next.
         (standing(due=True, delayed=True), NextStep(Work.WAIT)),
         (standing(rebuild=True, attempts=5, delayed=True), NextStep(Work.WAIT)),
         (standing(degraded=True, delayed=True), NextStep(Work.WAIT)),
@@ -62,12 +62,12 @@ def standing(
         (standing(rebuild=True), NextStep(Work.REBUILD, UPSTREAM)),
         (standing(due=True, rebuild=True), NextStep(Work.FOLD, UPSTREAM)),
         (standing(rebuild=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
-        # Where a policy reads all originals again, what is due is a rebuild, and nothing else is.
+        # Under a policy that reads all originals again, work that is due is always a rebuild.
         (standing(due=True, rereads=True), NextStep(Work.REBUILD, UPSTREAM)),
         (standing(due=True, rereads=True, attempts=5, waiting=True), NextStep(Work.REBUILD, BUILTIN)),
         (standing(due=True, rereads=True, attempts=4, waiting=True), NextStep(Work.WAIT)),
         (standing(rereads=True), NextStep(Work.NOTHING)),
-        # What the built-in one did is replaced by the upstream alone.
+        # Only the upstream replaces what the built-in summarizer folded.
         (standing(degraded=True), NextStep(Work.RECOVER, UPSTREAM)),
         (standing(degraded=True, attempts=7), NextStep(Work.RECOVER, UPSTREAM)),
         (standing(degraded=True, attempts=7, waiting=True), NextStep(Work.NOTHING)),

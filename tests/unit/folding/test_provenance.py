@@ -1,4 +1,4 @@
-"""Where a revision came from: the chain of hashes over its turns, in whatever bites."""
+"""The provenance of a revision: the hash chain over its turns, independent of how they were split into bites."""
 
 from __future__ import annotations
 

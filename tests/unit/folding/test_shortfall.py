@@ -1,4 +1,4 @@
-"""What is wanting in an answer, and how more is asked for: no words of people's in it but spans, and no order."""
+"""Defects of an answer, and the request for more: it quotes only spans of people's texts, and no instruction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages become turns: none lost, none twice, in order, without holes."""
+"""Grouping messages into turns: none lost, none twice, in order, without gaps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def row(
 
 
 def chat(*said: str) -> list[Turn]:
-    """Turns of a chat in which user and assistant take it in turns, the user first."""
+    """Make the turns of a chat in which user and assistant alternate, the user first."""
     return to_turns([row(i + 1, ("user", "assistant")[i % 2], text) for i, text in enumerate(said)])
 
 
@@ -157,7 +157,7 @@ def test_a_giant_turn_comes_clipped_and_alone() -> None:
     giant, after = chat("word " * 3000, "reply " * 50, "Hi", "Hello")
     [bitten] = take_bite([giant, after], 500)
     assert 400 < bitten.tokens <= 500
-    assert bitten.assistant == giant.assistant  # the small side keeps all of it
+    assert bitten.assistant == giant.assistant  # the short side is kept whole
     assert "left out" in bitten.user
     assert bitten.message_ids == giant.message_ids
 

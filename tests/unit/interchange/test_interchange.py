@@ -1,4 +1,4 @@
-"""Files of every format → values, and values → our own format → the same values."""
+"""Files of every format are read into values; values written in our own format are read back unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small talks and runs, made by hand."""
+"""Small conversations and runs, made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bills that one can check by hand."""
+"""Bills small enough to check by hand."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_folds_are_added_and_never_cached() -> None:
 def test_without_a_price_nobody_knows() -> None:
     assert bill_of([BilledRequest(1, 0, 1)], None).usd is None
     assert with_folds(bill_of([], PRICE), 1, Usage(1, 0, 1), None).usd is None
-    assert with_folds(bill_of([], PRICE), 0, Usage(0, 0, 0), None).usd == 0  # nothing costs nothing
+    assert with_folds(bill_of([], PRICE), 0, Usage(0, 0, 0), None).usd == 0  # no calls cost nothing
 
 
-# "one" and "two" are a token each, and four more as a message.
+# "one" and "two" cost one token each, plus four per message.
 TALK = Conversation(
     "", "one", (Exchange("one", "two", tool_tokens=100), Exchange("one", "two"), Exchange("one", "two"))
 )

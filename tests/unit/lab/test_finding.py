@@ -1,4 +1,4 @@
-"""What counts as still being there."""
+"""When a fact counts as still present."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memory.lab.retention import Haystack, as_written
     ("text", "form", "any_form", "exact"),
     [
         ("Your code is QX7.", "QX7", True, True),
-        ("your code is qx7.", "QX7", True, False),  # another case
-        ("on May\n21", "May 21", True, False),  # another white space
-        ("in 2011", "11", False, False),  # a part of a word is not the word
+        ("your code is qx7.", "QX7", True, False),  # different case
+        ("on May\n21", "May 21", True, False),  # different white space
+        ("in 2011", "11", False, False),  # part of a word does not count
         ("11 of 2011", "11", True, True),
         ("(11)", "11", True, True),
         ("£11", "£11", True, True),
-        ("QX7QX7 QX7", "QX7", True, True),  # the first hits run on, the last does not
+        ("QX7QX7 QX7", "QX7", True, True),  # the first two hits touch each other, the last is a whole word
         ("nothing", "", False, False),
         ("", "QX7", False, False),
         ("我们去北京吧", "北京", True, True),  # no spaces between words

@@ -1,4 +1,4 @@
-"""Costs over turns, and from which turn a policy is cheaper than sending everything."""
+"""Costs over turns, and the turn from which a policy is cheaper than sending everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_the_last_of_the_costs_is_the_bill() -> None:
     assert price is not None
     assert found.unit == "USD"
     (way,) = found.ways
-    # at 1 USD a million tokens sent, 10 received, by replies of 10 tokens, and one call of 600 and 50 after turn 2
+    # At 1 USD per million tokens sent and 10 per million received: replies of 10 tokens, and one summarizer call of 600
+    # in and 50 out after turn 2.
     assert way.warm == pytest.approx((0.00019, 0.00019 + 0.000195 + 0.0011))
     whole = [float(one.input + 10 * one.output) / 1e6 for one in everything(TALK)]
     assert found.everything.warm == pytest.approx((whole[0], sum(whole)))
@@ -59,7 +60,7 @@ def test_it_goes_through_json() -> None:
     assert Growth.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
-# From which turn on
+# Break-even
 
 
 def met(costs: list[float], without: list[float], slope: float = 1.0, *, is_steady: bool = True) -> BreakEven:
@@ -68,7 +69,7 @@ def met(costs: list[float], without: list[float], slope: float = 1.0, *, is_stea
 
 def test_always_and_since() -> None:
     assert met([1, 1, 1], [2, 2, 2]) == BreakEven("always", 1)
-    assert met([3, 1, 1], [2, 2, 2]) == BreakEven("since", 3)  # at turn 2 they are equal
+    assert met([3, 1, 1], [2, 2, 2]) == BreakEven("since", 3)  # equal at turn 2
     assert met([9, 1, 1, 1, 9, 1, 1], [3, 4, 5, 6, 7, 8, 9]) == BreakEven("since", 3)
 
 
@@ -78,7 +79,7 @@ def test_what_was_cheaper_for_a_while_is_not_since_then() -> None:
 
 
 def test_what_is_expected_is_what_comes() -> None:
-    """The same costs, played to the end: the turn that was foreseen from the first part is the one that was met."""
+    """The turn forecast from the first part is the turn found when the same costs are continued to the end."""
     without = [float(n) for n in range(200)]
     costs = [60.0] * 200
     foreseen = met(costs[:40], without[:40])

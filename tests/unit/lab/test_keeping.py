@@ -1,4 +1,4 @@
-"""What is kept, by how long ago it was last said: small talks whose shares one can count."""
+"""Retention by distance (how many turns ago a fact was last said), on conversations small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memory.lab.retention import (
 
 
 def play(memories: list[str], said: list[list[str]]) -> RetentionTracker:
-    """`memories[n]` is the memory of prompt n, `said[n]` what turn n then says."""
+    """Play turns in which `said[n]` is said after prompt n, whose memory is `memories[n]`."""
     tracker = RetentionTracker()
     for memory, mentions in zip(memories, said, strict=True):
         tracker.look(Haystack(memory))
@@ -35,8 +35,8 @@ def play(memories: list[str], said: list[list[str]]) -> RetentionTracker:
 
 def test_it_counts_by_distance() -> None:
     found = play(["", "alpha", "ALPHA"], [["alpha", "beta"], [], []]).tallies
-    assert found[1] == RetentionTally(asked=2, kept=1, verbatim=1)  # alpha is there, beta is not
-    assert found[2] == RetentionTally(asked=2, kept=1, verbatim=0)  # alpha in another case
+    assert found[1] == RetentionTally(asked=2, kept=1, verbatim=1)  # alpha is present, beta is not
+    assert found[2] == RetentionTally(asked=2, kept=1, verbatim=0)  # alpha in different case
     assert found[5] == RetentionTally()
 
 
@@ -45,7 +45,7 @@ def test_what_is_said_again_starts_anew() -> None:
     assert found[1] == RetentionTally(asked=2, kept=2, verbatim=1)  # after turn 0, and after turn 1
     assert found[2] == RetentionTally(
         asked=1, kept=0, verbatim=0
-    )  # at prompt 2 it is one turn old, at prompt 3 two
+    )  # one turn old at prompt 2, two at prompt 3
 
 
 def test_another_form_counts_but_not_to_the_letter() -> None:
@@ -80,7 +80,7 @@ HOTEL = Mention("heron", ("Heron",), ("The Heron",))
 
 
 def named(question: str, memory: str, *, turns_between: int = 0) -> dict[int, RetentionTally]:
-    """What a question names, so many turns after the turn that spoke of a hotel."""
+    """Tally the facts that a question names, `turns_between` turns after a turn about a hotel."""
     tracker = NamedFactTracker()
     tracker.say(
         [HOTEL],
@@ -111,7 +111,7 @@ def test_a_question_names_a_fact_by_its_value_or_by_two_rare_words_beside_it(que
     "question",
     [
         "What about the castle?",  # one word
-        "Where shall I sleep?",  # another sentence of that turn
+        "Where shall I sleep?",  # a different sentence of that turn
         "Herons eat fish, noted",  # no whole word, and a common one
     ],
 )
@@ -155,7 +155,7 @@ def test_each_thing_is_asked_at_most_once_for_each_time_it_was_said(
     for one in found.values():
         assert 0 <= one.verbatim <= one.kept <= one.asked <= times
     asked = [found[distance].asked for distance in DISTANCES]
-    assert asked == sorted(asked, reverse=True)  # what is followed for long was followed for short
+    assert asked == sorted(asked, reverse=True)  # a fact seen at a long distance was seen at all shorter ones
 
 
 @given(st.dictionaries(st.sampled_from(DISTANCES), st.builds(RetentionTally, *[st.integers(0, 99)] * 3)))

@@ -1,4 +1,4 @@
-"""What many prompts come to: numbers that one can count on fingers."""
+"""Statistics over many prompts, with numbers small enough to count by hand."""
 
 from __future__ import annotations
 

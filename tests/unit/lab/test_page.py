@@ -1,4 +1,4 @@
-"""`docs/lab.md` tells of the tables as they are, and of every policy. Its figures are `make lab`'s business."""
+"""`docs/lab.md` describes the current tables and every policy. Its figures come from `make lab`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture: it is drawn, it is the same each time, and it says so where it cannot be drawn."""
+"""The picture is drawn, is the same each time, and says so where it cannot be drawn."""
 
 from __future__ import annotations
 

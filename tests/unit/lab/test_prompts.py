@@ -1,4 +1,4 @@
-"""A prompt in tokens and its common beginning with another."""
+"""The tokens of a prompt, and the prefix that two prompts share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def prompt(*texts: str, instructions: str = "") -> Prompt:
 
 
 def test_tokens_of_all_that_is_sent() -> None:
-    assert prompt_tokens(prompt("one", "two")) == 10  # a token and four of overhead each
+    assert prompt_tokens(prompt("one", "two")) == 10  # one token and four of overhead per message
     assert prompt_tokens(prompt("one", instructions="two")) == 10
     assert prompt_tokens(prompt()) == 0
 

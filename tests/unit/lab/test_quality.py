@@ -1,4 +1,4 @@
-"""The built-in summarizer beside its rivals, on talks whose facts one can count."""
+"""The built-in summarizer compared with its rivals, on conversations whose facts one can count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHATTER = "Well, that is very nice to hear indeed, and I am glad that we talk ab
 
 
 def talk_with(codes: list[str], *, chatter: int) -> Conversation:
-    """Chatter, and then one code after the other."""
+    """Make a conversation of chatter followed by the codes, one after another."""
     said = [CHATTER] * chatter + [f"The order is {code}." for code in codes]
     exchanges = tuple(Exchange(f"{number}. {text}", "I see.") for number, text in enumerate(said))
     facts = tuple(KnownFact(code, (code,), (chatter + at,)) for at, code in enumerate(codes))
@@ -59,7 +59,7 @@ def test_shares() -> None:
 
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of recorded conversations")
 def test_short_chats_keep_half_of_their_facts_and_twice_what_rivals_do() -> None:
-    """Issue 3, item 4: of all that are annotated, those included that only tools said."""
+    """Issue 3, item 4: counts all annotated facts, including those that only tools said."""
     text = Path(os.environ["SAMPLES"], "tau_airline_ship_sample10.json").read_text()
     found = [quality_of(talk_of(chat, "")) for chat in read_chats(text)]
     assert len(found) == len(json.loads(text)["chats"]) == 10

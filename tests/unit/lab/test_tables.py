@@ -1,4 +1,4 @@
-"""The tables: what stands in them, and that each column says what it means."""
+"""The content of the tables, and that each column is explained."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def test_what_the_summarizer_does() -> None:
 
 
 def test_what_it_costs_beside_what_it_is_compared_with() -> None:
-    # Two replies of 10 tokens, 1280 of 4100 tokens cached; a fold of 6000 and 500; at $1, $0.10 and $10 a million.
+    # Two replies of 10 tokens, 1280 of 4100 tokens cached; a fold of 6000 tokens in and 500 out; at $1, $0.10 and $10
+    # per million.
     rows = titled(outcome_of(RUN), "What it costs").rows
     assert rows[0][:7] == ("chunked", "4,100", "1,280", "20", "0.0031", "0.0110", "0.0141")
     assert [row[0] for row in rows] == ["chunked", "everything", "chained"]
-    assert [row[-2:] for row in rows[1:]] == [("1.00", "1.00")] * 2  # no tool messages, so both are one
+    assert [row[-2:] for row in rows[1:]] == [("1.00", "1.00")] * 2  # no tool messages, so both are the same
 
 
 def test_what_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""Files of all formats become talks: who answered what, which tool messages came with it, what was annotated."""
+"""Files of all formats become conversations: who answered what, with which tool messages and annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def talk(messages: list[dict[str, Any]], **more: Any) -> Conversation:
 
 
 def said(*texts: str) -> list[dict[str, Any]]:
-    """Messages from texts that begin with u, a, s or t: the role."""
+    """Make messages from texts whose first letter gives the role: u, a, s or t."""
     roles = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
     return [{"role": roles[text[0]], "content": text} for text in texts]
 
@@ -82,7 +82,7 @@ def test_facts_belong_to_the_exchanges_that_say_them() -> None:
         {"slot": "other id", "canonical": "qx7", "surface": ["QX7"], "messages": [2]},
         {"slot": "seat", "canonical": "14C", "surface": ["14C"], "messages": [3]},
     ]
-    # By their place in the file, from 0: system, question, reply, tool, reply, question, reply.
+    # Positions in the file, from 0: system, question, reply, tool, reply, question, reply.
     messages = said("s", "u1", "a1", "tool", "a1b", "u2", "a2")
     assert talk(messages, facts=facts).facts == (
         KnownFact("QX7", ("qx 7", "QX7"), (0, 1)),  # the same value is one fact

@@ -1,4 +1,4 @@
-"""Prompts as policies write them, and what anyone might say in one."""
+"""Prompts as policies write them, and texts that users might put in one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memory.policies.summarizer_input import summarizer_input
 
 VARIANT = Variant("offline", "offline")
 
-load()  # Once, here, rather than within the deadline of whichever property runs first.
+load()  # Load the encoding here once, not within the deadline of the property test that runs first.
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 SAYINGS = st.lists(
@@ -72,14 +72,14 @@ def turns_input(existing: str, *pairs: tuple[str, str]) -> str:
 
 
 def messages_input(facts: dict[str, str], *pairs: tuple[str, str]) -> str:
-    """The input of facts and narrative, as the brief of seed 003 lays it out."""
+    """Lay out the input of facts and narrative as in the brief of seed 003."""
     kept = "\n".join(f"- {key}: {value}" for key, value in facts.items()) or "- none"
     said = [f"[user]: {user}\n[assistant]: {assistant}" for user, assistant in pairs]
     return FACTS_HEADING + kept + CONVERSATION_HEADING + "\n".join(said)
 
 
 def ask(schema: str, content: str, answer_tokens: int = 0) -> str:
-    """What the built-in model answers to `content`; `schema` "" is none."""
+    """Return the built-in model's answer to `content`. `schema` is "" for none."""
     prompt = Prompt(
         (PromptMessage("user", content),),
         schema=Schema(schema, {}, EXTRACTS.get(schema)) if schema else None,

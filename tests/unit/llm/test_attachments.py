@@ -1,4 +1,4 @@
-"""Images and files as values: their marks, what they cost, and how they are told apart."""
+"""Images and files as values: their marks, their cost in tokens, and how they are told apart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.images import data_url, png
     [(1024, 1024, 765), (2048, 4096, 1105), (512, 512, 255), (1, 1, 255), (640, 480, 425)],
 )
 def test_an_image_costs_what_openai_says(width: int, height: int, tokens: int) -> None:
-    """The first two are examples of OpenAI's guide."""
+    """The first two are examples from OpenAI's guide."""
     assert image_tokens(width, height) == tokens
 
 
@@ -88,7 +88,7 @@ def test_what_an_edit_takes_out_of_the_text_is_not_attached_any_more() -> None:
     one, two = (image_of(png(colour=shade), "image/png") for shade in (1, 2))
     assert one is not None
     assert two is not None
-    assert one.mark == two.mark  # the first mark is the first's
+    assert one.mark == two.mark  # the first mark belongs to the first file
     assert still_marked([one, two], f"{one.mark} and {two.mark}") == (one, two)
     assert still_marked([one, two], f"only {one.mark}") == (one,)
     assert still_marked([one, two], "nothing") == ()

@@ -1,4 +1,4 @@
-"""What a folder with a model to embed with must hold; why another is refused, as the end of a sentence."""
+"""What a folder with an embedding model must contain, and why one is refused, as the end of a sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "MEMORY_EMBEDDINGS_FOLDER"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Files where those of a model would be."""
+    """Create files at the places of a model's files."""
     (tmp_path / "model.onnx").write_bytes(b"weights")
     (tmp_path / "tokenizer.json").write_bytes(b"{}")
     return tmp_path
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The extra, as far as anybody looks."""
+    """Make the extra look installed."""
     monkeypatch.setattr(local_files, "PACKAGES", ("json",))
     for other in SERVER_EMBEDDINGS:
         monkeypatch.delenv(other, raising=False)

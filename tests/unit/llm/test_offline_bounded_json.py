@@ -1,4 +1,4 @@
-"""JSON keeps to its tokens, and drops what it was told to drop first."""
+"""JSON stays within its tokens, and drops what it was told to drop first."""
 
 from __future__ import annotations
 

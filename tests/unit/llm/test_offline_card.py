@@ -1,4 +1,4 @@
-"""The memory card: what seed 002 asks of it, over one turn and over many, and any text at all."""
+"""The memory card: what seed 002 requires, over one turn and over many, and for any text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_card_before_goes_on() -> None:
     found = card(json.dumps(before), ("My reservation is 3RK2T9.", "Vibrato should be slow and even."))
     assert found["goal"] == "Learn vibrato"
     assert found["decisions"] == ["user_id: mia_38", "reservation: 3RK2T9"]
-    assert found["open_q"] == ["Which violin strings fit?"]  # the other was answered
+    assert found["open_q"] == ["Which violin strings fit?"]  # the other one was answered
 
 
 def test_a_hard_fact_survives_many_turns_of_chatter() -> None:

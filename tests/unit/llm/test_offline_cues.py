@@ -1,4 +1,4 @@
-"""Sentences give themselves away, and those that only look like it do not."""
+"""Sentences are recognized by their cues, and those that only look similar are not."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_decision_is_about_what_follows_the_words_that_settle_it() -> None:
         ("(at http://a.org/x_(y))", ["http://a.org/x_(y)"]),
         ("<https://a.org/?q=1&r=2#s>!", ["https://a.org/?q=1&r=2#s"]),
         ("https://a.org https://a.org", ["https://a.org"]),
-        ("https://a.org/" + "x" * 500, []),  # half an address is none
+        ("https://a.org/" + "x" * 500, []),  # half an address is not an address
         ("http:// and https://.", []),
     ],
 )

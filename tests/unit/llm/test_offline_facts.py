@@ -1,4 +1,4 @@
-"""Facts and narrative: the example of seed 003, updates, removals, and any text at all."""
+"""Facts and narrative: the example of seed 003, updates, removals, and any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Important data in seven kinds: what seed 001 shows comes out, and any text gives valid JSON within its tokens."""
+"""Important data in seven kinds: seed 001's example, and valid JSON within its tokens for any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in model repeats what it was shown, and keeps what matters when it summarizes."""
+"""The built-in model repeats what it was shown, and keeps the important facts when it summarizes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHATTER = "I am glad to help you with that today, just let me know what you woul
 
 
 def asked(*contents: str) -> Prompt:
-    """A prompt whose messages are the user's and the assistant's in turn; the last one is the user's."""
+    """Make a prompt in which user and assistant alternate, the user last."""
     roles: tuple[Role, Role] = ("user", "assistant")
     count = len(contents)
     return Prompt(tuple(PromptMessage(roles[(count - 1 - i) % 2], text) for i, text in enumerate(contents)))
@@ -278,7 +278,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.skipif("SAMPLES" not in os.environ, reason="SAMPLES names no folder of real chats")
 def test_short_chats_keep_half_of_their_slot_values() -> None:
-    """Of all that are annotated, also those that only the tools saw: issue 3, item 4."""
+    """Issue 3, item 4: counts all annotated values, including those that only tools said."""
     shares = []
     for chat in recorded("tau_airline_ship_sample10.json"):
         said = [

@@ -1,4 +1,4 @@
-"""Both layouts of what is to be summarized read back as what was put in."""
+"""Both layouts of a summarizer's input are parsed back into what was put in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points of a summary: fragments stand under what led to them, and a summary is read back as it was made."""
+"""Points of a summary: fragments are placed under the point that led to them, and a summary is parsed back as made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values get the names that the words around them give, and stay as they were said."""
+"""Values are named after the words around them, and keep their wording."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.llm.makers import TEXTS
         ),
         ("We fly from Lima to New York", [("fly_from", "Lima", "ENTITY"), ("fly_to", "New York", "ENTITY")]),
         ("Nothing of the kind", []),
-        # A label names all that follows it.
+        # A label names everything that follows it.
         (
             "Concert now: Friday 10 July, 19:00, Knights' Hall (it was Saturday the 11th at 16:30)",
             [("concert", "Friday 10 July, 19:00, Knights' Hall", "ENTITY")],
@@ -37,10 +37,10 @@ from tests.unit.llm.makers import TEXTS
             [("emergency_telephone", "+31 30 555 0142", "ENTITY")],
         ),
         ("Call Joris at +31 30 555 0142.", [("call_joris", "+31 30 555 0142", "ENTITY")]),
-        # What nothing but its kind would name, or where it stands, tells nobody anything.
+        # A value that only its kind or its position could name is left out.
         ("We leave then, 18:00 sharp.", []),
         ("I am thinking of Holst, with six in Warlock.", []),
-        # Nor does a word that names nothing, a route where nobody goes, or what somebody is told to do.
+        # So is one next to a word that names nothing, after "to" where it is no destination, or in an instruction.
         ("It is time to 13:00.", []),
         ("Noted: Kordaat.", []),
         ("The programme text to Petra Zupan.", []),

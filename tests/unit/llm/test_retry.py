@@ -1,4 +1,4 @@
-"""A server that keeps failing is left alone, and asked again by one after a while."""
+"""A server that keeps failing is left alone, and probed by a single call after a while."""
 
 from __future__ import annotations
 

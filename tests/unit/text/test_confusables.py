@@ -1,4 +1,4 @@
-"""What looks like an ASCII letter or sign is taken for it, and nothing else is."""
+"""Characters that look like an ASCII letter or sign are read as it; no others are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_no_double_is_in_two_places_or_ascii() -> None:
         "\uabaa\u1d8c\uabaat\uab32m:",  # Cherokee and others
         "\ua4e2Y\ua4e2\ua4d4\ua4f0\ua4df:",  # Lisu
         "\U000118c1YSTEM:",  # Warang Citi
-        "s\u0443st\u22ffm:",  # Cyrillic, and a sign of mathematics
+        "s\u0443st\u22ffm:",  # Cyrillic, and a mathematical sign
     ],
 )
 def test_words_of_several_scripts(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Control tokens of chat templates: broken wherever they stand, and nothing else is touched."""
+"""Control tokens of chat templates are broken in any position, and no other text is changed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_disarmed_prompt_is_within_its_budget_and_is_rebuilt_to_the_letter(
         assert disarm(text) == text
     sources = [section for section in context.sections if section.kind == "sources"]
     assert all(count_tokens(one.text) + MESSAGE_OVERHEAD <= limits.sources_budget for one in sources)
-    # As it was sent, whatever the setting says by now.
+    # A stored plan renders as it was sent, whatever the setting is now.
     stored = Plan.from_json(context.plan.to_json())
     now = PromptRequest(asked.question, asked.instructions, asked.sources)
     assert rebuild(stored, state, with_texts(turns, stored), now).prompt_hash == context.prompt_hash

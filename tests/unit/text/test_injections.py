@@ -1,4 +1,4 @@
-"""Which lines of a summary are orders that nobody gave, and which only tell of some."""
+"""Which lines of a summary are orders that nobody gave, and which only mention some."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TALK = "I like tea. The rules of the house are strict; the system is old. Please
 @pytest.mark.parametrize("order", ORDERS, ids=range(len(ORDERS)))
 def test_an_order_that_nobody_gave_is_new(order: str, frame: str) -> None:
     if frame == "- {}" and order.startswith(("User:", "Assistant:")):
-        return  # an item of a list is no line of a dialogue: many summaries have such
+        return  # a list item is not a line of dialogue: many summaries have such items
     assert KnownOrders([TALK]).new_in(frame.format(order))
 
 

@@ -1,4 +1,4 @@
-"""Which links are the same, which are new, and that looking for them takes time in proportion to the text."""
+"""Which links are the same and which are new, found in time proportional to the text's length."""
 
 from __future__ import annotations
 

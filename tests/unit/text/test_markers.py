@@ -1,4 +1,4 @@
-"""What people type cannot close a section, open one, or speak for somebody else."""
+"""No text that people type can close a section, open one, or speak for another role."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_invisible_characters_hide_no_marker(hider: str) -> None:
     [
         "",
         "A plain question?",
-        "Title\n=====\n",  # a heading as Markdown writes it
+        "Title\n=====\n",  # a heading in Markdown
         "My turn 3: no, yours",
         "The user: nobody",
         "users: 12",

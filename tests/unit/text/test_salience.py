@@ -1,4 +1,4 @@
-"""What must not get lost is found, followed into summaries, and fits on a line."""
+"""Salient spans are found, carried into summaries, and fit on a line."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ PROSE = st.lists(WORDS, max_size=60).map(" ".join)
         ("ask Anya Garcia or Ludwig van Beethoven", ["Anya Garcia", "Ludwig van Beethoven"]),
         ("in São Paulo with Zoë's dog", ["São Paulo", "Zoë"]),
         ("from SFO via the iPhone", ["SFO", "iPhone"]),
-        ("Thanks! Flights leave. I know.", []),  # capitals that say nothing
-        ("Garcia called. I know Anya Garcia.", ["Garcia", "Anya Garcia"]),  # said elsewhere without need
+        ("Thanks! Flights leave. I know.", []),  # capitals without meaning
+        ("Garcia called. I know Anya Garcia.", ["Garcia", "Anya Garcia"]),  # also said where no capital is needed
         ("1. first\n2. second", []),  # numbers of list items
         ("Hello hello HELLO3 hello3", ["HELLO3"]),
         ("我的订单号是12345，谢谢", ["12345"]),

@@ -1,4 +1,4 @@
-"""Counting never raises and clipping never exceeds, whatever the text."""
+"""Counting never raises and clipping never exceeds its limit, for any text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GIANTS = {
         ("", 0),
         ("hello world", 2),
         ("Hi, I need to change the passenger name on a flight reservation.", 14),
-        ("<|endoftext|>", 7),  # a special token is text: never the single 199999
+        ("<|endoftext|>", 7),  # a special token is read as text: never as the single token 199999
     ],
 )
 def test_it_counts_as_o200k_base_does(text: str, count: int) -> None:

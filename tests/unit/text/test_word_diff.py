@@ -1,4 +1,4 @@
-"""What changed between two texts."""
+"""The differences between two texts."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_words_that_both_have_once_hold_long_texts_together() -> None:
 
 
 def test_no_texts_take_long() -> None:
-    """Few words, all of them again and again: what a comparison in full takes longest for."""
+    """Few words, repeated many times: the slowest input for a full comparison."""
     for alike in (["a ", "b "], ["a "], ["a ", "a b "]):
         older = "".join(alike[n * n % len(alike)] for n in range(MOST_WORDS // 2))
         newer = "".join(alike[n * n % 7 % len(alike)] for n in range(MOST_WORDS // 2))
-        assert len(word_diff(older, newer)) <= 4  # what both begin and end with besides
+        assert len(word_diff(older, newer)) <= 4  # apart from what both begin and end with

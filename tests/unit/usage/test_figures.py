@@ -1,4 +1,4 @@
-"""What a day's figures add up to, and how numbers are told to people."""
+"""Sums of a day's figures, and how numbers are formatted for people."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_saved_is_what_was_not_sent_at_the_price_of_what_was() -> None:
 @pytest.mark.parametrize(
     ("change", "saved"),
     [
-        ({"history_tokens": 500}, (0, Decimal(0))),  # a short chat: memory brings headings along
+        ({"history_tokens": 500}, (0, Decimal(0))),  # a short chat: memory only adds headings
         ({"price": None, "cost_usd": None}, (100_000, None)),
         ({"input_tokens": None, "cost_usd": None}, (100_000, None)),
         ({"cost_usd": Decimal(0)}, (100_000, Decimal(0))),  # the built-in model
@@ -45,7 +45,7 @@ def test_saved_is_what_was_not_sent_at_the_price_of_what_was() -> None:
     ],
 )
 def test_saved_where_something_is_missing(change: dict[str, object], saved: object) -> None:
-    assert saved_of(replace(REPLY, **change)) == saved  # type: ignore[arg-type]  # named by each case
+    assert saved_of(replace(REPLY, **change)) == saved  # type: ignore[arg-type]  # each case names its field
 
 
 def test_what_is_not_known_is_in_no_sum() -> None:

@@ -1,4 +1,4 @@
-"""What the sums of a period say in a sentence."""
+"""The sentence that describes the sums of a period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a cluster has frozen, and when it is only busy, only slow, or only out of sight."""
+"""When a cluster is frozen, and when it is only busy, slow, or out of reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE = ProbeTimes(every=5, answer=30, start=60)
 
 
 class Cluster:
-    """A cluster as the watchdog sees it, looked at once a second by a clock of its own."""
+    """A cluster as the watchdog sees it, checked once a second by a simulated clock."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -30,7 +30,7 @@ class Cluster:
         return Facts(self.done, self.acknowledged, self.all_busy)
 
     def look(self) -> LivenessStep:
-        """A second later."""
+        """Advance the clock by a second and check."""
         self.now += 1
         step = self.vigil.look(self.now, self.facts)
         if step is LivenessStep.SEND:
@@ -42,7 +42,7 @@ class Cluster:
         self.done = self.acknowledged = self.sent
 
     def live(self, seconds: int) -> list[LivenessStep]:
-        """Answer whatever is asked, for so long."""
+        """Check for `seconds` seconds, answering every canary."""
         steps = []
         for _ in range(seconds):
             steps.append(self.look())
@@ -50,7 +50,7 @@ class Cluster:
         return steps
 
     def seconds_until(self, wanted: LivenessStep, most: int = 500) -> int:
-        """How long until that step comes. Raises when it does not."""
+        """Return the seconds until that step. Raises if it does not come within `most` seconds."""
         return next(second for second in range(1, most) if self.look() is wanted)
 
 
@@ -84,7 +84,7 @@ def test_canaries_run_in_vain_do_not_excuse_that_nothing_is_acknowledged() -> No
 
 
 def test_a_cluster_whose_workers_are_all_busy_is_not_frozen() -> None:
-    """However long: the queue itself ends a task that takes too long, and then it is busy no more."""
+    """However long: the queue itself ends a task that takes too long, and then the cluster is no longer busy."""
     cluster = Cluster()
     cluster.live(10)
     cluster.all_busy = True
@@ -117,7 +117,7 @@ def test_a_new_cluster_has_its_time_to_start() -> None:
 
 
 def test_while_nobody_could_look_it_could_not_answer() -> None:
-    """The database was away, or the whole machine slept."""
+    """The database was unreachable, or the whole machine was suspended."""
     cluster = Cluster()
     cluster.live(30)
     cluster.seconds_until(LivenessStep.SEND)
@@ -133,10 +133,10 @@ def test_one_that_dies_at_once_again_and_again_is_started_ever_more_rarely() -> 
 
 
 def test_while_no_canary_can_be_sent_the_cluster_is_left_alone() -> None:
-    """Its queue is away: it has nothing to answer. Once it can be asked again, its patience begins anew."""
+    """While the queue is down, the cluster has nothing to answer. Its patience starts anew once a canary can be sent."""
     cluster = Cluster()
     cluster.live(30)
-    cluster.seconds_until(LivenessStep.SEND)  # is lost with the queue
+    cluster.seconds_until(LivenessStep.SEND)  # lost with the queue
     for _ in range(10 * int(PATIENCE.answer)):
         cluster.now += 1
         step = cluster.vigil.look(cluster.now, cluster.facts)
