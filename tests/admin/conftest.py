@@ -1,4 +1,4 @@
-"""Who looks, and what there is to see."""
+"""Fixtures of the admin tests: the users and a chat with memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chats with memory for the admin to show, and how its pages are asked for."""
+"""Chats with memory for the admin to show, and helpers that request its pages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PAGES += ["memory_conversationbrief", "memory_summaryrevision", "memory_contextr
 
 
 def member_of_staff(name: str, *permissions: str) -> Client:
-    """The browser of a member of the staff with these permissions, by codename."""
+    """Return a client signed in as a staff user with these permissions, by codename."""
     user = User.objects.create_user(name, is_staff=True)
     found = Permission.objects.filter(codename__in=permissions)
     assert found.count() == len(permissions)
@@ -49,7 +49,7 @@ def member_of_staff(name: str, *permissions: str) -> Client:
 
 
 def make_chat(owner: User, *, turns: int = 6, title: str = "A trip", said: str = "Hello") -> Chat:
-    """A chat of `turns` finished turns."""
+    """Make a chat of `turns` finished turns."""
     messages = tuple(
         ImportedMessage(role=role, content=f"{said} {number}", metadata={"note": said})
         for number in range(turns)
@@ -61,7 +61,7 @@ def make_chat(owner: User, *, turns: int = 6, title: str = "A trip", said: str =
 
 
 def add_revision(chat: Chat, version: int, text: str, *, through: int) -> SummaryRevision:
-    """A revision as a fold would have written it, and the brief that uses it."""
+    """Store a revision as a fold would have written it, and point the brief to it."""
     revision = SummaryRevision.objects.create(
         chat=chat,
         version=version,
@@ -84,7 +84,7 @@ def add_revision(chat: Chat, version: int, text: str, *, through: int) -> Summar
 
 
 def add_comparison(chat: Chat, **fields: Any) -> Comparison:
-    """A comparison as it stands when it is done."""
+    """Store a finished comparison."""
     told: dict[str, Any] = {
         "policies": ["chunked", "interval"],
         "state": Comparing.DONE,
@@ -103,7 +103,7 @@ def add_comparison(chat: Chat, **fields: Any) -> Comparison:
 
 
 def growth() -> Growth:
-    """Costs over six turns, of which memory is cheaper from the third."""
+    """Return costs over six turns, in which memory is cheaper from the third turn on."""
     way = Course(
         "chunked", (1, 3, 4, 5, 6, 7), (2, 4, 5, 6, 7, 8), BreakEven("since", 3), BreakEven("always", 1)
     )
@@ -112,13 +112,13 @@ def growth() -> Growth:
 
 
 def measured() -> Outcome:
-    """What was measured on two turns."""
+    """Return measurements of two turns."""
     runs = [run_of(turn(1000, 1200), turn(2345, 2600), policy=policy) for policy in ("chunked", "interval")]
     return outcome_of(*runs, talk=replace(TALK, facts=()))
 
 
 def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
-    """A turn as the message door makes it, with its context record. `fields` are the request's."""
+    """Store a turn as the message API does, with its context record. `fields` are fields of the request."""
     request = services.TurnRequest(message=text, variant=services.default_variant(), **fields)
     begun = services.begin_turn(chat.owner, request, chat_id=chat.pk)
     assert isinstance(begun, services.BegunTurn)
@@ -129,7 +129,7 @@ def say(chat: Chat, text: str, answer: str, **fields: Any) -> Message:
 
 
 def begin(chat: Chat, text: str, key: str) -> ActiveReply:
-    """A turn whose reply is being written, asked for with an idempotency key."""
+    """Begin a turn with an idempotency key; its reply is being written."""
     request = services.TurnRequest(message=text, variant=services.default_variant())
     services.begin_turn(chat.owner, request, chat_id=chat.pk, key=key)
     ActiveReply.objects.filter(chat=chat).update(text=text)
@@ -137,7 +137,7 @@ def begin(chat: Chat, text: str, key: str) -> ActiveReply:
 
 
 def make_saying(owner: User, text: str) -> Chat:
-    """A chat in which all that can be said says `text`, as far as it fits, with a row on every page."""
+    """Make a chat that has `text` in every text field, as far as it fits, with a row for every page."""
     note = {"note": text, text[:40]: [text]}
     chat = make_chat(owner, title=text[:200], said=text)
     Chat.objects.filter(pk=chat.pk).update(options=note)
@@ -154,7 +154,8 @@ def make_saying(owner: User, text: str) -> Chat:
 
 
 def say_elsewhere(chat: Chat, text: str) -> None:
-    """`text` where nobody's words should ever be: from another server, or by a fault of ours."""
+    """Put `text` into fields that should never contain people's words: values from another server, or leaked by a
+    bug."""
     Message.objects.filter(chat=chat).update(
         model=text[:128], model_variant=text[:64], response_id=text[:200]
     )
@@ -165,13 +166,13 @@ def say_elsewhere(chat: Chat, text: str) -> None:
 
 
 def model_of(page: str) -> type[Model]:
-    """The model behind `app_model`."""
+    """Return the model named by `app_model`."""
     label, name = page.split("_", 1)
     return apps.get_model(label, name)
 
 
 def every_page(client: Client) -> Iterator[tuple[str, str]]:
-    """Each list, and the page of each row."""
+    """Yield the text of each list and of the page of each row, with a label."""
     for page in PAGES:
         yield page, text_of(client, f"{page}_changelist")
         for row in model_of(page)._default_manager.all():

@@ -23,7 +23,7 @@ from tests.admin.rows import PAGES, begin, make_chat, text_of
 pytestmark = pytest.mark.django_db
 
 
-# What nobody can do
+# Forbidden actions
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -163,7 +163,7 @@ def test_deleting_needs_its_permission(remembered: Chat) -> None:
     assert not gone(remembered)
 
 
-# Resummarizing
+# Folding again
 
 
 def clerk(*permissions: str) -> User:

@@ -1,4 +1,4 @@
-"""A user's own limits: set by those who may, while what is taken stays what it is."""
+"""A user's own limits are set by staff with the permission; usage counted so far does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of chats, narrowed: by owner, policy, last activity, failed replies and summaries of low quality."""
+"""The filters of the list of chats: owner, policy, last activity, failed replies and summaries of low quality."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def chats(owner: User) -> dict[str, Chat]:
-    """One chat each that is found by one filter, and one by none."""
+    """Make one chat for each filter, and one that no filter finds."""
     made = {
         name: make_chat(owner, turns=2, title=name) for name in ("plain", "notes", "failed", "poor", "mended")
     }
@@ -60,7 +60,7 @@ def test_the_last_active_come_first(staff: Client, chats: dict[str, Chat]) -> No
     [
         ({"policy": "card"}, ["notes"]),
         ({"trouble": "failed"}, ["failed"]),
-        ({"trouble": "quality"}, ["poor"]),  # a newer version mended the other
+        ({"trouble": "quality"}, ["poor"]),  # a newer version of the other is good again
         ({"kept": "under-50"}, ["mended"]),
         ({"kept": "50-79"}, ["poor"]),
         ({"kept": "80-94"}, []),
@@ -99,7 +99,7 @@ def test_what_was_kept_is_shown(staff: Client, chats: dict[str, Chat]) -> None:
 
 
 def offered(client: Client, page: str = "conversations_chat", **query: Any) -> dict[str, str]:
-    """The dates that a list offers, with where they lead."""
+    """Return the date filters that a list offers, with their links."""
     shown = text_of(client, f"{page}_changelist", **query)
     found = re.search(r'<nav class="toplinks cm-dates".*?</nav>', shown, re.DOTALL)
     links = re.findall(r'<a href="([^"]+)">([^<]+)</a>', found[0]) if found else []

@@ -1,4 +1,4 @@
-"""Comparing policies in the admin: who may, what it starts, how far it is, and what it shows in the end."""
+"""Comparing policies in the admin: the permissions, what it starts, its progress, and the result shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def start(client: Client, chat: Chat, **form: Any) -> Any:
     return client.post(page_of(chat), {"policies": ["chunked"], **form}, follow=True)
 
 
-# From the chat to the numbers
+# From the chat to the result
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_from_the_chat_to_the_numbers(staff: Client, chat: Chat, boss: User) -> 
         tasks.compare_task(*queued.task["args"])
         page = text_of(staff, "memory_comparison_change", asked.pk)
         assert f"<dd>{state}</dd>" in page
-        assert "At 6 turns, " in page  # a verdict, as soon as one policy was played
+        assert "At 6 turns, " in page  # a verdict as soon as one policy is done
 
     done = text_of(staff, "memory_comparison_change", asked.pk)
     for title in ("What the model is sent", "What the summarizer does", "What it costs", "What is kept"):
@@ -88,7 +88,7 @@ def test_from_the_chat_to_the_numbers(staff: Client, chat: Chat, boss: User) -> 
     assert LogEntry.objects.get().change_message == "Requested: a comparison of policies."
 
 
-# While it goes on
+# While it runs
 
 
 def refreshes(html: str) -> bool:
@@ -124,7 +124,7 @@ def test_only_the_newest_turns_were_played(staff: Client, chat: Chat) -> None:
     assert "the newest 500 of 1,234" in text_of(staff, "memory_comparison_change", found.pk)
 
 
-# What it says
+# Labels and sentences
 
 
 def test_the_verdict_comes_first_and_the_plot_has_a_table(staff: Client, chat: Chat) -> None:
@@ -165,7 +165,7 @@ def _old(chat: Chat, **fields: Any) -> Any:
     return add_comparison(chat, **fields).pk
 
 
-# What failed goes on
+# Continuing after a failure
 
 
 def half_done(chat: Chat, **fields: Any) -> Comparison:
@@ -233,7 +233,7 @@ def test_the_chats_own_policy_and_one_other_are_chosen(policy: str, staff: Clien
     assert len(chosen) == 2
 
 
-# What is refused
+# Refused requests
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_request_from_another_site_is_refused(boss: User, chat: Chat) -> None:
     assert not Comparison.objects.exists()
 
 
-# What the pages are made of
+# How the pages are built
 
 
 def every_page(client: Client, chat: Chat) -> Iterator[str]:
@@ -334,4 +334,4 @@ def test_the_page_of_a_chat_costs_the_same_however_much_was_compared(staff: Clie
         assert not any("result" in query["sql"] for query in captured.captured_queries)
         return len(captured)
 
-    assert cost(50, comparison.KEPT) == cost(2, 1) <= 5  # the look that is recorded is one
+    assert cost(50, comparison.KEPT) == cost(2, 1) <= 5  # including the one that records the view

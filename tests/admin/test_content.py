@@ -1,4 +1,4 @@
-"""What people said shows to those who may read it, and each look leaves a record."""
+"""What people said is shown only to staff who may read it, and each view is recorded."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def saying(owner: User) -> Chat:
 
 @pytest.fixture
 def clerk() -> Client:
-    """Staff who see every page, and no content."""
+    """Staff who may view every page, but no content."""
     return member_of_staff("clerk", *VIEWS)
 
 
 @pytest.fixture
 def reader() -> Client:
-    """Staff who may also read."""
+    """Staff who may also read content."""
     return member_of_staff("reader", *VIEWS, "view_content", "view_contentview")
 
 
@@ -177,7 +177,7 @@ def test_a_search_that_finds_titles_is_recorded_wherever_it_is_made(
     assert (
         reader.get(reverse("admin:conversations_message_changelist"), {"q": "olga"}).context["cl"].result_list
     )
-    assert looks(**searched) == looks(object_id="search") == 2  # a username is nobody's words
+    assert looks(**searched) == looks(object_id="search") == 2  # a username is not content
 
 
 def test_what_cannot_be_recorded_is_not_shown(
@@ -195,7 +195,7 @@ def test_what_cannot_be_recorded_is_not_shown(
     assert CANARY not in reader.get(reverse("admin:conversations_chat_changelist")).content.decode()
 
 
-# The record
+# The record of views
 
 
 def test_the_record_is_read_by_those_who_may_and_holds_no_text(
@@ -214,7 +214,7 @@ def test_the_record_is_read_by_those_who_may_and_holds_no_text(
             == found
         )
     assert text_of(reader, f"{page}_change", ContentView.objects.all()[0].pk)
-    assert looks() == 2  # to read the record is not recorded
+    assert looks() == 2  # reading the record is not recorded
     assert clerk.get(reverse(f"admin:{page}_changelist")).status_code == 403
 
 

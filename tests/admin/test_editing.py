@@ -1,4 +1,4 @@
-"""Memory edited by hand in the admin: who may, the form, what would change, and what became of it meanwhile."""
+"""Editing memory by hand in the admin: permissions, the form, the preview, and changes made in between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HERON = "A heron stood in the reeds on 12 May."
 
 
 def folded_by(owner: User, policy: str) -> Chat:
-    """A chat whose memory has two versions by `policy`."""
+    """Make a chat whose memory has two versions by `policy`."""
     chat = make_chat(owner, turns=30, said="The order is HAT062, Marta, for 12 May")
     lifecycle.update_chat(chat, {"policy": policy})
     for _ in range(2):
@@ -50,7 +50,7 @@ def brief_of(chat: Chat) -> ConversationBrief:
 
 
 def form_of(client: Client, chat: Chat, **query: Any) -> dict[str, str]:
-    """The fields of the form as it stands, as a browser would send them."""
+    """Return the fields of the form as a browser would submit them unchanged."""
     response = client.get(reverse(EDIT, args=[chat.pk]), query)
     assert response.status_code == 200
     context = response.context

@@ -1,4 +1,4 @@
-"""From a number of the overview to the chats that it counts, in one click."""
+"""Each number of the overview leads to the chats that it counts, in one click."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FACT = re.compile(
 
 @pytest.fixture
 def chats(owner: User) -> dict[str, Chat]:
-    """One chat in each state, some in several, and one at rest."""
+    """Make one chat in each state, some in several, and one without pending work."""
     soon = timezone.now() + timedelta(minutes=5)
     told: dict[str, dict[str, Any]] = {
         "due": {"due": True},
@@ -38,7 +38,7 @@ def chats(owner: User) -> dict[str, Chat]:
         "degraded": {"degraded": True},
         "update": {"requested": "update", "next_attempt_at": soon},
         "rebuild": {"requested": "rebuild", "degraded": True, "attempts": 1, "next_attempt_at": soon},
-        "at rest": {"attempts": 1, "next_attempt_at": soon},  # nothing waits for that attempt any more
+        "at rest": {"attempts": 1, "next_attempt_at": soon},  # no work is pending for that attempt
     }
     made = {name: make_chat(owner, turns=1, title=name) for name in told}
     for name, fields in told.items():
@@ -64,7 +64,7 @@ def titles(client: Client, url: str, **query: Any) -> set[str]:
 
 
 def facts(client: Client) -> dict[str, tuple[str, str]]:
-    """The numbers at the head of the overview, each with where it leads."""
+    """Return the numbers at the head of the overview, each with its link."""
     html = client.get("/admin/").content.decode()
     return {one["label"]: (one["number"], unescape(one["url"] or "")) for one in FACT.finditer(html)}
 

@@ -1,4 +1,4 @@
-"""The history of a summary: its list, any two revisions compared, the buttons, and what each will take."""
+"""The history of a summary: the list, the comparison of any two revisions, the buttons, and the estimates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BRIEF, DIFF = "memory_conversationbrief_change", "memory_conversationbrief_diff"
 
 @pytest.fixture
 def long(owner: User) -> Chat:
-    """A chat with sixty revisions, of which the third has no texts any more."""
+    """A chat with sixty revisions, the third of which has lost its texts."""
     chat = make_chat(owner, turns=60)
     for version in range(1, 61):
         add_revision(chat, version, f"The hall has number H{version:03}.", through=2 * version)
@@ -104,7 +104,7 @@ def test_money_shows_to_those_who_may_see_it(long: Chat, owner: User) -> None:
 
 
 def queries(client: Client, owner: User, count: int) -> dict[str, int]:
-    """How many queries each page of a chat with so many revisions takes."""
+    """Return the number of queries of each page, for a chat with `count` revisions."""
     chat = make_chat(owner, turns=4)
     for version in range(1, count + 1):
         add_revision(chat, version, f"H{version:03}", through=2)
@@ -131,7 +131,7 @@ def test_the_pages_cost_the_same_however_many_revisions_there_are(staff: Client,
     assert max(few.values()) <= 14, few
 
 
-# Any two
+# Comparing any two
 
 
 def test_versions_of_two_policies_are_shown_one_below_the_other(staff: Client, long: Chat) -> None:
@@ -197,7 +197,7 @@ def test_who_may_not_read_compares_numbers(long: Chat) -> None:
     assert other.get(reverse(f"admin:{DIFF}", args=[long.pk])).status_code == 403
 
 
-# A revision
+# A single revision
 
 
 def test_a_revision_leads_to_its_neighbours_and_to_what_it_lost(staff: Client, owner: User) -> None:
@@ -224,7 +224,7 @@ def test_a_rebuild_of_a_long_chat_has_what_it_lost_searched_for(staff: Client, l
     assert "?q=Hello+1" in text_of(staff, "memory_summaryrevision_change", newest.pk)
 
 
-# What it will take
+# Estimates
 
 
 def asking(chat: Chat, action: str, **fields: str) -> dict[str, str]:
@@ -238,7 +238,7 @@ def asked(client: Client, chat: Chat, action: str = "rebuild") -> str:
 
 @pytest.fixture
 def priced(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Price:
-    """A summarizer that costs something."""
+    """A summarizer with a price."""
     price = Price(Decimal(100), Decimal(50), Decimal(200))
     settings.SUMMARIZER = replace(settings.SUMMARIZER, price=price)
     monkeypatch.setattr(registry, "is_offline", lambda: False)

@@ -1,4 +1,4 @@
-"""Updates paused and resumed in the admin, and the summary cleared: who may, what is said, what is logged."""
+"""Pausing and resuming updates in the admin, and clearing the summary: permissions, messages and the log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BRIEF, CHAT = "memory_conversationbrief_change", "conversations_chat_change"
 
 @pytest.fixture
 def chat(owner: User) -> Chat:
-    """Four turns, of which two are in the one version of the summary."""
+    """A chat of four turns, two of which are in the only version of the summary."""
     chat = make_chat(owner, turns=4)
     add_revision(chat, 1, "An order is on its way.", through=4)
     return chat

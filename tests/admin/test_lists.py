@@ -1,4 +1,4 @@
-"""The lists of the admin: what they cost, and what is found in them."""
+"""The lists of the admin: their cost in queries, and their search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 # What it costs
 
 DATED = ("conversations_chat", "conversations_contentview")
-"""Lists that offer dates: the first and the last are looked up."""
+"""Lists that offer dates, for which the first and the last are queried."""
 
 
 def fill(owner: User, chats: int) -> None:
@@ -84,8 +84,8 @@ def test_the_page_of_a_brief_costs_the_same_however_long_the_chat(staff: Client,
             text_of(staff, "memory_conversationbrief_change", chat.pk)
         return len(captured)
 
-    cost(1, 1)  # what is looked up once a process
-    assert cost(50, 50) == cost(5, 5) <= 14  # the look that is recorded is one
+    cost(1, 1)  # loads what is looked up once per process
+    assert cost(50, 50) == cost(5, 5) <= 14  # including the one that records the view
 
 
 def test_no_list_counts_or_reads_the_table_of_messages(staff: Client, owner: User) -> None:

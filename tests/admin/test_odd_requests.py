@@ -1,4 +1,4 @@
-"""Every page of the admin, asked with every odd query and header: served, redirected or refused, and never a 500."""
+"""Every admin page, requested with every odd query and header: served, redirected or refused, never a 500."""
 
 from __future__ import annotations
 
@@ -125,15 +125,15 @@ HEADERS = (
 
 @pytest.fixture
 def browser(staff: Client, remembered: Chat, owner: User) -> Client:
-    """A superuser's, where there is something on every page."""
+    """A superuser's client, with data on every page."""
     begin(make_chat(owner, turns=1), "Hello", "key-1")
-    staff.get(f"/admin/conversations/chat/{remembered.pk}/change/")  # a look, which is a row, too
+    staff.get(f"/admin/conversations/chat/{remembered.pk}/change/")  # a view, which adds a row, too
     staff.raise_request_exception = False
     return staff
 
 
 def crawled(browser: Client) -> list[str]:
-    """The paths of all pages that links lead to, those of one row standing for all of their kind."""
+    """Return the paths of all linked pages, where the page of one row represents those of its kind."""
     found: dict[str, str] = {}
     waiting = ["/admin/", "/admin/login/"]
     while waiting:

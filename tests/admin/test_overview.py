@@ -1,4 +1,4 @@
-"""The overview: who sees what of it, what it says, and that it costs the same however much there is."""
+"""The overview: who sees which parts, what it says, and that its cost does not depend on the amount of data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(client: Client, **query: Any) -> str:
 
 
 def facts(client: Client) -> dict[str, str]:
-    """What stands at the head of the page, by its name."""
+    """Return the figures at the head of the page, by name."""
     found = re.findall(r"<dt>(.*?)</dt><dd.*?>(?:<a [^>]*>)?(.*?)(?:</a>)?</dd>", page(client))
     return dict(found)
 
@@ -112,7 +112,7 @@ def test_no_text_of_anybody_is_on_it(staff: Client, owner: User) -> None:
     assert "hall" not in page(staff)
 
 
-# What it says of now
+# Current figures
 
 
 def test_an_empty_server_says_so(staff: Client) -> None:
@@ -127,7 +127,7 @@ def test_what_waits_is_counted(staff: Client, owner: User) -> None:
     failing_chat(owner, 3)
     failing_chat(owner, -3, degraded=True, requested="rebuild")
     failing_chat(owner, -1, due=False, attempts=0, last_error=None, requested="update")
-    make_chat(owner)  # at rest
+    make_chat(owner)  # no pending work
     told = facts(staff)
     assert (told["Update due"], told["Retry scheduled"], told["Failing"]) == (
         "2",
@@ -189,14 +189,14 @@ def test_a_queue_that_is_away_does_not_take_the_page_along(staff: Client, monkey
     assert facts(staff)["Tasks in the queue"] == "the queue is not responding"
 
 
-# What it says of the days
+# Daily figures
 
 
 def test_sums_and_tables_hold_the_figures(staff: Client) -> None:
     add_day(replies=12, failed=2)
     add_day(back=1)
     add_day(back=29, variant="deep-dive")
-    add_day(back=30)  # not of these thirty
+    add_day(back=30)  # outside these thirty days
     add_folds(failures=1)
     text = page(staff)
     assert '<p class="cm-figure">32</p><p class="cm-told">2 of them failed.</p>' in text

@@ -1,4 +1,4 @@
-"""What the pages of the admin show; all that people said is text."""
+"""The content of the admin's pages; everything that people said is escaped as text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.admin.rows import EVIL, PAGES, every_page, make_chat, make_saying, sa
 pytestmark = pytest.mark.django_db
 
 
-# What is shown
+# Content
 
 
 def test_the_brief_shows_what_is_remembered_and_what_it_covers(staff: Client, remembered: Chat) -> None:
@@ -95,7 +95,7 @@ def test_a_chat_without_messages_has_a_page(staff: Client, owner: User) -> None:
     assert str(chat.pk) in text_of(staff, "conversations_chat_changelist")
 
 
-# Text is text
+# Escaping
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_no_page_needs_an_inline_script_or_style(staff: Client, remembered: Chat
 
 
 class Forms(HTMLParser):
-    """Counts forms; browsers drop one that begins within another, and its buttons then send the outer one."""
+    """Count the forms of a page. Browsers drop a form nested in another, and its buttons then submit the outer one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,7 +145,8 @@ def test_no_form_is_within_another(staff: Client, evil: Chat) -> None:
 
 
 def test_every_time_is_shown_in_the_zone_of_whoever_looks(staff: Client, evil: Chat) -> None:
-    """Django writes times of a field in the server's zone; ours are `<time>`s, which a script shows in the viewer's."""
+    """Django writes times of a field in the server's zone. Ours are `<time>`s, which a script shows in the viewer's
+    zone."""
     for page, html in every_page(staff):
         assert not re.search(r"\d{4}, (\d+(:\d\d)? [ap]\.m\.|noon|midnight)", html), page
 

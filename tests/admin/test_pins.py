@@ -1,4 +1,4 @@
-"""The pins on a chat's page: what each says, to those who may read it, who pinned it, and who may remove one."""
+"""The pins on a chat's page: their text for staff who may read it, who pinned it, and who may remove it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRIC = "Always answer in metric units."
 
 @pytest.fixture
 def pinned(owner: User, remembered: Chat) -> Chat:
-    """A chat with a pin that was found, and one by its owner."""
+    """A chat with a pin that was detected, and one made by its owner."""
     say(remembered, METRIC, "I will.")
     by_rule.pin_statements(remembered.messages.get(content=METRIC))
     manual.pin(owner, remembered.pk, text="The code word is <b>heron</b>.")

@@ -1,4 +1,4 @@
-"""No page of the admin reads a big table whole: how the database goes about the queries of each, caught as they run."""
+"""No page of the admin scans a big table: checks the query plans of all queries that each page runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 BIG = ("conversations_message", "memory_contextrecord", "memory_summaryrevision")
 OF_FEW = "context_not_counted"
-"""An index of the few rows that are still to be counted: reading that one whole is what it is for."""
+"""A partial index of the few rows that are not yet counted. Scanning it whole is its purpose."""
 
 on_sqlite = pytest.mark.skipif(
     connection.vendor != "sqlite", reason="PostgreSQL's plans go by sizes: see test_query_plans"
@@ -49,7 +49,7 @@ def listed(name: str, **query: Any) -> Ask:
 
 
 def confirm(action: str) -> Ask:
-    """The page that asks whether it should really be done, with its estimate."""
+    """Request the confirmation page of an action, with its estimate."""
     return lambda client, chat: client.post(
         reverse("admin:conversations_chat_changelist"), {"action": action, "_selected_action": [str(chat.pk)]}
     )
@@ -74,7 +74,7 @@ ASKED: dict[str, Ask] = {
 
 
 def plans(client: Client, chat: Chat, ask: Ask) -> dict[str, str]:
-    """Each SELECT of a page, and how the database goes about it."""
+    """Return each SELECT of a page with its query plan."""
     with CaptureQueriesContext(connection) as captured:
         assert ask(client, chat).status_code == 200
     asked = [query["sql"] for query in captured.captured_queries if query["sql"].startswith("SELECT")]
@@ -85,7 +85,7 @@ def plans(client: Client, chat: Chat, ask: Ask) -> dict[str, str]:
 def plan_of(sql: str) -> str:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")  # tables are small here
+            cursor.execute("SET LOCAL enable_seqscan = off")  # the test's tables are too small for an index to pay
         cursor.execute(f"{'EXPLAIN QUERY PLAN' if connection.vendor == 'sqlite' else 'EXPLAIN'} {sql}")
         return "\n".join(str(row[-1]) for row in cursor.fetchall())
 
@@ -115,7 +115,7 @@ def test_chats_in_a_state_are_found_by_their_index(
 ) -> None:
     found = plans(staff, waiting, listed(page, memory=state))
     narrowed = {sql: plan for sql, plan in found.items() if f'"{page}"' in sql and "LIMIT 5000" in sql}
-    assert len(narrowed) == 2  # the list, and how many there are of it
+    assert len(narrowed) == 2  # the list, and its count
     assert {sql: plan for sql, plan in narrowed.items() if "brief_waiting" not in plan} == {}
 
 

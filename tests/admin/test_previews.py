@@ -1,4 +1,4 @@
-"""What the model saw for a reply, and what it would see now: sections, what is missing and why, and who may look."""
+"""What the model saw for a reply, and what it would see now: sections, what is missing and why, and permissions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL = """<script>alert(1)</script>"'></pre><img src=x onerror=alert(2)>"""
 
 
 def now(client: Client, chat: Chat, **form: Any) -> Any:
-    """The page of what would be seen now, asked for with `form`."""
+    """Request the preview of the next prompt with `form`."""
     url = reverse("admin:conversations_chat_context", args=[chat.pk])
     given = {"question": "", "policy": chat.policy, "budget": "", **form}
     return client.post(url, given) if form else client.get(url)
@@ -38,7 +38,7 @@ def errors(answer: Any) -> dict[str, list[str]]:
     return {name: list(found) for name, found in answer.context["form"].errors.items()}
 
 
-# Preview next prompt
+# The preview of the next prompt
 
 
 def test_it_shows_the_prompt_that_a_question_would_make(staff: Client, remembered: Chat) -> None:
@@ -53,7 +53,7 @@ def test_it_shows_the_prompt_that_a_question_would_make(staff: Client, remembere
 
 
 def matches(answer: Any) -> list[list[str]]:
-    """The table of why messages were recalled: message, score, own words, words beside."""
+    """Parse the table of why messages were recalled: message, score, own words, words beside."""
     html = answer.content.decode()
     rows = re.findall(r"<tr>(.*?)</tr>", html.split("cm-matches", 1)[1].split("</table>")[0], re.DOTALL)
     cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows[1:]]
@@ -154,7 +154,7 @@ def test_a_chat_without_anything_has_a_prompt_too(staff: Client, owner: User) ->
     assert not ConversationBrief.objects.exists()
 
 
-# Who may look
+# Permissions
 
 
 def test_the_form_is_guarded_against_other_sites(boss: User, remembered: Chat) -> None:
@@ -193,7 +193,7 @@ def test_sections_lead_to_their_messages_in_the_chat(staff: Client, remembered: 
     reply = Message.objects.get(chat=remembered, seq=14)
     html = record_page(staff, reply).content.decode()
     chat = reverse("admin:conversations_chat_change", args=[remembered.pk])
-    assert f'<a href="{chat}?at=5#m5">5–12</a>' in html  # the turns word for word
+    assert f'<a href="{chat}?at=5#m5">5–12</a>' in html  # the turns shown verbatim
     assert "Messages 1 to 4 are covered by the summary, version 2." in html
 
 
@@ -211,7 +211,7 @@ def test_the_record_tells_why_each_message_was_recalled(owner: User, staff: Clie
     idle = [(f"Idle talk {n} " + "so " * 150, "Well, " * 150) for n in range(20)]
     factories.add_turns(chat, [("The harpsichord arrives on Tuesday.", "Noted."), *idle])
     reply = say(chat, "When does the harpsichord arrive?", "On Tuesday.")
-    say(chat, "Harpsichord, harpsichord!", "Yes.")  # what came later does not change it
+    say(chat, "Harpsichord, harpsichord!", "Yes.")  # a later message does not change it
     assert matches(record_page(staff, reply))[0] == ["1", "1.00", "harpsichord, arrive", "–"]
     clerk = member_of_staff("clerk", *VIEWS)
     assert "cm-matches" not in record_page(clerk, reply).content.decode()

@@ -1,4 +1,4 @@
-"""What a page is told of the work on a memory: each state, to whom, and nothing of what was said."""
+"""What a page learns about the work on a memory: each state, by permission, and nothing that people said."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def set_brief(chat: Chat, **fields: Any) -> None:
 
 
 def at_work(chat: Chat, **fields: Any) -> None:
-    """A worker holds the lease."""
+    """Let a worker hold the lease."""
     set_brief(chat, lease_owner="a:1", lease_expires_at=timezone.now() + timedelta(seconds=60), **fields)
 
 
 def rebuild_kept(chat: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild of which one bite is done."""
+    """Leave a rebuild of which one bite is done."""
     from memory.folding import rebuild
 
     request_resummarize(chat, "rebuild")

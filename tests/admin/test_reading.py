@@ -1,4 +1,4 @@
-"""Staff read a chat as the playground shows it, and change nothing there; they search what was said in all chats."""
+"""Staff read a chat as the playground shows it, without changing it, and search messages across all chats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_nothing_on_it_can_write(reader: Client, remembered: Chat) -> None:
 
 
 def test_the_api_gives_a_reader_no_part_of_it(reader: Client, remembered: Chat) -> None:
-    """Their session reads in the admin alone: to the API they are a stranger to this chat."""
+    """A session of staff reads only in the admin. The API treats its user as a stranger to this chat."""
     for path in ("", "/messages", "/brief"):
         assert reader.get(f"/v1/chats/{remembered.pk}{path}").status_code in (401, 404)
     said = Message.objects.count()
@@ -117,7 +117,7 @@ def hits(client: Client, **query: str) -> list[tuple[str, int]]:
 
 @pytest.fixture
 def zeppelins(owner: User) -> tuple[Chat, Chat]:
-    """Two owners who spoke of the same."""
+    """Chats of two owners that mention the same word."""
     mine, other = (
         make_chat(owner, title="Airships"),
         make_chat(User.objects.create_user("rosa"), title="Music"),

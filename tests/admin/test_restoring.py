@@ -1,4 +1,4 @@
-"""Older memory made current again from the admin, and what the pages say of restored, rebuilt and wanting revisions."""
+"""Restoring older memory in the admin, and how pages label restored, rebuilt and defective revisions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIST = "admin:memory_summaryrevision_changelist"
 
 @pytest.fixture
 def folded(owner: User) -> Chat:
-    """A chat whose memory has two versions: a fold, and a rebuild of the same."""
+    """A chat whose memory has two versions: a fold, and a rebuild of the same turns."""
     chat = make_chat(owner)
     for mode in ("update", "rebuild"):
         request_resummarize(chat, "rebuild" if mode == "rebuild" else "update")

@@ -1,4 +1,4 @@
-"""Every page of the admin × everybody who may ask for it: who gets it, and that nobody changes anything by asking."""
+"""Every admin page × every kind of user: who may see it, and that no GET changes anything."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ pytestmark = [pytest.mark.django_db, pytest.mark.exhaustive]
 
 MODELS = sorted(f"{model._meta.app_label}_{model._meta.model_name}" for model in admin.site._registry)
 RIGHTS = ("auth_user", "auth_group")
-"""Pages by which rights are given: superusers alone change anything there."""
+"""Pages that grant permissions: only superusers can change anything there."""
 CHANGED = (
     ("conversations_chat", "delete"),
     ("conversations_message", "delete"),
     ("conversations_allowance", "add"),
 )
-"""What else is not read-only, for those with the permission."""
+"""Actions other than viewing that a permission allows."""
 GONE, LOGIN, REFUSED, SHOWN = 404, 302, 403, 200
 
 
 @dataclass(frozen=True)
 class Who:
-    """Somebody at the door of the admin, and the pages whose models they may view."""
+    """A kind of user of the admin, and the models that they may view."""
 
     name: str
     views: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Who:
 
 
 VIEWED = tuple(name for name in MODELS if name != "memory_comparison")
-"""Comparisons have no permission of their own."""
+"""All but comparisons, which have no permission of their own."""
 PEOPLE = [
     Who("nobody", is_staff=False),
     Who("user", is_staff=False),
@@ -57,7 +57,7 @@ PEOPLE = [
 
 @pytest.fixture
 def chat(owner: User) -> Chat:
-    """A row on every page."""
+    """A chat that puts a row on every page."""
     made = make_saying(owner, "hello")
     Group.objects.create(name="helpers")
     ContentView.objects.create(viewer=owner, viewer_name="olga", chat_id=made.pk, page="x", object_id="y")
@@ -77,7 +77,7 @@ def browser_of(who: Who) -> Client:
 
 
 def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
-    """Every page: its model, its kind and its address. `kind` is the name behind the model's."""
+    """Yield every page: its model, its kind and its address. `kind` is the part of the URL's name after the model."""
     for model in MODELS:
         row = model_of(model)._default_manager.order_by("pk").first()
         assert row is not None, f"there is no {model} to look at"
@@ -99,13 +99,13 @@ def pages(chat: Chat) -> Iterator[tuple[str, str, str]]:
 
 
 def expected(who: Who, model: str, kind: str) -> int:
-    """The status that a page is to have for somebody."""
+    """Return the status that a page must have for this user."""
     if not who.is_staff and not who.is_superuser:
         return LOGIN
     sees = model in who.views or (
         model == "memory_comparison" and {"conversations_chat", "memory_conversationbrief"} <= set(who.views)
     )
-    if kind == "context":  # nothing but content
+    if kind == "context":  # this page shows only content
         return SHOWN if sees and who.name in ("reader", "boss") else REFUSED
     if kind in ("changelist", "change", "history", "plot", "compare", "diff", "progress", "tokens"):
         return SHOWN if sees else REFUSED
@@ -141,7 +141,7 @@ def test_the_pages_of_no_model(who: Who, chat: Chat) -> None:
 
 
 def test_no_other_model_has_a_page(staff: Client) -> None:
-    """What is not in the matrix is not there: the queue's rows, tokens, attempts to sign in, sessions, logs."""
+    """Models outside the matrix have no page: the queue's rows, tokens, login attempts, sessions, logs."""
     for model in apps.get_models():
         name = f"{model._meta.app_label}_{model._meta.model_name}"
         if name not in MODELS:
@@ -150,7 +150,7 @@ def test_no_other_model_has_a_page(staff: Client) -> None:
             assert staff.get(f"/admin/{model._meta.app_label}/{model._meta.model_name}/").status_code == GONE
 
 
-# Rights
+# Permissions
 
 
 ALL_RIGHTS = (

@@ -1,4 +1,4 @@
-"""The admin's start page, its menu, and the head of a chat's page."""
+"""The admin's start page, its menu, and the header of a chat's pages."""
 
 from __future__ import annotations
 

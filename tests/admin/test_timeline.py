@@ -1,4 +1,4 @@
-"""The page of a chat: its turns and where each stands, what is found in it, and the memory beside it."""
+"""The page of a chat: its turns and their places in memory, search, and the memory beside it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def places(answer: Any) -> list[Place]:
     return [one.mark.place for one in answer.context["timeline"].moments]
 
 
-# Where turns stand
+# Places of turns
 
 
 def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, remembered: Chat) -> None:
@@ -59,7 +59,8 @@ def test_each_turn_says_where_it_stands_and_by_which_revision(staff: Client, rem
 
 
 def test_marks_are_those_of_the_last_question(staff: Client, owner: User) -> None:
-    """It asks for something far back: turns before the window are lines in its prompt, and so says the page."""
+    """The last question is about something far back: its prompt has the turns before the window as lines, and so the
+    page marks them."""
     chat = factories.make_chat(owner)
     harbour = "harbour lamps " * 30
     talk = [(f"Note {number}: {harbour}", harbour) for number in range(30)]
@@ -73,7 +74,7 @@ def test_marks_are_those_of_the_last_question(staff: Client, owner: User) -> Non
 
 
 def test_a_turn_folded_again_is_held_by_the_revision_in_use(staff: Client, remembered: Chat) -> None:
-    """Version 2 was restored over a rebuild: the rebuild holds nothing any more."""
+    """Version 2 was restored over a rebuild, so no turn is attributed to the rebuild."""
     add_revision(remembered, 3, "All of it.", through=4)
     SummaryRevision.objects.filter(chat=remembered, version=3).update(kind="rebuild", from_seq=1)
     add_revision(remembered, 4, "As before.", through=4)
@@ -160,7 +161,7 @@ def test_head_and_rest_are_the_whole(text: str) -> None:
     assert len(head) <= 720
 
 
-# Pages
+# Paging
 
 
 @pytest.fixture
@@ -248,17 +249,17 @@ def test_a_question_asked_a_hundred_times_is_one_turn_of_some_pages(staff: Clien
     )
 
 
-# What it costs
+# Cost
 
 
 @pytest.mark.parametrize("asked", first_of([{}, {"after": 0}, {"at": 5}, {"q": "hello"}]))
 def test_a_page_costs_the_same_however_long_the_chat(
     staff: Client, sizes: list[Chat], asked: dict[str, Any]
 ) -> None:
-    # Where something waits to be folded, the page also asks whether a worker runs.
+    # With work pending, the page also checks whether a worker runs.
     ConversationBrief.objects.update(due=False)
     counts = []
-    for chat in [sizes[0], *sizes]:  # the first time, there is what is looked up once a process
+    for chat in [sizes[0], *sizes]:  # the first request also loads what is looked up once per process
         with CaptureQueriesContext(connection) as captured:
             page(staff, chat, **asked)
         counts.append(len(captured))
@@ -267,7 +268,7 @@ def test_a_page_costs_the_same_however_long_the_chat(
 
 @pytest.fixture(scope="module")
 def sizes(django_db_setup: None, django_db_blocker: Any) -> Iterator[list[Chat]]:
-    """A chat of 10 turns and one of 2,000, folded by their whole length, in a transaction that is never committed."""
+    """A chat of 10 turns and one of 2,000, both completely folded, in a transaction that is never committed."""
     with django_db_blocker.unblock(), transaction.atomic():
         owner = User.objects.create_user("long-winded")
         chats = [make_chat(owner, turns=turns) for turns in (10, 2000)]
@@ -360,7 +361,7 @@ def test_empty_chats_have_a_page(staff: Client, owner: User) -> None:
     page(staff, bare, at=1)
 
 
-# Who sees what
+# Permissions
 
 
 def test_without_the_permission_there_are_counts_marks_and_lengths(remembered: Chat) -> None:

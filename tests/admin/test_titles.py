@@ -1,4 +1,4 @@
-"""Titles come first and ids small; every page of a chat shows the way to it; who may not read titles sees ids."""
+"""Pages of a chat show titles first and ids small, with a breadcrumb; staff who may not read titles see ids."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ STEP = re.compile(r"<li>(?:<a [^>]*>)?<bdi[^>]*>([^<]*)</bdi>")
 
 
 def trail_of(html: str) -> list[str]:
-    """The breadcrumb, by its names."""
+    """Return the names in the breadcrumb."""
     (shown,) = re.findall(r'<nav class="cm-trail".*?</nav>', html, re.DOTALL)
     return [unescape(name) for name in STEP.findall(shown)]
 
 
 def pages_of(chat: Chat) -> dict[str, list[str]]:
-    """Pages of a chat by address, with the way that each shows behind the chat."""
+    """Return the pages of a chat by address, with the part of the breadcrumb after the chat."""
     reply = Message.objects.get(chat=chat, seq=14)
     version = SummaryRevision.objects.get(chat=chat, version=2)
     brief = "memory_conversationbrief"
@@ -64,7 +64,7 @@ def test_who_may_not_read_titles_is_shown_ids_on_the_way(remembered: Chat) -> No
     shown = 0
     for url, way in pages_of(remembered).items():
         answer = clerk.get(url)
-        if answer.status_code == 403:  # nothing but content
+        if answer.status_code == 403:  # this page shows only content
             continue
         assert trail_of(answer.content.decode()) == ["Home", "Chats", name, *way], url
         assert "A trip" not in answer.content.decode(), url

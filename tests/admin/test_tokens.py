@@ -1,4 +1,4 @@
-"""A user's tokens in the admin: who sees them, who revokes them, and that none is shown whole."""
+"""A user's tokens in the admin: who may see and revoke them, and that none is shown in full."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def test_a_user_who_is_not_there(staff: Client) -> None:
     assert staff.get("/admin/auth/user/999999/tokens/").status_code == 404
 
 
-# Made
+# Creating
 
 
 def make(client: Client, user: User, lifetime: str = "90") -> str:
-    """The token that a page shows once; "" where it shows none."""
+    """Create a token and return it as the page shows it, once; "" if it shows none."""
     answer = client.post(url_of(user), {"make": "yes", "lifetime": lifetime})
     return answer.context["made"] if answer.status_code == 200 else ""
 
@@ -142,7 +142,7 @@ def test_a_token_has_one_of_the_lifetimes_offered(lifetime: str, staff: Client, 
 
 
 def test_other_staff_make_tokens_for_themselves_alone(owner: User, boss: User) -> None:
-    """Who holds a token of somebody else reads their chats, and no look of it is recorded."""
+    """With another user's token, staff could read that user's chats without a record."""
     clerk = member_of_staff("clerk", "view_user", "add_authtoken", "view_content")
     for user in (owner, boss):
         assert clerk.post(url_of(user), {"make": "yes", "lifetime": "90"}).status_code == 403

@@ -1,4 +1,4 @@
-"""Staff trace a fact: from the box on a page to the version that lost it."""
+"""Staff trace a fact: from the form on a page to the version that lost it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PAGE = "conversations_chat_trace"
 
 
 def page(client: Client, chat: Chat, **query: str) -> str:
-    """The page's words, without its tags."""
+    """Return the page's text, without tags."""
     text = re.sub(r"<[^>]+>", " ", text_of(client, PAGE, chat.pk, **query).partition('id="content-main"')[2])
     return re.sub(r"\s+([.,;])", r"\1", " ".join(html.unescape(text).split()))
 
 
 @pytest.fixture
 def lost(owner: User) -> Chat:
-    """A chat that says where to sleep at its beginning; the second version of its summary has lost it."""
+    """A chat that says at its beginning where to sleep; the second version of its summary has lost that."""
     chat = make_chat(owner, said="The hostel is Zeppelin")
     add_revision(chat, 1, "They sleep at the Zeppelin hostel.", through=2)
     add_revision(chat, 2, "They sleep well.", through=4)

@@ -1,4 +1,4 @@
-"""The page of a user leads to what is theirs; the audit log is told in words."""
+"""The page of a user links to their rows; the audit log is written in sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the fake itself, where others rely on it: choosing, holding, scripting, summarizing, running as a process."""
+"""The fake upstream itself, where tests rely on it: choosing, holding, scripting, summarizing, running as a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headers that every answer carries for browsers."""
+"""The security headers that every answer has for browsers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PAGE = {
 }
 NO_PAGE = {"default-src": "'none'", "frame-ancestors": "'none'"}
 SCRIPT = {**NO_PAGE, "script-src": "'self'"}
-"""A worker goes by the policy of its script, and imports others."""
+"""A worker is subject to the policy of its script, and imports other scripts."""
 
 
 def policy_of(answer: httpx.Response) -> dict[str, str]:
-    """The directives of an answer's one policy."""
+    """Return the directives of an answer's only policy."""
     parts = [part.strip().partition(" ") for part in answer.headers["content-security-policy"].split(";")]
     return {name: sources for name, _, sources in parts}
 

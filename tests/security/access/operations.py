@@ -1,7 +1,8 @@
-"""Every operation of the schema, filled so that nothing about it can be refused but who asks.
+"""Every operation of the schema, filled with valid values, so that only the caller's identity can be a reason to
+refuse it.
 
-A route that is new, with a parameter or a field of which this knows no valid value, is an error here: say what to fill
-in, and the matrix covers it.
+A new route with a parameter or field that has no valid value here raises an error. Add the value, and the matrix
+covers the route.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 
 OBJECTS = ("chat_id", "message_id", "version", "token_id", "pin_id", "sha256")
-"""Parameters and fields that name what belongs to somebody."""
+"""Parameters and fields that identify a user's objects."""
 PUBLIC = ("healthz", "readyz", "v1_auth_token_create")
-"""Operations for which nobody needs to say who they are."""
+"""Operations that need no authentication."""
 VALUES: dict[str, Any] = {
     "after": 0,
     "against": 1,
@@ -48,18 +49,18 @@ VALUES: dict[str, Any] = {
     "title": "A word.",
     "until": "2027-01-01T00:00:00Z",
 }
-"""A valid value of each name, wherever it stands. Ids come from the test."""
+"""A valid value for each name, wherever it occurs. Ids come from the test."""
 UNFILLED = ("cursor", "Last-Event-ID")
-"""Optional parameters that are given by an answer, or say the same as another."""
+"""Optional parameters that only an earlier answer can give, or that repeat another one."""
 
 
 FRAMINGS = ("whole", "chunked", "single bytes", "chunks of single bytes")
-"""How a body is sent: at once with its length, in chunks without, and both a byte at a time."""
+"""How a body is sent: at once with its length, in chunks without it, and both a byte at a time."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A request, but for who makes it."""
+    """A complete request, except for the caller's credentials."""
 
     method: str
     path: str
@@ -69,22 +70,22 @@ class Filled:
     framing: str = FRAMINGS[0]
 
     def in_every_framing(self) -> list[Filled]:
-        """Only once where there is no body."""
+        """Return a copy per framing, or only this one if there is no body."""
         return [self] if self.body is None else [replace(self, framing=one) for one in FRAMINGS]
 
     def options(self) -> dict[str, Any]:
-        """Of a call of httpx."""
+        """The keyword arguments for a call of httpx."""
         sent = framed(b"" if self.body is None else json.dumps(self.body).encode(), self.framing)
         return {**sent, "params": dict(self.query), "headers": {**sent["headers"], **self.headers}}
 
 
 def framed(body: bytes, framing: str, content_type: str = "application/json") -> dict[str, Any]:
-    """Content and headers of a call of httpx that sends `body` so; none for an empty one."""
+    """Content and headers for httpx to send `body` in this framing; no headers for an empty one."""
     headers = {"Content-Type": content_type} if body else {}
     if not body or framing == "whole":
         return {"content": body, "headers": headers}
     if framing == "single bytes":
-        headers["Content-Length"] = str(len(body))  # else httpx sends pieces in chunks
+        headers["Content-Length"] = str(len(body))  # otherwise httpx sends the pieces as chunks
     size = 7 if framing == "chunked" else 1
     return {"content": (body[at : at + size] for at in range(0, len(body), size)), "headers": headers}
 
@@ -102,17 +103,17 @@ class Operation:
 
     @property
     def names(self) -> set[str]:
-        """Of its parameters, and of the fields of its body."""
+        """Names of its parameters and of the fields of its body."""
         fields = self._resolved(self.body or {}).get("properties", {})
         return {*(one["name"] for one in self.parameters), *fields}
 
     @property
     def objects(self) -> set[str]:
-        """What of somebody's it names."""
+        """Which of `OBJECTS` it names."""
         return self.names & set(OBJECTS)
 
     def fill(self, values: Mapping[str, Any]) -> Filled:
-        """The request with `values` of objects and headers, and with ours for the rest."""
+        """Build the request with `values` for objects and headers, and with our values for the rest."""
         known = {**VALUES, **values}
         path = self.path
         query: dict[str, Any] = {}
@@ -133,7 +134,7 @@ class Operation:
     def _resolved(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         while "$ref" in schema or "allOf" in schema or "oneOf" in schema:
             name = schema["$ref"].rsplit("/", 1)[1] if "$ref" in schema else ""
-            # Of several bodies the last: what it names is an object.
+            # Of several possible bodies, take the last, which names an object.
             schema = self.components[name] if name else schema.get("allOf", schema.get("oneOf"))[-1]
         return schema
 
@@ -149,8 +150,8 @@ class Operation:
 
 
 def operations() -> list[Operation]:
-    """All of them, in the order of the schema."""
-    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # not typed
+    """Return all operations, in the order of the schema."""
+    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]  # has no annotations
     return [
         Operation(
             told["operationId"],

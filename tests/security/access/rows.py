@@ -12,7 +12,7 @@ from tests.admin.rows import make_chat
 
 
 def remembered() -> dict[str, Any]:
-    """A chat of alice's with a revision, and its last question."""
+    """Make a chat of alice's with a revision, and return the ids with its last question."""
     chat = make_chat(User.objects.get(username="alice"), title="A trip", said="Hello")
     call_command("resummarize", str(chat.pk), sync=True)
     question = Message.objects.filter(chat=chat, role="user").latest("seq")

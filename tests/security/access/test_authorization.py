@@ -1,4 +1,4 @@
-"""An `Authorization` header that is not the API's is a proxy's business: pages work behind it, with their session."""
+"""An `Authorization` header of another scheme belongs to a proxy: pages work behind one, with their session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAGES = (
 
 @pytest.fixture
 def boss(live: LiveServer) -> Iterator[httpx.Client]:
-    """A superuser's browser."""
+    """A superuser's client."""
     browser = Browser()
     browser.force_login(User.objects.create_superuser("boss"))
     cookies = {"sessionid": browser.cookies["sessionid"].value}
@@ -76,7 +76,7 @@ def test_a_form_without_its_csrf_token_is_refused_all_the_same(form: str, boss: 
 
 
 def test_a_session_of_staff_calls_the_api_behind_basic(boss: httpx.Client) -> None:
-    """What the playground does, which knows its user by the session."""
+    """The playground does this: it authenticates its user by the session."""
     assert boss.get("/v1/chats", **sent("basic")).status_code == 200
     assert boss.get("/v1/chats", **sent("bearer")).status_code == 401
     assert boss.get("/playground/", **sent("basic")).status_code == 200

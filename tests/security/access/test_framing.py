@@ -1,4 +1,4 @@
-"""How a body is sent changes nothing: every operation with one, whole, chunked, and one byte at a time."""
+"""How a body is sent changes nothing: every operation with a body, whole, chunked, and one byte at a time."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ pytestmark = pytest.mark.exhaustive
 
 WITH_BODY = [one for one in operations() if one.body is not None]
 REPEATABLE = [one for one in WITH_BODY if one.id != "me_delete"]
-"""What can be asked for again. Erasing oneself, in each framing, is in the control of the matrix."""
+"""Operations that can be repeated. Erasing the own account, in each framing, is part of the matrix's control test."""
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32,64}\b")
 PASSWORD = "correct horse battery"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def told(body: Any) -> Any:
-    """An answer without what no two have in common: ids, hashes, times."""
+    """Remove from an answer what always differs: ids, hashes, times."""
     return json.loads(MOMENT.sub("<time>", ID.sub("<id>", json.dumps(body))))
 
 
 def answers(client: Client, one: Operation, values: dict[str, Any]) -> Iterator[tuple[int, Any]]:
-    """To the same request on a chat of its own, framing after framing."""
+    """Yield the answers to the same request in each framing, each on a chat of its own."""
     for number, framing in enumerate(FRAMINGS):
         filled = one.fill({**values, **remembered(), "Idempotency-Key": f"{one.id}-{number}"})
         answer = send(client, replace(filled, framing=framing))

@@ -1,4 +1,4 @@
-"""What browsers are told to hold back, on every answer; and that production settings leave no warning."""
+"""What browsers are told to restrict, on every answer; and that production settings give no warning."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_forms_and_scripts_of_the_login_page_fit_its_policy(live: LiveServer) ->
 
 
 def production(**variables: str) -> dict[str, str]:
-    """The environment that docs/deploy.md names, and what a test process needs besides."""
+    """The environment that docs/deploy.md names, plus what a test process needs."""
     needed = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "DATABASE_URL")}
     documented = {
         "DJANGO_SECRET_KEY": "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -114,7 +114,8 @@ print(json.dumps([*([one.status_code, dict(one.headers)] for one in (plain, prob
 
 @pytest.fixture(scope="module")
 def in_production() -> list[tuple[int, dict[str, object]]]:
-    """Status and headers with production settings: by HTTP, to a probe, behind a proxy; last, a cookie's flags."""
+    """Return statuses and headers under production settings: by HTTP, to a probe, behind a proxy; last, a cookie's
+    flags."""
     done = manage("shell", "--no-imports", "-c", ASK)
     assert done.returncode == 0, done.stderr
     answers: list[tuple[int, dict[str, object]]] = json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
-"""Every operation of the schema × everybody who is not its object's owner: 401 or 404, and nothing happens.
+"""Every operation of the schema × every caller who does not own its object: 401 or 404, and nothing happens.
 
-The last test is the control: the same requests, made by the owner, succeed. So what refuses the others is who they are.
+The last test is the control: the owner's same requests succeed. So the refusals are due to the caller's identity.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPERATIONS = operations()
 OF_OBJECTS = [one for one in OPERATIONS if one.objects]
 OF_ONESELF = [one for one in OPERATIONS if not one.objects and one.id not in PUBLIC]
 ENDS_ITSELF = ("v1_auth_token_destroy", "tokens_delete_all", "me_delete")
-"""What leaves nobody to ask for more. In this order, each with a token of its own."""
+"""Operations that end the caller's token or account. They run last, in this order, each with its own token."""
 CANARY = "the heron in the reeds"
 PICTURE = file_of(CANARY.encode(), "text/plain", CANARY)
 KEY, BUSY_KEY = "alice-1", "alice-2"
@@ -53,7 +53,7 @@ Ids = Mapping[str, Any]
 
 @dataclass
 class House:
-    """What alice has: a chat with memory, and one in which a reply is being written."""
+    """Alice's objects: a chat with memory, and one in which a reply is being written."""
 
     idle: Ids
     question: Ids
@@ -66,7 +66,7 @@ class House:
 
 @pytest.fixture
 def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
-    settings.REPLY_LEASE_SECONDS = 600  # nobody writes the busy chat's reply: it must not count as abandoned
+    settings.REPLY_LEASE_SECONDS = 600  # no server writes the busy chat's reply: it must not count as abandoned
     settings.REPLY_CHECKPOINT_SECONDS = 0.05
     user = User.objects.get(username="alice")
     idle = make_chat(user, title=CANARY, said=CANARY)
@@ -110,7 +110,7 @@ def house(alice: Client, upstream: FakeUpstream, settings: Any) -> House:
 
 
 def nowhere() -> Ids:
-    """Ids of nothing."""
+    """Return ids of objects that do not exist."""
     return {
         "chat_id": str(new_id()),
         "message_id": str(new_id()),
@@ -122,12 +122,12 @@ def nowhere() -> Ids:
     }
 
 
-# Who asks
+# Callers
 
 
 @dataclass
 class Caller:
-    """Somebody, by what their requests carry."""
+    """A caller, as defined by the credentials of their requests."""
 
     http: httpx.Client = field(repr=False)
     user: User | None = None
@@ -207,7 +207,7 @@ STRANGERS: dict[str, Callable[[Callable[..., Caller]], Caller]] = {
 named = {"ids": lambda one: one if isinstance(one, str) else one.id}
 
 
-# What they get
+# Refusals
 
 
 def test_the_schema_that_is_served_is_the_one_tried_here(live: LiveServer) -> None:
@@ -257,7 +257,7 @@ def test_what_is_anothers_is_as_if_it_were_not_there(
 
 
 def told(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
-    """All that an answer says, but for when, and to which request."""
+    """Return what an answer says, without its time and request id."""
     apart = ("date", "x-request-id")
     return (
         answer.status_code,
@@ -319,7 +319,7 @@ def test_what_one_gets_of_oneself_has_nothing_of_anothers(
 
 
 def owned_by(name: str) -> str:
-    """All rows that are somebody's, as text."""
+    """Return all rows that belong to a user, as text."""
     ways = {
         Chat: "owner",
         Message: "chat__owner",
@@ -372,6 +372,6 @@ def test_the_owner_gets_all_of_it(
 
 
 def _harmless_first(one: Operation) -> tuple[int, int]:
-    """Reads, then what adds, then what changes, then what deletes: messages before chats; oneself last."""
+    """Sort key: reads first, then creates, changes and deletes; messages before chats, and the own account last."""
     last = ENDS_ITSELF.index(one.id) if one.id in ENDS_ITSELF else -len(one.path)
     return ("GET", "POST", "PATCH", "PUT", "DELETE").index(one.method), last

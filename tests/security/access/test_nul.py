@@ -1,4 +1,4 @@
-"""A NUL, which no text of PostgreSQL has: no text of a request takes one, and the schema says so of each."""
+"""NUL characters, which PostgreSQL cannot store: every text of a request refuses them, and its schema says so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 
 def texts(value: Any, path: Path = ()) -> Iterator[Path]:
-    """Where in a filled body a text stands, the names of free objects included."""
+    """Yield the path of each text in a filled body, including the names in free objects."""
     if isinstance(value, str):
         yield path
     elif isinstance(value, dict | list):
@@ -50,11 +50,12 @@ def test_no_text_of_a_body_takes_one(one: Operation, alice: Client, upstream: Fa
 
 
 def allows_no_nul(one: Operation, path: Path) -> bool:
-    """Whether the schema of the text at `path` says so: by a pattern, or because only certain texts are allowed."""
+    """Whether the schema of the text at `path` excludes NUL: by a pattern, or because only certain texts are
+    allowed."""
     schema = one._resolved(one.body or {})
     for key in path:
         if "properties" not in schema and "items" not in schema:
-            return "JSONValue" in str(schema)  # a free object, which says so of all that is inside
+            return "JSONValue" in str(schema)  # a free object, whose schema covers all texts inside
         schema = one._resolved(schema["items"] if isinstance(key, int) else schema["properties"][key])
     return refuses(schema)
 
@@ -66,7 +67,7 @@ def refuses(schema: Any) -> bool:
 
 
 def texts_of(one: Operation) -> dict[str, Any]:
-    """The parameters of a query that are text, by their name, with their schema."""
+    """Return the text parameters of the query, by name, with their schema."""
     return {
         parameter["name"]: parameter["schema"]
         for parameter in one.parameters
@@ -83,7 +84,7 @@ def test_no_text_of_a_query_takes_one(one: Operation, alice: Client, upstream: F
     filled = one.fill({**remembered(), "token_id": "0" * 16, "sha256": "0" * 64})
     for name, schema in texts_of(one).items():
         answer = alice.http.get(filled.path, params={**filled.query, name: NUL})
-        if name == "search":  # taken out of it, as the admin's lists do
+        if name == "search":  # a NUL is removed from it, as in the admin's lists
             assert answer.status_code == 200
         else:
             assert answer.status_code == 400, f"{name}: {answer.text}"

@@ -1,4 +1,4 @@
-"""What a request left behind: all tables as one hash, and the statements that it sent to the database."""
+"""Traces of a request: a hash of all tables, and the statements that it sent to the database."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from chatmemory.database import statements as statements_of
 from chatmemory.runtime.logging_config import request_id
 
 _VALUE = re.compile(r"'[^']*'")
-"""Where statements go together, their values stand in them."""
+"""Literals, which the SQL contains where statements are sent together."""
 UNTOLD = ("sessions.Session", "auth.Permission", "contenttypes.ContentType")
-"""Tables of no interest: a login writes a session, and the other two are the code's."""
+"""Ignored tables: a login writes a session, and the other two come from the code."""
 
 
 def everything(*left_out: str) -> str:
-    """A hash of every row of every table, but those of `left_out` models (`app.Model`)."""
+    """Return a hash of every row of every table, except those of `left_out` models (`app.Model`)."""
     rows = [
         serializers.serialize("json", model._base_manager.order_by("pk"))
         for model in apps.get_models()
@@ -34,7 +34,8 @@ def everything(*left_out: str) -> str:
 
 @contextmanager
 def statements(of: str) -> Iterator[list[str]]:
-    """The SQL sent meanwhile, without its values, by the requests with this `X-Request-ID`: others never rest."""
+    """Collect the SQL, without its values, that the requests with this `X-Request-ID` send; other requests go on all
+    the time."""
     sent: list[str] = []
     execute, past_cursors = CursorWrapper.execute, statements_of.executed
 

@@ -1,4 +1,4 @@
-"""Summarizers' answers that bring something along, in the form that each policy asks for. Data alone."""
+"""Summarizers' answers that smuggle in a link or an order, in the format of each policy. Data only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from tests.security.injection.corpus import LINKS, ORDERS
 
 BRINGS: Final = [*((link, "new_url") for link in LINKS), *((order, "new_instruction") for order in ORDERS)]
-"""What a summary may bring along, and how it is refused."""
+"""Texts that a summary might add, each with the code of its refusal."""
 
 ANSWERS: Final[dict[str, Any]] = {
     "chunked": "{}",
@@ -20,11 +20,11 @@ ANSWERS: Final[dict[str, Any]] = {
     },
     "card": {"goal": "g", "decisions": ["{}"]},
 }
-"""An answer under each policy, and a place in it."""
+"""An answer for each policy, with a placeholder."""
 
 
 def answer_with(policy: str, text: str) -> str:
-    """A summarizer's answer that says `text` somewhere."""
+    """Return a summarizer's answer that contains `text`."""
     shape = ANSWERS[policy]
     if isinstance(shape, str):
         return shape.replace("{}", text)

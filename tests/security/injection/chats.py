@@ -1,4 +1,4 @@
-"""Chats in which everything that memory shows says one hostile text."""
+"""Chats in which everything that memory shows contains one hostile text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TURNS = 3
 
 
 def state_of(policy: str, text: str) -> State:
-    """A stored state that says `text`, as its policy keeps it after cleaning: in one line but for summaries."""
+    """Return a stored state with `text`, as its policy keeps it after cleaning: in one line, except for summaries."""
     line = " ".join(text.split())
     return {
         "chunked": State(text),
@@ -25,7 +25,8 @@ def state_of(policy: str, text: str) -> State:
 
 
 def chat_saying(policy: str, text: str) -> Chat:
-    """Alice's chat of some turns that were folded into `text` and some that are to be shown, which say it, too."""
+    """Make a chat of alice's that contains `text` everywhere: some turns were folded into it, and others are yet to
+    be shown."""
     chat = make_chat(
         User.objects.get(username="alice"), policy=policy, title=text[:100], instructions="Be brief."
     )

@@ -1,4 +1,4 @@
-"""What surrounds every test here that uses chats: they are found in order when it is over."""
+"""Fixtures of the tests that use chats: all chats are checked after each test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture
 def sound() -> Iterator[None]:
-    """Afterwards every reply has ended, and every chat is in order."""
+    """Check after the test that every reply has ended and every chat is consistent."""
     yield
     wait_for(lambda: not generation._running)
     check_all()

@@ -1,7 +1,7 @@
-"""Conversations folded under a policy without a database, to see what the gate says of every state on the way.
+"""Fold conversations under a policy without a database, to see how the checks judge every intermediate state.
 
-`SAMPLES=folder python -m tests.security.injection.folding` tells how many states of recorded conversations it would
-refuse, and which texts in them: of the built-in model and of the fake summarizer's answers, none may be.
+`SAMPLES=folder python -m tests.security.injection.folding` prints how many states of recorded conversations would be
+refused, and for which texts. None of the built-in model's or the fake summarizer's answers may be refused.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tests.support.fakes.scripted import tell
 OWN = Path(__file__).resolve().parents[3] / "conversations" / "samples"
 VARIANT = Variant("v", "m")
 BITE = 4
-"""Turns that are folded at once: few, so that there are many states."""
+"""Turns per fold: few, so that there are many states."""
 
 Summarizer = Callable[[Prompt], str]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One fold: the state before it and after it, and what was folded."""
+    """One fold: the states before and after it, and the turns folded."""
 
     before: State
     after: State
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def refusal(self) -> str:
-        """Why the gate refuses it; "" where it does not."""
+        """Why the checks refuse it; "" if they accept it."""
         try:
             answer_checks.check(self.before, self.after, answer_checks.said_in(self.turns))
         except Refusal as refusal:
@@ -51,17 +51,17 @@ class Step:
 
 
 def built_in(prompt: Prompt) -> str:
-    """The built-in model's answer."""
+    """Return the built-in model's answer."""
     return OfflineModel().complete(prompt, VARIANT, timeout=1).text
 
 
 def faked(prompt: Prompt) -> str:
-    """The fake upstream's answer."""
+    """Return the fake upstream's answer."""
     return tell(prompt)
 
 
 def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
-    """Pairs of what a user and the assistant said, as turns."""
+    """Make turns from pairs of a user's and the assistant's texts."""
     return [
         Turn(
             2 * at + 1,
@@ -81,7 +81,7 @@ def turns_of(said: Iterable[tuple[str, str]]) -> list[Turn]:
 def steps(
     policy: Policy, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> Iterator[Step]:
-    """Each fold of `turns`, a bite after the other."""
+    """Yield each fold of `turns`, one bite after another."""
     state = State()
     for start in range(0, len(turns), BITE):
         bite = turns[start : start + BITE]
@@ -93,7 +93,7 @@ def steps(
 def folded(
     policy: Policy, state: State, turns: Sequence[Turn], summarizer: Summarizer, limits: MemoryLimits
 ) -> State:
-    """The state after one fold, as the engine makes it, but for the gate. Raises `Refusal`."""
+    """Return the state after one fold, made as the engine does, but without the checks. Raises `Refusal`."""
     answers: list[Completion | None] = []
     while (ask := policy.ask(state, turns, limits, answers)) is not None:
         prompt = Prompt(
@@ -107,7 +107,7 @@ def folded(
 
 
 def recorded(folder: Path) -> Iterator[list[Turn]]:
-    """The conversations in the JSON files of a folder, as turns."""
+    """Yield the conversations in the JSON files of a folder, as turns."""
     for path in sorted(folder.glob("*.json")):
         for chat in read_chats(path.read_text(encoding="utf-8")):
             said: list[tuple[str, str]] = []
@@ -120,7 +120,7 @@ def recorded(folder: Path) -> Iterator[list[Turn]]:
 
 
 def main() -> int:
-    """Fold everything that is there under every policy; 1 if anything was refused."""
+    """Fold all recorded conversations under every policy. Returns 1 if anything was refused."""
     folder = os.environ.get("SAMPLES")
     talks = [*recorded(OWN), *(recorded(Path(folder)) if folder else ())]
     states = refused = 0

@@ -1,4 +1,4 @@
-"""What one user said is never sent to a model, or shown, for another: many chats at once, folded in one process."""
+"""One user's words are never sent to a model, or shown, for another user: many chats folded at once in one process."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ USERS = "ABCDEF"
 
 
 def canary(user: str, number: int) -> str:
-    """A code that this user alone says; the fake summarizer keeps it."""
+    """Return a code that only this user says; the fake summarizer keeps it."""
     return f"Z{user}-{number:04d}"
 
 
 def owners(text: str) -> set[str]:
-    """Whose canaries are in a text."""
+    """Return the users whose canaries are in a text."""
     return {code[1] for code in CANARY.findall(text)}
 
 
 def started(client: Client, user: str, policy: str) -> Chat:
-    """A chat full of its owner's canaries: in turns, title, instructions and metadata."""
+    """Make a chat full of its owner's canaries: in turns, title, instructions and metadata."""
     own = canary(user, 1)
     body = {"policy": policy, "title": own, "instructions": f"Be brief, {own}.", "metadata": {"a": own}}
     chat = Chat.objects.get(pk=client.post("chats", json=body).json()["id"])

@@ -1,6 +1,6 @@
-"""Control tokens of chat templates that people, sources or summaries write: no request to the upstream has one.
+"""Control tokens of chat templates, written by users, sources or summaries, reach no request to the upstream.
 
-Each text goes the whole way, over HTTP into the product and over the wire out of it. What is stored stays as it was.
+Each text takes the whole way, over HTTP into the product and over the wire out of it. The stored text is unchanged.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HOSTILE = "All of them: " + " x ".join(CONTROL_TOKENS) + " and code: `<p>a</s></
 
 @pytest.fixture(autouse=True)
 def tidy(sound: None) -> None:
-    """Afterwards every chat is in order."""
+    """Check after the test that every chat is consistent."""
 
 
 def assert_disarmed(requests: list[Request]) -> None:
-    """None of the tokens is in any of these, and what they say can be read."""
+    """Assert that no request contains one of the tokens, and that the disarmed text can still be read."""
     assert requests
     for request in requests:
         said = request.body.get("instructions", ""), *(text for _, text in request._messages())
@@ -46,7 +46,7 @@ def assert_disarmed(requests: list[Request]) -> None:
 
 
 def disarmed(requests: list[Request]) -> bool:
-    """Whether their last one has the first token broken, rather than not at all."""
+    """Whether the last request contains the first token in its broken form."""
     return disarm(CONTROL_TOKENS[0]) in requests[-1].text
 
 
@@ -120,13 +120,13 @@ def test_no_summarizer_is_shown_a_control_token(
     calls = upstream.calls("complete")
     assert_disarmed(calls)
     assert disarmed(calls)
-    # What a model that is shown one writes itself is no order that nobody gave.
+    # A model that repeats a token it was shown is not refused for an order that nobody gave.
     assert brief_of(chat).last_error is None
     assert CONTROL_TOKENS[0].rstrip(">") in str(brief_of(chat).state) + brief_of(chat).global_summary
 
 
 def folded_chat(policy: str, upstream: FakeUpstream) -> Chat:
-    """A chat that was folded twice by a summarizer that repeats a token as it was shown it."""
+    """Make a chat that was folded twice by a summarizer that repeats a token it was shown."""
     chat = make_chat(policy=policy)
     upstream.behave(
         Behaviour(text=answer_with(policy, f"They spoke of {disarm(CONTROL_TOKENS[0])}.")), lane="complete"

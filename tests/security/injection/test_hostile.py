@@ -1,4 +1,4 @@
-"""What is sent to make the server slow or fall: answered within a second, while others are served."""
+"""Input made to slow the server down or crash it is answered within a second, while others are served."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 SECOND = 1.0
 TRIES = 3
-"""The quickest counts: what a busy machine adds is not the request's."""
+"""The fastest try counts: delays from other load on the machine are not the request's."""
 
 
 def said(message: str) -> bytes:
@@ -29,7 +29,7 @@ def said(message: str) -> bytes:
 
 
 def pieces(body: bytes) -> Iterator[bytes]:
-    """A body without a length."""
+    """Yield a body in pieces, so that it is sent without a length."""
     for start in range(0, len(body), 65_536):
         yield body[start : start + 65_536]
 
@@ -63,7 +63,7 @@ HOSTILE: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], int]] = {
 
 
 class Bystander:
-    """Somebody else, who goes on asking; `slowest` is the longest that one answer took, in seconds."""
+    """Another user who keeps making requests. `slowest` is the longest time of one answer, in seconds."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -91,7 +91,8 @@ class Bystander:
 
 
 def timed(ask: Callable[[], Any], other: Client) -> tuple[Any, float]:
-    """The answer, and how long it took at best, for the one who asked or for the one beside, whichever was longer."""
+    """Return the answer and the best time of some tries, in seconds; a try takes as long as the slower of request and
+    bystander."""
     best = float("inf")
     for _ in range(TRIES):
         started = time.monotonic()

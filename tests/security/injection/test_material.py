@@ -1,4 +1,4 @@
-"""What one turn's sources and instructions say is no part of memory, unless somebody said it: over HTTP, any policy."""
+"""A turn's sources and instructions do not get into memory unless somebody said them: over HTTP, under any policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("sound")
 
 
 def told(client: Client, chat: str, upstream: FakeUpstream, reply: str, card: object, **given: Any) -> str:
-    """What became of the card of a reply."""
+    """Script a reply with this card, ask for it, and return how the card was marked."""
     upstream.script("stream", answered(reply, card))
     client.ask("How do I learn vibrato?", chat, **given)
     return marks(chat)[-1]

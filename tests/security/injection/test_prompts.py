@@ -1,6 +1,6 @@
-"""Whatever people type, a prompt has the same structure: as many items, the same roles, and headings of ours alone.
+"""No text changes the structure of a prompt: the same number of items, the same roles, and no headings except ours.
 
-Each text goes the whole way: over HTTP into a chat, and out of it over the wire, where it is read as a server would.
+Each text takes the whole way: over HTTP into a chat, and over the wire out of it, where it is read as a server would.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tests.support.live_server import Client
 
 HARMLESS = "tea and cake"
 
-# No NUL, which a request refuses; and something to be seen at the end, which a turn needs.
+# Without NUL, which a request refuses, and with a visible character at the end, which a turn needs.
 hostile = (
     st.lists(
         st.sampled_from([*MARKERS, *DOUBLES, *LINE_ENDS, *(set(HIDERS) - {"\x00"}), " ", "> "])
@@ -47,17 +47,17 @@ hostile = (
 )
 FEW = 20
 LONGEST_TITLE = 1000
-"""Characters of a source's title."""
+"""Maximum characters of a source's title."""
 
 ROOMY: dict[str, Any] = {"prompt_budget": 50_000, "threshold": 10**6, "sources_budget": 50_000}
-"""So much room that all is shown, whatever it costs."""
+"""Budgets so large that everything is shown."""
 
 
 def sent_for(alice: Client, upstream: FakeUpstream, policy: str, text: str) -> Request:
-    """The request to the model for a question in a chat that says `text` wherever something can be said."""
+    """Return the request to the model for a question in a chat that contains `text` in every place."""
     chat = chat_saying(policy, text)
     upstream.clear()
-    upstream.behave(Behaviour(text="Fine."))  # what it would say else depends on the question
+    upstream.behave(Behaviour(text="Fine."))  # a fixed answer: otherwise it depends on the question
     body = {
         "message": text,
         "chat_id": str(chat.pk),
@@ -71,22 +71,22 @@ def sent_for(alice: Client, upstream: FakeUpstream, policy: str, text: str) -> R
 
 
 def shape(request: Request) -> list[str]:
-    """The roles of all items."""
+    """Return the roles of all items."""
     return [role for role, _ in request._messages()]
 
 
 def as_sent(text: str) -> str:
-    """What stands for `text` in a summarizer's input."""
+    """Return the form of `text` in a summarizer's input."""
     return disarm(quote_markers(text))
 
 
 def heads(text: str) -> list[str]:
-    """The lines that a reader would take for a heading or a marker, up to what is said behind it."""
+    """Return the start, up to the colon, of each line that could be read as a heading or a marker."""
     return [line.partition(": ")[0] for line in text.splitlines() if is_marker(line)]
 
 
 def numbered(text: str) -> list[str]:
-    """The lines that a reader would take for the head of a source."""
+    """Return the lines that could be read as the head of a source."""
     return [line for line in text.splitlines() if re.match(r"\[\s*\d+\s*\]", skeleton(line).strip())]
 
 
@@ -118,7 +118,7 @@ def test_no_text_changes_the_structure_of_a_prompt(
         assert sent.said[-1] == ("user", disarm(text)), "the question is a message of its own"
         title = " ".join(disarm(text[:LONGEST_TITLE]).split())
         assert numbered(sent.said[-2][1]) == [f"[1] {title}", "[2]"]
-        # What was said verbatim, in messages of its own role, needs no quoting either.
+        # Turns shown verbatim, in messages of their own role, need no quoting either.
         of_memory = slice(0, len(plain.said) - 2 - own)
         for item, like in zip(
             [*sent.said[of_memory], sent.said[-2]], [*plain.said[of_memory], plain.said[-2]], strict=True
@@ -148,7 +148,7 @@ def test_no_text_changes_the_structure_of_a_summarizers_input(
         asked = asked_of(text)
         assert shape(asked) == shape(plain)
         assert asked.instructions == plain.instructions, "nothing of it is in the system's role"
-        # A summarizer that says so little may be asked again, with what it left out.
+        # A summarizer that returns so little may be asked again, with a note of what it left out.
         material = without_retry_instructions(asked.said[-1][1])
         note = asked.said[-1][1].removeprefix(material)
         assert [line for line in note.splitlines() if is_marker(line)] in ([], [AGAIN, END_AGAIN])
@@ -182,12 +182,12 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
     effort: Callable[[int, int], int],
 ) -> None:
     def check(text: str) -> None:
-        # Said by the user before, so that it is not refused for being new.
+        # The user said it before, so that it is not refused as new.
         talk = [{"role": "user", "content": f"{text}\n{' '.join(text.split())}"}]
         upstream.behave(Behaviour(text=answer_with(policy, text)), lane="complete")
         answer = alice.post("summarize", json={"messages": talk, "policy": policy})
         if answer.status_code == 502:
-            return  # refused: made one line, it can be an order that nobody gave like that
+            return  # refused: joined to one line, it can be an order that nobody gave in that form
         body = answer.json()
         state = State.from_json(body["summary"], {"data": body["state"].get("data", body["state"])})
         sections = POLICIES[policy].render(state)
@@ -202,7 +202,8 @@ def test_no_answer_changes_the_structure_of_the_next_prompt(
 
 
 def for_all(check: Callable[[str], None], examples: int) -> None:
-    """`check` all kinds of attacks at once, and so many texts made of them; where these are many, each kind alone."""
+    """Run `check` with all kinds of attacks at once and with `examples` generated texts; if those are many, also with
+    each kind."""
     all_kinds = (*MARKERS, *DOUBLES)
     for text in ("\n".join(all_kinds), *(all_kinds if examples > FEW else ())):
         check(f"{text}x")

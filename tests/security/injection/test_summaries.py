@@ -1,4 +1,4 @@
-"""A summarizer that brings something along is refused: the memory stands, staff see why, and the chat goes on.
+"""A summarizer that smuggles something in is refused: memory stays as it was, staff see why, and the chat goes on.
 
 The answers come over the wire, through the real client, into the real fold.
 """
@@ -32,18 +32,18 @@ from tests.support.live_server import Client
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.exhaustive]
 
 SOME = [BRINGS[at] for at in (0, 7, 10, 17, 42, 45, 52, 57, 62)]
-"""A few of each kind; all of them are tried on the gate itself."""
+"""A few of each kind. The unit tests of the checks try all of them."""
 
 
 @pytest.fixture(autouse=True)
 def usual(settings: Any, sound: None) -> None:
-    """The numbers of the settings' defaults, one attempt after the other."""
+    """The default limits and the default number of attempts."""
     settings.MEMORY_LIMITS = replace(settings.MEMORY_LIMITS, threshold=6000, prompt_budget=3000)
     settings.MEMORY_FOLD_ATTEMPTS = 5
 
 
 def waiting_chat(policy: str) -> Chat:
-    """A chat that has been folded once, by an honest summarizer, and is to be folded again."""
+    """Make a chat that an honest summarizer has folded once, and that is due again."""
     chat = make_chat(policy=policy)
     add_turns(
         chat, [(f"Note AB-{n}: {lorem(60)}", f"AB-{n} is noted. {lorem(60)}") for n in range(1000, 1020)]

@@ -1,4 +1,4 @@
-"""What strangers wrote moves no cursor and paints no terminal: in logs, in what commands print, in files they write."""
+"""Hostile text sends no escape sequence to a terminal: in logs, in the output of commands, in files they write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ACTS = set("\x1b\x07\x9b\r\x7f\u202e\u2066\u2028\u2029\x85\u200b\U000e0041\ufeff
 
 
 def formatted(style: str, message: str, *args: object, **extra: object) -> str:
-    """A line as the log would show it."""
+    """Return a line as the log would format it."""
     config = logging_config(style, "DEBUG")["formatters"]["structured"]
     formatter = structlog.stdlib.ProcessorFormatter(
         processors=config["processors"], foreign_pre_chain=config["foreign_pre_chain"]
@@ -91,7 +91,7 @@ def run(command: str, *args: object) -> str:
 
 
 def saying(tmp_path: Path, name: str = "chat.json") -> Path:
-    """A file of a conversation whose title and texts are full of escapes."""
+    """Write a file of a conversation whose title and texts are full of escape sequences."""
     path = tmp_path / name
     said = [{"role": role, "content": f"{ESCAPES} {role}"} for role in ("user", "assistant")] * 2
     path.write_text(json.dumps({"title": ESCAPES, "messages": said}), encoding="utf-8")

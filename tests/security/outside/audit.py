@@ -1,6 +1,7 @@
-"""`make audit`: asks for known vulnerabilities of every locked version, and says so where nobody could be asked.
+"""`make audit`: look up known vulnerabilities of every locked version, and report packages that could not be looked
+up.
 
-pip-audit passes when the index it asks knows none of the packages. Here, what was not asked about fails, unless
+pip-audit passes when its index knows none of the packages. Here, a package without an answer is a failure, unless
 `OFFLINE=1` says that this is expected.
 """
 
@@ -14,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-check.lock"
-"""Holds all that the other locks do."""
+"""The lock file that contains all packages of the others."""
 SECONDS = 600
 ASK = ["--require-hashes", "--disable-pip", "--progress-spinner=off", "--format=json"]
 
 
 def main() -> int:
-    """Print the verdict; 0 if there is nothing to be said against any version."""
+    """Print the verdict. Returns 0 if no version has a known vulnerability."""
     command = [sys.executable, "-m", "pip_audit", *ASK, "-r", str(LOCK)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     try:
@@ -35,7 +36,8 @@ def main() -> int:
 
 
 def verdict(packages: list[dict[str, Any]], *, is_offline: bool) -> tuple[int, list[str]]:
-    """Exit code and sentences for pip-audit's list of packages: 1 for a vulnerability, 2 for what was not asked."""
+    """Return exit code and sentences for pip-audit's list of packages: 1 for a vulnerability, 2 if any was not looked
+    up."""
     asked = [one for one in packages if "vulns" in one]
     found = [(one, hole) for one in asked for hole in one["vulns"]]
     lines = [

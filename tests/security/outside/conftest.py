@@ -1,4 +1,4 @@
-"""Fixtures of the tests that look at the product from outside."""
+"""Fixtures of the tests that test the product from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schemathesis is told besides the schema. It loads this file by itself, outside of pytest."""
+"""Hooks that tell schemathesis what the schema cannot. It loads this file by itself, outside of pytest."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import Any
 
 schemathesis: Any = import_module("schemathesis")
-"""Not imported by name: it is of the extra `check`, and types are checked without that, too."""
+"""Imported dynamically: it belongs to the extra `check`, and types are also checked without that."""
 
 
 def map_case(_context: Any, case: Any) -> Any:
-    """What no schema can say, requests that are to be valid come without.
+    """Remove from requests that are to be valid what no schema can describe.
 
-    No invented cursor is one of ours; and which options there are, and go together, is a matter of the policy.
+    An invented cursor is never one of ours, and which options exist and may be combined depends on the policy.
     """
     if case.meta is not None and case.meta.generation.mode.is_positive:
         if case.query:

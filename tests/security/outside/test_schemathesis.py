@@ -1,6 +1,6 @@
-"""Schemathesis against a running product: what the schema says, the server does, and it never fails.
+"""Schemathesis against a running product: the server does what the schema says, and never fails.
 
-`make schemathesis` runs it, and `make faults` longer. It needs the extra `check`.
+`make schemathesis` runs it, and `make faults` for longer. It needs the extra `check`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ HERE = Path(__file__).parent
 PROGRAM = str(Path(sys.executable).with_name("schemathesis"))
 USERS = ("alice", "bob")
 PASSWORD = "correct horse battery"
-# Strings as long as a real message may be take schemathesis minutes to make up, where they also match a pattern.
+# Generating strings as long as real messages that also match a pattern takes schemathesis minutes.
 SHORT = {"MESSAGE_MAX_CHARS": "400", "INSTRUCTIONS_MAX_CHARS": "200", "MEMORY_K_RAW_TURNS": "1"}
 EXAMPLES = (3, 100)
-"""Of each operation, and sequences of calls: by `make schemathesis`, and by `make faults`."""
+"""Examples per operation and sequences of calls, for `make schemathesis` and for `make faults`."""
 SECONDS = (900, 3600)
-"""After which it has gone wrong. It takes about a minute on two cores that have nothing else to do."""
+"""Timeouts for the two. The short run takes about a minute on two idle cores."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_server_does_what_its_schema_says(
 
 
 def _remembered(client: Client) -> tuple[UUID, UUID]:
-    """A chat that has been folded, and its last reply."""
+    """Make a chat that has been folded, and return its id and that of its last reply."""
     chat_id = UUID(client.ask("What is the plan for Monday?")["chat_id"])
     for day in ("Tuesday", "Wednesday"):
         last = client.ask(f"And for {day}?", str(chat_id))["message"]["id"]
@@ -97,7 +97,7 @@ def _config(folder: Path, product: Product, chat_id: UUID, message_id: UUID) -> 
 
 
 def _sign_in(name: str) -> dict[str, Any]:
-    """How a user gets a token, and a new one when it was revoked."""
+    """Configure how a user gets a token, and a new one after it was revoked."""
     token = {
         "extractFrom": "body",
         "extractSelector": "/token",

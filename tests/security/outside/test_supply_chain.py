@@ -1,4 +1,4 @@
-"""What we stand on: every version locked with its hash, none of them with a hole that we know of, no secret in git."""
+"""The supply chain: every version locked with its hash, no known vulnerability, no secret in git."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCKS = {
     "requirements-dev.lock": {"", "redis", "lab", "dev"},
     "requirements-check.lock": {"", "redis", "local-embeddings", "lab", "dev", "check"},
 }
-"""By file: which extras of pyproject.toml it holds; "" is what the product itself needs."""
+"""For each file, the extras of pyproject.toml in it; "" is what the product itself needs."""
 
 SAFE_SINCE = {
     # CVE-2026-33034: a body without Content-Length passed DATA_UPLOAD_MAX_MEMORY_SIZE; CVE-2026-5766; CVE-2025-14550:
@@ -33,11 +33,12 @@ SAFE_SINCE = {
     # Before, keys were printed at DEBUG.
     "openai": "1.54.3",
 }
-"""By package: the first version without what we have read about it. `make audit` asks about the rest."""
+"""For each package, the first version without the vulnerabilities we have read about. `make audit` looks up the
+rest."""
 
 
 def locked(name: str) -> dict[str, list[tuple[Version, int]]]:
-    """By package: its versions (one a platform, mostly one) and how many hashes each has."""
+    """Return for each package its versions (usually one, else one per platform), each with its number of hashes."""
     found: dict[str, list[tuple[Version, int]]] = {}
     text = (ROOT / name).read_text().replace("\\\n", " ")
     for line in text.splitlines():
@@ -84,7 +85,7 @@ def test_the_locks_agree() -> None:
 def test_everything_is_installed_by_its_hash() -> None:
     recipes = (ROOT / "Makefile").read_text() + (ROOT / ".ci" / "run").read_text()
     installs = [line for line in recipes.splitlines() if "pip install" in line]
-    # `uv` makes the locks; nothing that it finds is installed without its hash.
+    # `uv` makes the lock files. Nothing it resolves is installed without its hash.
     unlocked = [line for line in installs if "--require-hashes" not in line]
     assert [line.strip() for line in unlocked] == ["$(BIN)/pip install --quiet uv"]
     assert len(installs) - len(unlocked) >= 2

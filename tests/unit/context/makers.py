@@ -22,7 +22,7 @@ NO_QUESTION = PromptRequest()
 
 
 def make_turn(number: int, user: str, assistant: str = "", line: str = "-", *, cut_off: bool = False) -> Turn:
-    """Make turn `number` (from 0) of a chat of two seqs per turn. A `line` of "-" stands for one that names the turn."""
+    """Make turn `number` (from 0) of a chat with two seqs per turn. A `line` of "-" is replaced by a default."""
     first = 2 * number + 1
     sides = ((first, user), (first + 1, assistant))
     return Turn(

@@ -79,7 +79,7 @@ def test_a_folded_turn_whose_revision_is_gone_is_still_folded() -> None:
     [
         (0, [], []),  # nothing folded
         (3, [LineageStep(1, None, False)], [(1, 3)]),  # one after another
-        (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild begins anew
+        (5, [LineageStep(4, 3, True), LineageStep(1, None, False)], [(4, 5)]),  # a rebuild starts anew
         (
             6,
             [LineageStep(6, 2, False), LineageStep(1, None, False)],

@@ -59,7 +59,7 @@ PROSE = st.lists(WORDS, max_size=60).map(" ".join)
         ("in São Paulo with Zoë's dog", ["São Paulo", "Zoë"]),
         ("from SFO via the iPhone", ["SFO", "iPhone"]),
         ("Thanks! Flights leave. I know.", []),  # capitals without meaning
-        ("Garcia called. I know Anya Garcia.", ["Garcia", "Anya Garcia"]),  # also said where no capital is needed
+        ("Garcia called. I know Anya Garcia.", ["Garcia", "Anya Garcia"]),  # also capital mid-sentence
         ("1. first\n2. second", []),  # numbers of list items
         ("Hello hello HELLO3 hello3", ["HELLO3"]),
         ("我的订单号是12345，谢谢", ["12345"]),

@@ -30,7 +30,7 @@ REPLY = CountedReply(
 
 def test_saved_is_what_was_not_sent_at_the_price_of_what_was() -> None:
     assert saved_of(REPLY) == (100_000, Decimal("0.125"))
-    assert saved_of(replace(REPLY, cached_tokens=1000)) == (100_000, Decimal("0.0125"))  # its cache took off
+    assert saved_of(replace(REPLY, cached_tokens=1000)) == (100_000, Decimal("0.0125"))  # cached price
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def test_one_that_dies_at_once_again_and_again_is_started_ever_more_rarely() -> 
 
 
 def test_while_no_canary_can_be_sent_the_cluster_is_left_alone() -> None:
-    """While the queue is down, the cluster has nothing to answer. Its patience starts anew once a canary can be sent."""
+    """While the queue is down, the cluster has nothing to answer. Its patience restarts once a canary can be sent."""
     cluster = Cluster()
     cluster.live(30)
     cluster.seconds_until(LivenessStep.SEND)  # lost with the queue
